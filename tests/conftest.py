@@ -23,7 +23,7 @@ from bench import Bench, Once, make_checkout
 from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
-from duetbench.judge import dependencies, effects
+from duetbench.judge import effects
 from duetbench.measure import verify
 from duetbench.project import source_builds
 from fake_github import FakeGitHub
@@ -72,14 +72,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let launches check longer whether requests overlap: several tests share the cores."""
     monkeypatch.setattr(verify, "_OVERLAP_SECONDS", 30.0)
-
-
-@pytest.fixture
-def unserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load nothing beyond what is declared: synthetic packages have no server."""
-    monkeypatch.setattr(
-        dependencies, "used_files", lambda _, testbed, __: (frozenset(), testbed.apps)
-    )
 
 
 @pytest.fixture

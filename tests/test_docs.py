@@ -30,7 +30,7 @@ LONGEST: Final = 35  # words of a sentence
 BANNED: Final = re.compile(
     r"\b(anew|held against|by the clock|foreign|ours|nobody|play(s|ed)|mended|dearer)\b", re.I
 )
-TERMS: Final = ("anchor", "culprit", "detectable change", "duet", "injected slowdown", "mixed lock")
+TERMS: Final = ("anchor", "culprit", "duet", "mixed lock")
 """Words of this project: a page that uses one leads to the glossary's."""
 
 _COMMANDS: Final = {"duetbench": duetbench.cli.app, "observatory": observatory.cli.app}

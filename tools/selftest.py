@@ -42,14 +42,14 @@ import duetbench
 from duetbench import Contrast, Extent
 from duetbench.core import units
 from duetbench.core.errors import BusyError
-from duetbench.core.metrics import CPU, row
+from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.statistics import Logs
-from duetbench.store.comparison import METHOD_VERSION, Judgement
+from duetbench.store.comparison import METHOD_VERSION, Finding
 
 ROOT: Final = Path(__file__).parents[1]
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
@@ -68,10 +68,10 @@ EQUAL: Final = 0.0005
 
 BY: Final = {
     "`duetbench compare`": None,
-    "instructions": "",
+    "instructions": INSTRUCTIONS,
     "CPU per request": CPU,
 }
-"""What finds a change: whatever a headline names, or one metric. That of counts has no name."""
+"""What finds a change: whatever a headline names, or one metric."""
 
 OTHERS: Final = frozenset({"memory", "start"})
 """What a metric is about that a slower handler does not move."""
@@ -186,7 +186,8 @@ class Tries:
         wrong = f"{sum('wrong' in one for one in moved)}" if self.size else ""
         every = np.array([size_of(one, metric) for one in comparisons])
         mean, printed, half, detects = every.T
-        true = [] if metric is None else [math.log1p(self.size if metric else self.instructions)]
+        sizes = {CPU: self.size, INSTRUCTIONS: self.instructions}
+        true = [math.log1p(sizes[metric])] if metric else []
         # With the sides exchanged, what is left of two tries is not of the change.
         even = len(signs) // 2 * 2
         turns = signs[:even].sum() == 0
@@ -218,32 +219,37 @@ class Tries:
 
     def _moved(self, sign: int, comparison: duetbench.Comparison, metric: str | None) -> list[str]:
         """What it says moved: `right`, `wrong` or both; of no size all is wrong."""
-        rows = [one for one in said(comparison) if one.moved and metric in {None, one.metric}]
+        rows = [one for one in said(comparison) if one.moved and metric in {None, one.subject}]
         if not self.size:
             return ["wrong"] if rows else []
-        right = Verdict.SLOWER if sign > 0 else Verdict.FASTER
-        found = {
-            "right" if one.verdict == right and row(one.metric).concern not in OTHERS else "wrong"
-            for one in rows
-        }
-        return sorted(found)
+        return sorted({"right" if is_right(one, sign) else "wrong" for one in rows})
 
 
-def said(comparison: duetbench.Comparison) -> Iterator[Judgement]:
-    """All judgements of a comparison."""
-    for case in comparison.cases:
-        yield from (*case.judgements, *([case.count] if case.count else ()))
+def is_right(finding: Finding, sign: int) -> bool:
+    """Whether it says what slows one side down: head if `sign` is 1, base if it is -1."""
+    # Counts alone need not mean more CPU for the whole request: they have no direction then.
+    if finding.verdict is Verdict.DIFFERENT:
+        return finding.subject == INSTRUCTIONS and sign * math.log(finding.ratio or 1.0) > 0
+    slower = Verdict.WORSE if sign > 0 else Verdict.BETTER
+    metric = METRICS.get(finding.subject, METRICS[CPU])
+    spoken = finding.subject in {*METRICS, INSTRUCTIONS} and metric.concern not in OTHERS
+    return finding.verdict is slower and spoken
+
+
+def said(comparison: duetbench.Comparison) -> Iterator[Finding]:
+    """All findings of a comparison on single cases."""
+    return (finding for finding in comparison.findings if finding.case)
 
 
 def verdict_of(comparison: duetbench.Comparison, metric: str | None) -> str:
     """The verdict on a metric; empty: none."""
-    return next((one.verdict for one in said(comparison) if one.metric == metric), "")
+    return next((one.verdict for one in said(comparison) if one.subject == metric), "")
 
 
 def size_of(comparison: duetbench.Comparison, metric: str | None) -> tuple[float, ...]:
     """A metric's log ratio: its mean, as printed, half of its interval; the detectable change."""
     for one in said(comparison):
-        if one.metric == metric and one.ratio and one.low and one.high:
+        if one.subject == metric and one.ratio and one.low and one.high:
             low, high = math.log(one.low), math.log(one.high)
             detects = one.detectable or math.nan
             return (low + high) / 2, math.log(one.ratio), (high - low) / 2, detects
@@ -353,7 +359,7 @@ def calibrate(root: Path, options: argparse.Namespace) -> Tries:
     """What many assignments add to a request's CPU, and to its instructions."""
     case = options.case[0]
     made = [one for _, one in compare_with(root, options, LONG, [case], CALIBRATING)]
-    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (CPU, "")]
+    sizes = [[sign * size_of(one, by)[0] for sign, one in made] for by in (CPU, INSTRUCTIONS)]
     cpu, counted = ([log for log in many if math.isfinite(log)] for many in sizes)
     grown = math.expm1(fmean(cpu or [0.0]))
     if grown <= 0:
@@ -368,8 +374,8 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
         lock = next(iter(files))
         ways = {
             "revision": ["HEAD", "HEAD"],
-            "lock": ["--lock", f"{lock}@HEAD", lock],
-            "release": ["--base-with", release, "--with", release],
+            "lock": ["--base", f"lock={lock}@HEAD", "--head", f"lock={lock}"],
+            "release": ["--base", release, "--head", release],
         }
         for way, sides in ways.items():
             same, words = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
@@ -384,7 +390,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
                 done = Tries(0.0, name, same=same)
                 for seed in range(tries):
                     out = Path(folder, f"{seed}.json")
-                    options = ("--all", "--budget", budget, "--seed", f"{seed}", "--output", out)
+                    options = ("--all", "--budget", budget, "--seed", f"{seed}", "-o", out)
                     subprocess.run([program, "compare", *words, *options], cwd=root, check=False)
                     comparison = duetbench.Comparison.model_validate_json(out.read_bytes())
                     done.made.append((1, comparison))

@@ -12,19 +12,19 @@ from duetbench.core.model import Profile, Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import revisions
-from duetbench.judge.comparison import DEFAULT_SEED, Contrast, Extent
+from duetbench.judge import preparation, revisions
+from duetbench.judge.comparison import DEFAULT_SEED, Extent
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.why import attribute as attribution
 from duetbench.project import target as targets
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, CommitCause
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import Points
 from duetbench.trend import commit_search, mixed_locks
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Comparison",
     "Contrast",
     "Extent",
-    "Points",
     "Run",
     "Target",
     "bisect",
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 
-def load(name: str | Path, results: Path | None = None) -> Run | Comparison | Points:
+def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
     """Read a run, a comparison or anchored points.
 
     Args:
@@ -148,8 +147,8 @@ def bisect(
     seconds: float = 1800.0,
     root: Path | None = None,
     reporter: Reporter | None = None,
-) -> CommitCause | None:
-    """Find which commit of a repository did it; prints nothing.
+) -> tuple[CommitCause, ...]:
+    """Find which commits of a repository did it; prints nothing.
 
     Args:
         good: A revision before the change.
@@ -161,7 +160,7 @@ def bisect(
         reporter: Gets what is done meanwhile.
 
     Returns:
-        The commit with its size; None if nothing differs between the two.
+        The commits, the one with the largest change first; empty if nothing differs.
 
     Raises:
         DuetbenchError: Nothing can be searched; the message says what to do.
@@ -172,7 +171,7 @@ def bisect(
 
 
 def bisect_releases(
-    evidence: Comparison | tuple[str, str],
+    evidence: Comparison | Contrast,
     target: Target | None = None,
     *,
     select: str | None = None,
@@ -180,7 +179,7 @@ def bisect_releases(
     root: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Cause:
-    """Find which release did it, of a comparison or between two lock files; prints nothing.
+    """Find which release did it, of a comparison or between two sides; prints nothing.
 
     Args and errors as `bisect`; without `select` the case that moved most surely is searched.
     """
@@ -194,7 +193,6 @@ def why(
     target: Target | None = None,
     *,
     select: Sequence[str] = (),
-    start: bool = False,
     root: Path | None = None,
     reporter: Reporter | None = None,
 ) -> tuple[Attribution, ...]:
@@ -204,7 +202,6 @@ def why(
         contrast: As of `compare`.
         target: The application; default: what the repository declares.
         select: Globs over the ids of cases; one to four pieces of code are counted.
-        start: Time the application's import instead of requests.
         root: The repository; default: the one around the working directory.
         reporter: Gets what is done meanwhile.
 
@@ -214,7 +211,7 @@ def why(
     project, reporter = _project(root, target), reporter or _silent()
     with machine(), revisions.copies() as copies:
         scope = attribution.scope(project, select, reporter, copies)
-        pairs = attribution.once(_contrast(contrast).prepare(project, scope), start=start)
+        pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
 
 

@@ -14,12 +14,13 @@ from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.project import locks
 from duetbench.project.anchor import anchor_file, load_anchor
 from duetbench.project.project import Project
-from duetbench.store import files, points
+from duetbench.store import files
 from duetbench.store.comparison import Duet
-from duetbench.store.points import Points
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
+from observatory.store import points
 from observatory.store.night import NightPlan
+from observatory.store.points import Points
 from observatory.trend import anchored
 from observatory.trend.reading import coverage
 from repos import borrow_cache, commit, git, make_tiny, write

@@ -17,10 +17,10 @@ import duetbench.cli
 import observatory.cli
 from duetbench import __version__
 from duetbench.cli import CLOSED_PIPE, app
-from duetbench.cli.target_options import APPLICATION
-from duetbench.cli.verbs import CI, PANELS, VERBS, Verb
+from duetbench.cli.verbs import CI, VERBS, Verb, stored
 from duetbench.core.errors import EXIT_CODES, DuetbenchError
 from duetbench.host import signals
+from duetbench.project import target
 from goldens import assert_golden
 from observatory.cli import reference
 
@@ -31,17 +31,14 @@ _MAIN: Final = (
     "import atexit, sys;"
     "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr));"
     "sys.argv[0] = sys.argv.pop(1);"
-    "__import__('importlib').import_module(sys.argv[0] + '.cli').main()"
+    "name = sys.argv[0] + ('.__main__' if sys.argv[0] == 'duetbench' else '.cli');"
+    "__import__('importlib').import_module(name).main()"
 )
 _PROGRAMS: Final = {
-    "duetbench": (duetbench.cli, {"": VERBS, "ci ": CI}, PANELS),
-    "observatory": (
-        observatory.cli,
-        {"": observatory.cli.VERBS},
-        observatory.cli.PANELS,
-    ),
+    "duetbench": (duetbench.cli, {"": VERBS, "ci ": CI}),
+    "observatory": (observatory.cli, {"": observatory.cli.VERBS}),
 }
-_OF_TARGET: Final = ("options", "side_options", "target_options")
+_OF_TARGET: Final = ("options", "target_options")
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
 
@@ -96,9 +93,8 @@ def test_the_version_waits_for_no_verb() -> None:
 @pytest.mark.parametrize(
     ("words", "modules"),
     [
-        (("duetbench", "--help"), ()),
         (("observatory", "--help"), ()),
-        (("duetbench", "compare", "--help"), ("compare", *_OF_TARGET)),
+        (("duetbench", "compare", "--help-app"), ("compare", *_OF_TARGET)),
         (("duetbench", "show", "--help"), ("options", "show")),
         (("observatory", "history", "pull", "--help"), ("history",)),
     ],
@@ -113,11 +109,11 @@ def test_a_verb_imports_its_own_module(words: tuple[str, ...], modules: tuple[st
 
 @pytest.mark.parametrize("program", _PROGRAMS)
 def test_every_verb_is_found_by_its_row(verbs: dict[str, Any], program: str) -> None:
-    module, tables, _ = _PROGRAMS[program]
+    module, tables = _PROGRAMS[program]
     listed = [f"{program} {words}{verb}" for words, rows in tables.items() for verb in rows]
     assert set(listed) <= set(verbs)
     assert all(verbs[verb].help for verb in listed)
-    shared = {"__init__", "answers", "options", "side_options", "target_options"}
+    shared = {"__init__", "answers", "options", "target_options"}
     modules = {path.stem for path in Path(module.__path__[0]).glob("*.py")} - shared
     rows = [row for table in tables.values() for row in table.values()]
     assert {module for module, _ in rows} == modules
@@ -127,12 +123,13 @@ def tree(group: Any, words: str) -> Iterator[str]:
     """All verbs below a group, each with its parameters, a name per line; an application's once."""
     for verb, command in sorted(commands(group).items()):
         yield f"{words} {verb}"
-        panels = [getattr(param, "rich_help_panel", None) for param in command.params]
-        for param, panel in zip(command.params, panels, strict=True):
+        of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"help_app"}
+        several = any(param.name == "help_app" for param in command.params)
+        for param in command.params:
             names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
-            if panel != APPLICATION or verb == "compare":
+            if not several or param.name not in of_target or verb == "compare":
                 yield f"    {', '.join(names)}{' (hidden)' * getattr(param, 'hidden', False)}"
-        if APPLICATION in panels and verb != "compare":
+        if several and verb != "compare":
             yield "    and an application's, as compare"
         if hasattr(command, "commands"):
             yield from tree(command, f"{words} {verb}")
@@ -144,12 +141,22 @@ def test_no_verb_or_option_comes_or_goes_unseen() -> None:
     assert_golden("help.txt", "".join(f"{line}\n" for line in chain.from_iterable(trees)))
 
 
-@pytest.mark.parametrize("program", _PROGRAMS)
-def test_the_list_has_groups_by_purpose(program: str) -> None:
-    module, tables, panels = _PROGRAMS[program]
-    said = CliRunner().invoke(module.app, ["--help"], env={"COLUMNS": "80"}).output
-    shown = [verb for verb in tables[""] if re.search(rf"^│ {verb} ", said, re.MULTILINE)]
-    assert shown == [verb for panel in panels.values() for verb in panel] == [*tables[""]]
+def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
+    """80 columns, each command, and each option of `compare` that is no application's."""
+    said, imported = start("duetbench", "compare", "--help")
+    assert (said, own(imported)) == (stored("compare"), set())
+    for text in (said, stored("duetbench")):
+        assert max(map(len, text.splitlines())) <= 80
+        assert len(text.splitlines()) <= 30
+    assert re.findall(r"^  (\w+)   ", stored("duetbench"), re.MULTILINE) == [*VERBS]
+    known = {param.opts[0] for param in verbs["duetbench compare"].params}
+    named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
+    assert named - {"--help-app"} <= known
+    shown = {
+        p.opts[0] for p in verbs["duetbench compare"].params if not getattr(p, "hidden", False)
+    }
+    of_target = {f"--{name}" for name in target.OPTIONS}
+    assert shown - of_target - named == {"base", "head", "--select"}
 
 
 def test_users_see_what_they_use_and_nothing_else() -> None:
@@ -170,7 +177,7 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         said, wanted = run.output, 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert said.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
-    said = CliRunner().invoke(app, ["compare", "--help"], env={"COLUMNS": "100"}).output
+    said = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "100"}).output
     assert ("--app" in said, "--threads" in said, "--help-app" in said) == (True, False, True)
     page = CliRunner().invoke(app, ["run", "--help-app"], env={"COLUMNS": "100"}).output
     assert ("--threads" in page, "--select" in page) == (True, False)
@@ -186,16 +193,14 @@ def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
             for name in (name for name in param.opts if name.startswith("--")):
                 means.setdefault(name, set()).add("PATH" if kind in paths else kind)
     several = {name for name, kinds in means.items() if len(kinds) > 1}
-    assert several == {"--lock"}  # two files, and of `ci sides` one
+    assert several == {"--base", "--head"}  # words, and of `ci` revisions
 
 
 def test_exit_codes_are_one_table() -> None:
-    """The reference shows it, `--help` prints it, and no error ends with 1: that is a finding."""
+    """The reference shows it, and no error ends with 1: that is a finding."""
     page = reference.reference()
-    said = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.split())
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |\n" in page
-        assert f"{code}: {meaning}" in said
     known = {int(code) for key in EXIT_CODES for code in key.split(", ")}
     assert known == {*range(6), CLOSED_PIPE, *(128 + number for number in signals.HANDLED)}
     kinds: list[type[DuetbenchError]] = [DuetbenchError, *DuetbenchError.__subclasses__()]
@@ -220,7 +225,7 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
 ) -> None:
     """A full disk wherever it is met, and a mistake of ours: Python itself would end with 1."""
 
-    def fail() -> None:
+    def fail(_: object) -> None:
         raise error
 
     monkeypatch.setattr(duetbench.cli, "app", fail)

@@ -107,7 +107,7 @@ def measured(bench: Bench) -> tuple[Run, Launch]:
     assert SECRET not in path.read_text("utf-8")
     run = files.read(Run, path)
     ((launch,),) = (result.launches for result in run.results)
-    assert launch.metrics["good"] == launch.metrics["requests"] > 100, launch.flags
+    assert launch.metrics["requests"] > 100, launch.flags
     return run, launch
 
 
@@ -118,9 +118,11 @@ def test_a_service_in_src_is_measured_as_it_is(
     """FastAPI, SQLAlchemy, SQLite, uv.lock, settings from the environment: no file is written."""
     root = laid_out(projects, "shop", monkeypatch)
     page, out = bench.folder / "run.md", bench.folder / "run.json"
-    done = bench("run", *SHOP, "--seconds", "1", "--markdown", page, "--output", out)
+    done = bench("run", *SHOP, "--seconds", "1", "-o", page, "-o", out)
     assert done.code == 0, done
-    assert "  SQL statements                        1  1 × SELECT … FROM " in done.out
+    assert re.search(
+        r"  SQL statements +1 +1 × SELECT … FROM items .+ src/shop/main.py:51", done.out
+    )
     assert "## What one request does" in page.read_text("utf-8")
     run, _ = measured(bench)
     assert json.loads(out.read_text("utf-8")) == run.model_dump(mode="json")
@@ -148,7 +150,7 @@ def test_two_commits_over_postgresql(
         "compare", "HEAD~1", "--app", "notes:create_app", "--factory", "--path", "/notes/7",
         "--env", f"NOTES_DATABASE_URL={database}/notes_{{port}}", "--connections", "8",
         "--before", "python -m notes.schema", "--after", "python -m notes.schema --drop",
-        "--budget", "16s", "--output", out,
+        "--budget", "16s", "-o", out,
     )  # fmt: skip
     assert (done.code in {1, 3}, done.err) == (True, ""), done
     (case,) = files.read(Comparison, out).cases
@@ -180,10 +182,9 @@ def test_counts_name_the_commit_in_the_working_directory(
         "--path", "/nothing", "--expect-status", "401", "--json",
     )  # fmt: skip
     assert done.code == 0, done
-    cause = json.loads(done.out)
-    assert cause["trait"]["metric"] == "instructions"
+    (cause,) = json.loads(done.out)
+    assert [trait["metric"] for trait in cause["traits"]] == ["instructions"]
     assert [commit["subject"] for commit in cause["commits"]] == ["Change 2"]
-    assert cause["share"] == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.long
@@ -248,7 +249,7 @@ def test_a_budget_that_the_commands_before_take_is_not_spent(
     done = bench(
         "compare", "HEAD", "HEAD", "--all", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
         "--path", "/nothing", "--expect-status", "401", "--before", "sleep 4", "--budget", "20s",
-        "--output", out,
+        "-o", out,
     )  # fmt: skip
     assert done.code == 3, done
     assert re.search(
@@ -257,9 +258,12 @@ def test_a_budget_that_the_commands_before_take_is_not_spent(
         done.out,
     ), done
     assert not re.search(r"-\d+ s", done.out)
-    (case,) = files.read(Comparison, out).cases
+    comparison = files.read(Comparison, out)
+    (case,) = comparison.cases
     assert len(case.duets) <= 1  # that one without Valgrind
-    assert re.search("took 4 s, which leaves no time to count|apt-get install", case.no_count)
+    count = comparison.of(case.case.id, "instructions")
+    assert count is not None
+    assert re.search("took 4 s, which leaves no time to count|apt-get install", count.why)
 
 
 @pytest.mark.real
@@ -290,12 +294,11 @@ def test_private_values_are_told_nowhere(
     given = [f"--env={name}={value}" for name, value in VALUES.items() if name != "FILED"]
     given += ["--env-file", "dev.env", "--header", "Authorization: Bearer {TOKEN}"]
     files_of = {name: bench.folder / name for name in ("found.json", "found.md", "found.html")}
-    words = zip(("--output", "--markdown", "--html"), files_of.values(), strict=True)
     done = bench(
-        "compare", "HEAD~1", "--app", "bare:app", *given, "--all", "--details", "--budget", "1s",
-        "--results", bench.results, *(word for pair in words for word in pair),
+        "compare", "HEAD~1", "--app", "bare:app", *given, "--all", "--budget", "1s",
+        "--results", bench.results, *(word for file in files_of.values() for word in ("-o", file)),
     )  # fmt: skip
-    assert "log records" in done.out, done
+    assert "log records" in done.out + bench("show", files_of["found.json"]).out, done
     refused = bench("compare", "HEAD~1", "--app", "bare:app", *given, "--before", "env; exit 3")
     assert "expected exit code 0, found exit code 3; it said:" in refused.err, refused
     told = {"terminal": f"{done} {refused}"}

@@ -1,4 +1,4 @@
-"""`duetbench run` as people use it: interrupted, gone on with, refused."""
+"""`duetbench run` as people use it, interrupted."""
 
 import asyncio
 import logging
@@ -8,29 +8,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from bench import Bench, eventually, failures, launches, valid
-from duetbench.core.errors import UsageError
+from bench import Bench, eventually, launches
 from duetbench.core.model import RunStatus, Status
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.measure import runner
-from duetbench.measure.assembly import assemble
-from duetbench.project import plan as planning
-from duetbench.project import tools
-from duetbench.project.project import Project
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.long
 @pytest.mark.real
-def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) -> None:
-    """The finished run holds every launch once: the kept ones as they were, failed ones again."""
+def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     names = ("right", "error")
     selected = [word for name in names for word in ("--select", f"badapps/{name}")]
     process = bench.start("--launches", "2", *selected)
@@ -56,33 +47,11 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_completes_it(bench: Bench) ->
     assert partial.status is RunStatus.PARTIAL
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
     assert len(kept) == 1  # of two
-    again = f"duetbench run --resume latest --results {bench.results}"
-    told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept; go on: {again}"
+    told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept: duetbench show {partial.id}"
     assert err == f"duetbench: {told}\n"
-
-    done = bench("run", "--results", bench.results, "--resume", "latest")
-    assert done.code == 1, done  # for the case that always fails
-    assert not done.err
-    shown = bench(*done.out.splitlines()[-1].partition("duetbench ")[2].split())
-    assert (shown.code, f"Run {partial.id}\n" in shown.out) == (0, True), shown
-    run = bench.saved_run()
-    assert (run.id, run.status) == (partial.id, RunStatus.COMPLETE)
-    assert run.wall_seconds > partial.wall_seconds
-    assert run.notes[0].startswith("interrupted by SIGINT at ")
-    assert bench.unfinished() is None
-    found = [launch for many in launches(run).values() for launch in many]
-    assert sorted((x.case, x.round) for x in found) == sorted(
-        (f"badapps/{name}", round_) for name in names for round_ in (0, 1)
-    )
-    assert sorted(x.order for x in found) == list(range(4))
-    assert all(launch in found for launch in kept)
-    assert all(valid(x) for x in launches(run)["right"])
-    assert all(failures(x) == {"wrong_status"} for x in launches(run)["error"])
-
-    refused = bench("run", "--results", bench.results, "--resume", "latest")
-    assert (refused.code, "no interrupted run" in refused.err) == (2, True)
-    refused = bench("run", "--results", bench.results, "--resume", run.id)
-    assert (refused.code, "never changes" in refused.err) == (2, True)
+    assert partial.notes[0].startswith("interrupted by SIGINT at ")
+    shown = bench("show", partial.id, "--results", bench.results)
+    assert (shown.code, f"Run {partial.id} (partial)\n" in shown.out) == (0, True), shown
 
 
 @pytest.mark.real
@@ -97,7 +66,7 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
     finally:
         process.kill()
     assert process.returncode == 143, out
-    assert err.startswith("duetbench: interrupted by SIGTERM: 0 of 1 launches kept; go on: "), err
+    assert err.startswith("duetbench: interrupted by SIGTERM: 0 of 1 launches kept: "), err
     assert not bench.alive()
     assert not bench.sessions
     partial = bench.unfinished()
@@ -111,30 +80,6 @@ def _commands(bench: Bench) -> Iterator[list[str]]:
     for process in bench.alive():
         with suppress(psutil.Error):
             yield process.cmdline()
-
-
-@pytest.mark.real
-def test_a_run_is_resumed_under_its_own_conditions_only(bench: Bench, tmp_path: Path) -> None:
-    plan = planning.make_plan(Project.here().cases, "quick", ["badapps/right"], 1, 1)
-    here = assemble(Project.here(), plan.cases, tmp_path / "logs")
-    run = runner.header(plan, here, bench.root)
-    runner.require_resumable(run, here, bench.root)
-    (stack,), (interpreter,) = run.stacks, run.interpreters
-    made = tools.oha_origin(tools.find_oha(Project.here().configuration.oha))
-    assert run.oha_origin == made
-    other = "source" if made == "prebuilt" else "prebuilt"
-    changes: list[tuple[str, dict[str, Any]]] = [
-        ("stacks", {"stacks": (stack.model_copy(update={"digest": "0" * 64}),)}),
-        ("oha", {"oha": "1.0.0"}),
-        ("oha", {"oha_origin": other}),
-        ("machine", {"machine": run.machine.model_copy(update={"id": "another"})}),
-        ("interpreters", {"interpreters": (interpreter.model_copy(update={"build": "-O0"}),)}),
-    ]
-    for what, change in changes:
-        moved = run.model_copy(update=change)
-        with pytest.raises(UsageError, match=f"its {what} differ") as caught:
-            runner.require_resumable(moved, here, bench.root)
-        assert "start a new run" in str(caught.value)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from duetbench.cli.target_options import (
     Options,
     left_out,
     repetition,
-    split_values,
     unrecorded,
     with_target,
 )
@@ -58,18 +57,19 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
-        (("compare", "--lock", "a", "b", "--with", "x==1", "--app", "a:b"), "--with and --lock"),
-        (("compare", "--workers", "0", "1"), "--workers 0: expected a number from 1 on"),
-        (("compare", "--server", "granian", "granian"), "two different ones, found granian"),
-        (("compare", "--server", "gunicorn", "granian", "HEAD", "--app", "a:b"), "and --server"),
-        (("compare", "--head-env", "JIT", "--app", "a:b"), "--head-env JIT: expected NAME=VALUE"),
-        (("compare", "--loop", "asyncio", "uvloop", "--why", "f"), "--why: both sides execute the"),
-        (
-            ("compare", "--server", "uvicorn", "granian", "--counts-only"),
-            "--counts-only: both sides",
-        ),
+        (("compare", "--base", "workers=0"), "workers=0: expected a number from 1 on"),
+        (("compare", "--head", "server=x"), "server=x: expected one of granian, "),
+        (("compare", "--head", "JIT=1"), "JIT=1: expected PACKAGE==VERSION, or KEY=VALUE"),
+        (("compare", "--head", "loop=uvloop", "--why", "f"), "--why: both sides execute the"),
+        (("compare", "--head", "server=granian", "--only", "counts"), "--only: both sides"),
+        (("compare", "--only", "effects", "--start"), "--start and --only were given"),
+        (("why", "--head", "server=granian", "--app", "a:b"), "why: both sides execute the same"),
+        (("compare", "--with", "x==1"), "--with is gone: --head PACKAGE==VERSION"),
+        (("compare", "--material=cpu=1%"), "--material is gone: --limit WHAT=SIZE"),
+        (("show", "--markdown", "x"), "--markdown is gone: -o FILE.md"),
+        (("compare", "-o", "x.txt"), "-o x.txt: expected a file .json or .md or .html, or -"),
+        (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
         (("show", ":bug:"), "no result has the name ':bug:'"),  # and is no picture
-        (("why", "--server", "uvicorn", "granian"), "found two: only `duetbench compare` compares"),
     ):
         done = bench(*arguments)
         assert (done.code, sentence in done.err) == (2, True), done
@@ -98,7 +98,13 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        for verb in ("run", "soak", "compare HEAD", "why HEAD", "bisect --lock a b"):
+        for verb in (
+            "run",
+            "soak",
+            "compare HEAD",
+            "why HEAD",
+            "bisect --base lock=a --head lock=b",
+        ):
             done = bench(*verb.split(), "--app", "shop.app:app", "--wait", "1s")
             assert (done.code, f"(pid {holder.pid} of " in done.err) == (5, True), done
             *repository, waiting = done.out.splitlines()
@@ -108,39 +114,19 @@ def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) ->
     assert bench("run", "--app", "shop.app:app", "--wait", "soon").code == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        ("--server uvicorn granian --app a:b", "--server uvicorn --server granian --app a:b"),
-        ("--server uvicorn main", "--server uvicorn main"),
-        ("--workers 1 2 --connections 64", "--workers 1 --workers 2 --connections 64"),
-        ("--workers=1 2", "--workers=1 --workers 2"),
-        ("--workers 2 1234567 HEAD", "--workers 2 1234567 HEAD"),  # a revision
-        ("--loop asyncio uvloop rloop", "--loop asyncio --loop uvloop rloop"),
-        ("--python 3.14 3.14t", "--python 3.14 --python 3.14t"),
-        ("--python 3.15 3.15-jit", "--python 3.15 --python 3.15-jit"),
-        ("--python 3.13t HEAD~1", "--python 3.13t HEAD~1"),
-        ("HEAD 3.14t --python", "HEAD 3.14t --python"),
-    ],
-)
-def test_two_values_of_one_option_are_told_from_a_revision(given: str, read: str) -> None:
-    """A parser takes what follows the first for a revision."""
-    assert split_values(given.split()) == read.split()
-
-
 def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("interface", "expect-status", "server", "threads", "loop", "rate")
     options = {
         **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
         "workers": 2, "connections": 8, "env": {"A": "secret"}, "env-file": ("f",),
         "before": ("rm x",), "after": (),
-        "headers": {"x-key": "{A}", "accept": "*/*"},
+        "headers": {"x-key": "{A}", "accept": "*/*"}, "python": "3.13",
     }  # fmt: skip
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
-    assert " ".join(repetition(options, ["3.13"])) == f"{said} {headers}"
+    assert " ".join(repetition(options)) == f"{said} {headers}"
     own = f"{said} --env-file f --before rm x {headers}"
-    assert " ".join(repetition(options, ["3.13"], own=True)) == own
+    assert " ".join(repetition(options, own=True)) == own
     assert unrecorded(options) == "--env-file f --before 'rm x'"
     add, unset = left_out(options)
     assert "add --env-file, --before again" in add
@@ -155,6 +141,7 @@ VALUES: Final = {
     "'NAME: VALUE'": "accept: text/html; q=0.5", "STATUS": "201", "N": "3", "NUMBER": "2.5",
     "NAME[=VALUE]": "SHOP_DB", "ARGUMENT": "--no-access-log", "FILE": "conf/shop.env",
     "COMMAND": "rm -f 'a b' && $X", "TIME": "90s", "GROUP": "web", "EXTRA": "web",
+    "VERSION": "3.13",
 }  # fmt: skip
 """A value of every option, by its metavar."""
 
@@ -168,10 +155,9 @@ def parse(words: Sequence[str]) -> Options:
         seed: int = 1,
         profile: str = "",
         *,
-        choice: object,
         options: Options,
     ) -> None:
-        del names, seed, profile, choice
+        del names, seed, profile
         read.update(options)
 
     program = typer.Typer()
@@ -189,7 +175,7 @@ def test_the_value_of_a_private_header_becomes_a_variable() -> None:
     assert typed["headers"] == {
         "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
     }  # fmt: skip
-    assert "secret" not in " ".join(repetition(typed, [], own=True))
+    assert "secret" not in " ".join(repetition(typed, own=True))
 
 
 @pytest.mark.parametrize("name", target.OPTIONS)
@@ -199,7 +185,7 @@ def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.Mon
     option = target.OPTIONS[name]
     value = VALUES[option.metavar] if not option.choices else option.choices[0]
     typed = parse(["--app", "a:b", *([f"--{name}", value] if value else [f"--{name}"])])
-    words = ["--profile", "quick", "--seed", "1", *repetition(typed, [])]
+    words = ["--profile", "quick", "--seed", "1", *repetition(typed)]
     record = comparison_of(reproduce=(shlex.join(["duetbench", "compare", *words]),))
     record = record.model_copy(update={"budget_seconds": None})
     for command in (rebuilt(record), why_command(record)):

@@ -7,7 +7,7 @@ import pytest
 from duetbench.core.errors import ServiceError, UsageError
 from duetbench.github import api
 from duetbench.github.actions import Context
-from steps import HEAD, NEXT, TOKEN, Step
+from steps import HEAD, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
 
@@ -16,8 +16,8 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
     for index in range(230):
         step.github.say(12, "alice", f"comment {index}")
     with step.connected() as github:
-        result = github.comments(12)
-    assert [entry.body for entry in result] == [f"comment {index}" for index in range(230)]
+        result = github.get_all("/issues/12/comments")
+    assert [entry["body"] for entry in result] == [f"comment {index}" for index in range(230)]
     assert step.requests("GET") == ["/issues/12/comments"] * 3
 
 
@@ -25,7 +25,7 @@ def test_long_lists_are_read_to_their_end(step: Step) -> None:
 def test_what_goes_wrong_on_their_side_is_asked_again(fault: dict[str, Any], step: Step) -> None:
     step.github.fail(path="pulls/12", times=3, **fault)
     with step.connected() as github:
-        assert github.pull(12).head == HEAD
+        assert github.get("/pulls/12")["head"]["sha"] == HEAD
     # Full jitter: up to 1, 2 and 4 s.
     assert all(0 <= wait <= most for wait, most in zip(step.waits, (1, 2, 4), strict=True))
 
@@ -36,7 +36,7 @@ def test_patience_ends(step: Step) -> None:
         step.connected(patience=1e9) as github,
         pytest.raises(ServiceError, match=r"503 to GET .*given up at try 12") as caught,
     ):
-        github.pull(12)
+        github.get("/pulls/12")
     assert caught.value.status == 503
     assert len(step.requests("GET")) == api.ATTEMPTS
 
@@ -61,7 +61,7 @@ def test_it_waits_as_long_as_github_asks(
     monkeypatch.setattr("duetbench.github.api.time.time", lambda: 1795176000.0)
     step.github.fail(method="POST", status=status, headers=headers, body=body)
     with step.connected() as github:
-        github.add_comment(12, "hello")
+        github.send("POST", "/issues/12/comments", body="hello")
     assert step.waits == [waited]
     assert [comment["body"] for comment in step.comments()] == ["hello"]
 
@@ -73,7 +73,7 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
         step.connected(patience=300) as github,
         pytest.raises(ServiceError, match="asks to wait 3600 s; given up at try 1 within"),
     ):
-        github.pull(12)
+        github.get("/pulls/12")
     assert step.waits == []
 
 
@@ -84,7 +84,7 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
     message = "No\n::set-env name=PATH::evil\r\n\x1b[31m\u202eyes"
     step.github.fail(status=status, body={"message": message, "errors": errors})
     with step.connected() as github, pytest.raises(ServiceError) as caught:
-        github.add_comment(12, "hello")
+        github.send("POST", "/issues/12/comments", body="hello")
     assert caught.value.status == status
     text = str(caught.value)
     assert f"GitHub answered {status} to POST" in text
@@ -95,45 +95,26 @@ def test_a_refusal_is_told_at_once_with_what_to_do(status: int, hint: str, step:
 
 
 def test_the_token_follows_no_archive_to_another_host(step: Step) -> None:
-    """And of artifacts of one name the newest counts."""
-    step.github.leave(7, "one", b"old")
-    step.github.leave(7, "one", b"new")
+    left = step.github.leave(7, "one", b"new")
     with step.connected() as github:
-        (artifact,) = github.artifacts(7)
-        assert github.archive(artifact.id, 3) == b"new"
+        assert github.download(f"/actions/artifacts/{left['id']}/zip", 3) == b"new"
         with pytest.raises(ServiceError, match="expected at most 2 bytes, found more"):
-            github.archive(artifact.id, 2)
+            github.download(f"/actions/artifacts/{left['id']}/zip", 2)
     assert step.github.tokens_elsewhere == [None, None]
 
 
-def test_strange_answers_are_refused(step: Step) -> None:
-    """Something that is no JSON, no list, or has not the keys: what was expected, and what not."""
-    with step.connected() as github:
-        step.github.fail(status=200, body=["x"])
-        with pytest.raises(ServiceError, match="expected Pull with its keys"):
-            github.pull(12)
-        step.github.fail(status=200, body={"number": 12, "state": "open", "head": {"sha": "x"}})
-        with pytest.raises(ServiceError, match=r"expected Pull with head\.sha"):
-            github.pull(12)
-        step.github.fail(status=200, body={})
-        with pytest.raises(
-            ServiceError, match="with its keys, found: Input should be a valid array"
-        ):
-            github.comments(12)
-        step.github.fail(method="DELETE", status=404)
-        github.delete_comment(4)  # gone is gone
+def test_what_is_no_json_is_refused(step: Step) -> None:
+    step.github.fail(status=200, body="<html>Sign in</html>")
+    with step.connected() as github, pytest.raises(ServiceError, match="/pulls/12: expected JSON"):
+        github.get("/pulls/12")
 
 
-def test_strangers_have_no_permission(step: Step) -> None:
-    step.github.state.permissions["alice"] = "write"
+def test_a_status_can_mean_that_there_is_nothing(step: Step) -> None:
     with step.connected() as github:
-        assert github.permission("alice") == "write"
-        assert github.permission("mallory") == "none"
-        assert github.permission("../../..") == "none"
-        step.github.state.merge_bases["rel/1.x#y?z%2Fw"] = NEXT
-        assert github.merge_base("rel/1.x#y?z%2Fw", HEAD) == NEXT
-        with pytest.raises(ServiceError, match="404"):
-            github.merge_base("rel", HEAD)
+        assert github.get("/pulls/13", absent={404}) is None
+        assert github.send("DELETE", "/issues/comments/4", absent={404}) is None
+        with pytest.raises(ServiceError, match=r"404 to GET .*check that it exists"):
+            github.get("/pulls/13")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from duetbench.core.model import Verdict
 from duetbench.github import comments
 from duetbench.store import files
 from duetbench.store.attribution import Function
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement, PackageChange
+from duetbench.store.comparison import Comparison, Finding, PackageChange
 from steps import BASE, BOT, HEAD, NEXT, Step
-from synthetic import make_case
 
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
@@ -24,22 +23,22 @@ WORDS = f"[what the words mean]({SITE}method/)"
 FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
-def compared(*judgements: Judgement, head: str = HEAD, **more: Any) -> Comparison:
+def compared(*found: Finding, head: str = HEAD, **more: Any) -> Comparison:
     side = comparison_of().base
     sides = {
         name: side.model_copy(update={"label": name, "commit": commit})
         for name, commit in (("base", BASE), ("head", head))
     }
-    return comparison_of(judged_case("x/a/py3.14", *judgements), **{**sides, **more})
+    return comparison_of(judged_case("x/a/py3.14", *found), **{**sides, **more})
 
 
-def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Judgement:
-    """A judgement of two per cent."""
-    fields = {"ratio": 1.02, "low": 1.015, "high": 1.025, "detectable": 0.006, "duets": 8}
-    return Judgement(metric=metric, verdict=verdict, **{**fields, **more})
+def judged(verdict: Verdict, metric: str = CPU, **more: Any) -> Finding:
+    """A finding of two per cent."""
+    fields = {"ratio": 1.021, "low": 1.015, "high": 1.025, "detectable": 0.006, "n": 8}
+    return Finding(case="", subject=metric, verdict=verdict, limit=0.02, **{**fields, **more})
 
 
-SLOWER = judged(Verdict.SLOWER)
+WORSE = judged(Verdict.WORSE)
 
 
 def told(step: Step, *words: str | Path) -> Done:
@@ -56,17 +55,17 @@ def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     with step.connected() as github:
         result = comments.publish(github, 12, comments.KIND, comments.queued(HEAD, RUN))
     assert result.startswith("created https://")
-    keep(step, compared(SLOWER))
+    keep(step, compared(WORSE))
     done = told(step)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("updated https://")
     (body,) = step.ours()
     lines = body.splitlines()
-    assert lines[1] == "### ▼ slower: x/a/py3.14 needs 2.0 % more CPU per request"
+    assert lines[1] == "### ▼ worse: x/a/py3.14 needs 2.1 % more CPU per request"
     assert lines[-1].startswith(
         f"<sub>`{HEAD[:12]}` · [the run, with all figures]({RUN}) · {WORDS}."
     )
-    assert step.summary.startswith("### ▼ slower: x/a/py3.14")
+    assert step.summary.startswith("### ▼ worse: x/a/py3.14")
     assert step.requests("POST") == ["/issues/12/comments"]
     patched = step.requests("PATCH")
     assert told(step).out.startswith("unchanged")
@@ -78,7 +77,7 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
     forged = f"{comments.marker(comments.KIND, {})}\nAll is fine, merge it"
     others = [step.github.say(12, login, forged) for login in ("mallory", "evil[bot]")]
     others.append(step.github.say(12, BOT, f"> {forged}"))
-    keep(step, compared(SLOWER))
+    keep(step, compared(WORSE))
     assert told(step).code == 0
     assert [other["body"] for other in others] == [forged, forged, f"> {forged}"]
     assert len(step.comments()) == 4
@@ -88,7 +87,7 @@ def test_a_spoofed_marker_is_not_ours(step: Step) -> None:
 def test_a_lost_answer_doubles_nothing(after: bool, step: Step) -> None:
     """The request is repeated, whether it had arrived or not, and one comment stays."""
     step.github.fail(method="POST", path="comments", after=after, cut=True)
-    keep(step, compared(SLOWER))
+    keep(step, compared(WORSE))
     assert told(step).code == 0
     assert len(step.requests("POST")) == 2
     assert len(step.comments()) == 1
@@ -96,11 +95,11 @@ def test_a_lost_answer_doubles_nothing(after: bool, step: Step) -> None:
 
 def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
     """Exit code 4 with a sentence; the comment says what it said before."""
-    keep(step, compared(SLOWER))
+    keep(step, compared(WORSE))
     assert told(step).code == 0
     before = step.ours()
     step.github.fail(method="PATCH", status=503, times=-1)
-    keep(step, compared(SLOWER, notes=("another",)))
+    keep(step, compared(WORSE, notes=("another",)))
     done = told(step)
     assert done.code == 4
     assert "GitHub answered 503 to PATCH" in done.err
@@ -113,8 +112,7 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
     [
         (None, "no comparison has arrived"),
         ("[" * 100_000, "expected a comparison"),
-        (compared(SLOWER, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
-        (compared(judged(Verdict.SLOWER, metric="no such")).model_dump_json(), "others (KeyError"),
+        (compared(WORSE, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
     ],
 )
 def test_without_a_usable_comparison_the_comment_says_why(
@@ -146,7 +144,7 @@ LINE = HOSTILE.replace("\n", " ")
 def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     """Reasons, package names and labels come from the machine on which other people's code ran."""
     comparison = compared(
-        judged(Verdict.NOT_COMPARABLE, ratio=None, low=None, high=None, reason=LINE),
+        judged(Verdict.UNKNOWN, ratio=None, low=None, high=None, why=LINE),
         packages=(PackageChange(stack=LINE, package=LINE, base=LINE, head=None),),
         notes=(LINE,),
         reproduce=(LINE,),
@@ -167,7 +165,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
 
 def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -> None:
     """If it is one of this comparison; its words do nothing either."""
-    comparison = compared(SLOWER)
+    comparison = compared(WORSE)
     function = Function(name=LINE, file=LINE, line=1, package=LINE)
     keep(step, comparison)
     for name, code in ((comparison.id, 0), ("other", 4)):
@@ -176,9 +174,9 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
         assert told(step).code == code
         if not code:
             (body,) = step.ours()
-            assert body.splitlines()[1].startswith("### ▼ slower")
+            assert body.splitlines()[1].startswith("### ▼ worse")
             visible, _, folded = body.partition("<details>")
-            assert "code: 56 % of it is " in visible
+            assert " adds 9.0 % of a request (new, " in visible
             assert "**Which code it is**: a/b executes 15.0 % more instructi" in folded
             assert "+9.0 %" in folded
             assert "@everyone" not in body
@@ -186,12 +184,11 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
 
 def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
-    cases = (make_case(f"x/{'long' * 40}{number}/py3.14") for number in range(2000))
-    group = tuple(CaseComparison(case=case, because="x", judgements=(SLOWER,)) for case in cases)
-    text = comments.report(compared(cases=group, planned=2000))
+    cases = [judged_case(f"x/{'long' * 40}{number}/py3.14", WORSE) for number in range(2000)]
+    text = comments.report(comparison_of(*cases))
     message = comments.sign(text, HEAD, RUN, f"{SITE}method/")
     assert len(message) <= comments.LIMIT
-    assert message.startswith("### ▼ slower in 2000 of 2000 cases")
+    assert message.startswith("### ▼ worse in 2000 of 2000 cases")
     assert "the rest did not fit" in message
     assert message.endswith("</sub>\n")
 

@@ -53,12 +53,12 @@ def tell(step: Step, *records: Change) -> list[str]:
 def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> None:
     """Title and text say what, how much, since when, because of what, and where the evidence is."""
     (line,) = tell(step, record())
-    (issue,) = step.github.state.issues
+    (issue,) = step.github.issues
     assert line == f"one: opened {issue['html_url']}"
     assert issue["title"] == (
         "granian 2.8.7 needs 3.1 % more CPU (2.5…3.7 %) for a JSON response from FastAPI"
     )
-    assert [label["name"] for label in issue["labels"]] == ["duetbench", "slower"]
+    assert [label["name"] for label in issue["labels"]] == ["duetbench", "worse"]
     lines = issue["body"].splitlines()
     assert lines[1:15] == [
         (
@@ -66,7 +66,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
             "for good."
         ),
         "",
-        "- **seen as**: +3.1 % (+2.5…+3.7 %, 95 % interval): slower",
+        "- **seen as**: +3.1 % (+2.5…+3.7 %, 95 % interval): worse",
         (
             "- **what**: A JSON response from FastAPI on Granian, Python 3.14t (free-threaded), "
             "2 workers, 256 connections"
@@ -83,11 +83,11 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
     ]
     assert (
-        "    duetbench compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19" in (issue["body"])
+        "    duetbench compare --base as-of=2026-11-18 --head as-of=2026-11-19" in (issue["body"])
     )
     assert "one: opened" in step.summary
     assert tell(step, record()) == ["no news"]
-    assert step.github.state.issues == [issue]
+    assert step.github.issues == [issue]
     assert step.requests("PATCH") == []
 
 
@@ -98,13 +98,13 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
     Whoever has closed it meanwhile is not contradicted: they have seen it.
     """
     tell(step, record(culprit=None))
-    (issue,) = step.github.state.issues
+    (issue,) = step.github.issues
     assert issue["title"].startswith("Unknown cause: A JSON response from FastAPI needs")
     assert "not known yet; this issue will name it" in issue["body"]
     issue["state"] = state
     (line,) = tell(step, record())
     assert line.startswith("one: updated")
-    assert step.github.state.issues == [issue]
+    assert step.github.issues == [issue]
     assert issue["title"].startswith("granian 2.8.7 needs 3.1 % more CPU")
     assert issue["state"] == state
 
@@ -112,9 +112,9 @@ def test_what_becomes_known_is_added(state: str, step: Step) -> None:
 def test_it_closes_and_opens_with_its_record(step: Step) -> None:
     """What was over before it was announced opens nothing."""
     assert tell(step, record(status="closed")) == ["no news"]
-    assert step.github.state.issues == []
+    assert step.github.issues == []
     tell(step, record())
-    (issue,) = step.github.state.issues
+    (issue,) = step.github.issues
     (line,) = tell(step, record(status="closed", note="fixed in granian 2.8.8"))
     assert line.startswith("one: closed")
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
@@ -123,24 +123,24 @@ def test_it_closes_and_opens_with_its_record(step: Step) -> None:
     (line,) = tell(step, record(note="it came back"))
     assert line.startswith("one: opened again")
     assert (issue["state"], issue["state_reason"]) == ("open", "reopened")
-    assert len(step.github.state.issues) == 1
+    assert len(step.github.issues) == 1
 
 
 def test_only_our_announcements_are_ours(step: Step) -> None:
     """Whatever the list holds: others' copies of our text, pull requests, our own other issues."""
     tell(step, record())
-    copied = dict(step.github.state.issues[0])
+    copied = dict(step.github.issues[0])
     foreign = [
         {**copied, "number": 1, "user": {"login": "mallory", "type": "User"}},
         {**copied, "number": 3, "pull_request": {"url": "x"}},
         {**copied, "number": 5, "body": f"Quoted:\n{copied['body']}"},
     ]
-    step.github.state.issues.clear()
+    step.github.issues.clear()
     step.github.fail(method="GET", path="issues$", status=200, body=foreign, times=2)
     (line,) = tell(step, record())
     assert line.startswith("one: opened")
-    ours = step.github.state.issues[0]
-    step.github.state.issues.append(foreign[0])
+    ours = step.github.issues[0]
+    step.github.issues.append(foreign[0])
     before = dict(foreign[0])
     tell(step, record(status="closed"))
     assert (ours["state"], foreign[0], step.requests("PATCH")) == (
@@ -154,7 +154,7 @@ def test_a_lost_answer_leaves_one_issue_open(step: Step) -> None:
     """The request is repeated, and what it, or somebody else, has doubled is closed."""
     step.github.fail(method="POST", path="issues$", after=True, cut=True)
     tell(step, record())
-    issues = step.github.state.issues
+    issues = step.github.issues
     assert [issue["state"] for issue in issues] == ["open", "closed"]
     issues[1:] = [{**issues[0], "number": issues[0]["number"] + 1}]
     tell(step, record())
@@ -172,7 +172,7 @@ def test_a_fork_starts_empty(step: Step) -> None:
     commit(checkout, "Reference results")
     git(checkout, "remote", "add", "origin", f"file://{step.folder}/fork")
     step.set(GITHUB_REPOSITORY="somebody/fork", DUETBENCH_ROOT=str(checkout))
-    step.github.state.repository = "somebody/fork"
+    step.github.repository = "somebody/fork"
 
     pulled = step("history", "pull", "--alone")
     assert (pulled.code, "1 committed measurements are left out" in pulled.err) == (0, True)
@@ -180,7 +180,7 @@ def test_a_fork_starts_empty(step: Step) -> None:
     left = [file.name for file in (checkout / "results").rglob("*") if file.is_file()]
     assert left == ["schema.json"]
     assert "no news" in step("announce").out
-    assert step.github.state.issues == []
+    assert step.github.issues == []
 
     git(checkout, "restore", "results")
     assert "one: opened" in step("announce").out
@@ -201,11 +201,11 @@ def test_a_night_that_breaks_everything_opens_few_issues(
     assert "2 changes are not announced yet" in done.err
     keys = [
         (comments.marker_values("issue", issue["body"]) or {})["key"]
-        for issue in step.github.state.issues
+        for issue in step.github.issues
     ]
     assert keys == ["change/change-5", "change/change-4", "change/change-3"]
     assert step("announce", "--results", results).code == 0
-    assert len(step.github.state.issues) == 5
+    assert len(step.github.issues) == 5
 
 
 def test_one_broken_record_stops_no_other(step: Step) -> None:
@@ -219,7 +219,7 @@ def test_one_broken_record_stops_no_other(step: Step) -> None:
     done = step("announce", "--results", results)
     assert done.code == 1
     assert "broken.json: expected a change record" in done.err
-    assert len(step.github.state.issues) == 1
+    assert len(step.github.issues) == 1
     assert "broken.json" in step.summary
 
 

@@ -18,24 +18,25 @@ OLDER = "d" * 40
 @pytest.fixture(autouse=True)
 def people(step: Step) -> None:
     """Alice may write, Rita may read, and nobody else is known."""
-    step.github.state.permissions.update(alice="write", ada="admin", rita="read")
+    for login, permission in (("alice", "write"), ("ada", "admin"), ("rita", "read")):
+        step.github.permit(login, permission)
 
 
 def nothing_started(step: Step) -> bool:
     """Whether no run was started, and no comparison announced."""
     return not (
-        step.github.state.dispatches or any("### duetbench: queued" in body for body in step.ours())
+        step.github.dispatches or any("### duetbench: queued" in body for body in step.ours())
     )
 
 
 def test_who_may_write_starts_a_comparison(step: Step) -> None:
     """Of exactly the commit, with where it left its base, and a placeholder beforehand."""
-    step.github.state.merge_bases["main"] = OLDER
+    step.github.merge_bases["main"] = OLDER
     step.comment(f"/bench {HEAD}\nthanks!")
     done = step("slash")
     assert (done.code, done.err) == (0, "")
     assert done.out == "dispatched: the comparison was started\n"
-    assert step.github.state.dispatches == [
+    assert step.github.dispatches == [
         {
             "workflow": "bench.yml",
             "ref": "main",
@@ -112,11 +113,11 @@ def test_other_comments_are_none_of_our_business(
     body: str, login: str, more: Table, reason: str, step: Step
 ) -> None:
     """Nobody is even asked: no command, edited by somebody, quoted by ourselves, or passed on."""
-    step.github.state.permissions.update({BOT: "write", "helper[bot]": "admin"})
+    step.github.permit(BOT, "write")
     step.set_event(step.comment(body, login) | more)
     assert step("slash").out.startswith(f"ignored: {reason}")
     assert nothing_started(step)
-    assert step.github.state.requests == []
+    assert step.github.requests == []
 
 
 def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:
@@ -126,17 +127,17 @@ def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> 
     """
     pull = step.github.add_pull(12, HEAD, BASE)
     pull["base"]["ref"] = "release/2.x#1?&%2e"
-    step.github.state.merge_bases |= {"release/2.x#1?&%2e": OLDER, "main": NEXT}
+    step.github.merge_bases |= {"release/2.x#1?&%2e": OLDER, "main": NEXT}
     step.comment(f"/bench {HEAD}")
     assert step("slash").out.startswith("dispatched")
-    assert step.github.state.dispatches[0]["inputs"]["base"] == OLDER
+    assert step.github.dispatches[0]["inputs"]["base"] == OLDER
 
 
 @pytest.mark.parametrize("rules", [None, [{"type": "wait_timer"}]])
 def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: Step) -> None:
     """GitHub would make the missing environment, open to all."""
-    state = step.github.state
-    state.environments = {} if rules is None else {"bench": {"protection_rules": rules}}
+    environment = None if rules is None else {"protection_rules": rules}
+    step.github.resources["environments/bench"] = environment
     step.comment(f"/bench {HEAD}")
     sentence = "The environment `bench` has no required reviewers"
     assert step("slash").out.startswith(f"refused: {sentence}")
@@ -156,7 +157,7 @@ def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_p
     step.set_event(event)
     done = step("slash")
     assert done.out == "dispatched: the comparison was started\n"
-    text = json.dumps([step.github.state.dispatches, step.ours(), step.summary, done.err])
+    text = json.dumps([step.github.dispatches, step.ours(), step.summary, done.err])
     for part in ("touch", "img", "everyone", "::x", "github.token"):
         assert part not in text
     assert not (tmp_path / "owned").exists()
@@ -202,7 +203,7 @@ def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> Non
     step.set(GITHUB_EVENT_NAME="pull_request_target")
     done = step("slash")
     assert (done.code, "expected issue_comment" in done.err) == (2, True)
-    assert step.github.state.requests == []
+    assert step.github.requests == []
 
 
 def test_the_workflow_fits_the_verb() -> None:

@@ -8,13 +8,13 @@ import pytest
 from bench import PROJECT
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from fake_github import FakeGitHub
+from fake_github import GUARDED, FakeGitHub
 from observatory.github import readiness
 
 FILES: Final = {"nightly.yml", "publish.yml", "bench.yml", "ci.yml"}
 MACHINE: Final = "xeon-2c-a70dae"
 READY: Final[dict[str, dict[str, Any]]] = {
-    "repository": {"private": False, "has_issues": True, "fork": True},
+    "": {"private": False, "has_issues": True, "fork": True},
     "actions/permissions": {"enabled": True},
     "actions/permissions/workflow": {"default_workflow_permissions": "read"},
     "actions/permissions/fork-pr-contributor-approval": {
@@ -35,11 +35,12 @@ READY: Final[dict[str, dict[str, Any]]] = {
         ]
     },
     "codeowners/errors": {"errors": []},
+    "environments/bench": GUARDED,
 }
 
 
 def look(github: FakeGitHub, *labels: str) -> dict[str, tuple[bool | None, str]]:
-    context = Context(github.state.repository, "secret", api_url=github.url)
+    context = Context(github.repository, "secret", api_url=github.url)
     with GitHub(context, patience=1) as client:
         found = readiness.checks(client, FILES, labels or (MACHINE,))
         return {one.what: (one.right, one.detail) for one in found}
@@ -52,16 +53,16 @@ def changed(address: str, **fields: Any) -> dict[str, dict[str, Any]]:
 
 def test_a_repository_that_is_ready_lacks_nothing(github_server: FakeGitHub) -> None:
     github_server.reset()
-    github_server.state.settings = READY
+    github_server.resources = READY
     assert {right for right, _ in look(github_server).values()} == {True}
-    assert all(one.startswith("GET ") for one in github_server.state.requests)  # it changes nothing
+    assert all(one.startswith("GET ") for one in github_server.requests)  # it changes nothing
 
 
 @pytest.mark.parametrize(
     ("settings", "what", "mend"),
     [
-        (changed("repository", private=True), "repository", "Change visibility"),
-        (changed("repository", has_issues=False), "issues", "gh repo edit owner/name --enable"),
+        (changed("", private=True), "repository", "Change visibility"),
+        (changed("", has_issues=False), "issues", "gh repo edit owner/name --enable"),
         (changed("actions/permissions", enabled=False), "actions", "allow them"),
         (
             changed("actions/permissions/workflow", default_workflow_permissions="write"),
@@ -94,7 +95,7 @@ def test_what_is_missing_comes_with_what_mends_it(
     settings: dict[str, dict[str, Any]], what: str, mend: str, github_server: FakeGitHub
 ) -> None:
     github_server.reset()
-    github_server.state.settings = settings
+    github_server.resources = settings
     found = look(github_server)
     assert [name for name, (right, _) in found.items() if right is not True] == [what]
     assert mend in found[what][1]
@@ -102,9 +103,8 @@ def test_what_is_missing_comes_with_what_mends_it(
 
 def test_what_a_token_may_not_see_is_not_called_missing(github_server: FakeGitHub) -> None:
     github_server.reset()
-    hidden = ("actions/permissions", "actions/runners", "codeowners/errors")
-    github_server.state.settings = {k: v for k, v in READY.items() if not k.startswith(hidden)}
-    github_server.state.environments = {}
+    hidden = ("actions/permissions", "actions/runners", "codeowners/errors", "environments")
+    github_server.resources = {k: v for k, v in READY.items() if not k.startswith(hidden)}
     found = look(github_server)
     unknown = {name for name, (right, _) in found.items() if right is None}
     assert unknown == {"actions", "workflows' token", "approvals", f"runner {MACHINE}"}
@@ -119,7 +119,7 @@ def test_the_doctor_shows_it(
     from observatory.cli.readiness import doctor_command
 
     github_server.reset()
-    github_server.state.settings = changed("repository", has_issues=False)
+    github_server.resources = changed("", has_issues=False)
     for name, value in (
         ("GITHUB_REPOSITORY", "owner/name"), ("GITHUB_TOKEN", "x"),
         ("GITHUB_API_URL", github_server.url), ("DUETBENCH_ROOT", str(PROJECT)),

@@ -117,7 +117,7 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
         "subprocess.Popen(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 600'])\n"
         "pathlib.Path('c.json').write_text('x')\n"
     )
-    assert run("duetbench", "compare", "--output", "c.json") == 0
+    assert run("duetbench", "compare", "-o", "c.json") == 0
     assert Path("c.json").read_text() == "x"
 
 

@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,11 +211,6 @@ def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> 
     """
     stage, loot = repository.stage, repository.stage.folder / "loot"
     loot.mkdir()
-    # Processes that are started as anywhere, so that /proc shows what each of them was given.
-    main = "from duetbench.cli import main; main()"
-    script = '#!/bin/sh\nexport DUETBENCH_LOCK="duetbench-tests-$$"\n'  # others may measure
-    write(stage.folder, "duetbench", f'{script}exec {sys.executable} -P -c "{main}" "$@"\n')
-    (stage.folder / "duetbench").chmod(0o755)
     hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
     head = repository.propose({"src/shop/main.py": hostile}, owner="stranger")
     workflow = stage.tree / ".github" / "workflows" / "duetbench.yml"

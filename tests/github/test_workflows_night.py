@@ -11,15 +11,16 @@ import pytest
 import yaml
 
 from acting import HOSTED, PROJECT, Stage, load, need
+from anchored_files import CPU, of, ratio
 from detecting import detect
-from duetbench.core.model import Run, StackRecord, Status, Verdict
+from duetbench.core.model import StackRecord, Verdict
 from duetbench.project import configuration
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, StackState
-from duetbench.store.comparison import Judgement, PackageChange
-from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.store.comparison import Finding, PackageChange
 from foreign import MACHINES, commands, conclusion, points
 from observatory.github.lock_branch import BRANCH
+from observatory.store.points import Points
 from observatory.trend.reading import of_points
 from observatory.trend.table import tables
 from repos import commit, git, write
@@ -46,7 +47,7 @@ CHANGE = Change(
     ratio=1.1,
     low=1.08,
     high=1.12,
-    verdict=Verdict.SLOWER,
+    verdict=Verdict.WORSE,
     culprit=Release(package="alpha", version="1.0", previous="0.9"),
     method="Planted by a test.",
 )
@@ -62,7 +63,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sta
 
 
 MACHINE = MACHINES[0]
-CPU = "server_cpu_per_request"
 
 
 def history_with_a_step() -> tuple[Points, ...]:
@@ -71,25 +71,34 @@ def history_with_a_step() -> tuple[Points, ...]:
     for number in range(-16, 0):
         when = datetime.now(UTC) + timedelta(days=number)
         level, version = (1.0, "0.8") if number < -6 else (1.2, "0.9")
-        cpu = AnchoredPoint(metric=CPU, ratio=level, se=0.004, anchor=1e-4, duets=9, excluded=0)
         stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
-        case = CasePoints(case="short/one", stack="current", python="3.14", points=(cpu,))
-        id_ = f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c"
-        fields: dict[str, Any] = {
-            "id": id_,
-            "when": when,
-            "started": when,
-            "stacks": (stack,),
-            "cases": (case,),
-        }
-        nights.append(points(night=id_, missing=(), **fields))
+        nights.append(
+            points(
+                id=f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c",
+                night=f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c",
+                when=when,
+                started=when,
+                stacks=(stack,),
+                cases=(of("short/one", ratio(level, 0.004, 9)),),
+                missing=(),
+            )
+        )
     return tuple(nights)
 
 
 def confirmed(folder: Path, history: Sequence[Points]) -> Change:
     """What the machine of these nights would send after its duets, which saw the same."""
     (candidate,) = detect(tables(of_points(history)[0])).candidates
-    saw = Judgement(metric=CPU, verdict=Verdict.SLOWER, ratio=1.2, low=1.15, high=1.25, duets=12)
+    saw = Finding(
+        case="",
+        subject=CPU,
+        verdict=Verdict.WORSE,
+        ratio=1.2,
+        low=1.15,
+        high=1.25,
+        limit=0.02,
+        n=12,
+    )
     short = make_case("short/one")
     evidence, record = conclusion(
         candidate,
@@ -136,15 +145,6 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
     }
 
 
-def runs_of(stage: Stage) -> list[Run]:
-    runs = (
-        files.parse(Run, stage.git("show", f"gh-pages:{path}").encode(), path)
-        for path in stage.branch("gh-pages")
-        if path.startswith("results/runs/")
-    )
-    return [run for run in runs if run.shard is not None]
-
-
 @pytest.mark.long
 @pytest.mark.real
 def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None:
@@ -175,11 +175,11 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     assert all(word in message for word in ("alpha", "1.0", "2.0"))
 
     # The history: the shard's run, then the night's record.
-    (run,) = runs_of(stage)
-    assert (run.shard, run.commit, run.stacks[0].packages["alpha"]) == (1, bump, "2.0")
-    assert {entry.case.id for entry in run.results if entry.launches[0].status is Status.OK} == {
-        TRIED
-    }
+    (run,) = (run for run in recorded(stage, "runs").values() if run["shard"] is not None)
+    assert (run["shard"], run["commit"]) == (1, bump)
+    assert run["stacks"][0]["packages"]["alpha"] == "2.0"
+    ok = [entry for entry in run["results"] if entry["launches"][0]["status"] == "ok"]
+    assert [entry["case"]["id"] for entry in ok] == [TRIED]
     steps = ("Measure against the anchor", "Measure inside the process")
     assert [f"Run Main {step}" in night.text for step in steps] == [True, False]
     (record,) = recorded(stage, "nights").values()
@@ -191,7 +191,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     confirming = dict.fromkeys((f"confirm/{MACHINE.id}", "keep"), "success")
     assert done.results == {"detect": "success", "site": "failure", **confirming}, done.text
     assert "Get Pages site failed" in done.text
-    (issue,) = stage.github.state.issues
+    (issue,) = stage.github.issues
     assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
     assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
     assert recorded(stage, "changes")[result.id] == json.loads(result.model_dump_json())
@@ -202,7 +202,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     done = stage.act("publish.yml", "schedule", SCHEDULED)
     assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
     site = stage.site(done.number)
-    assert [one["state"] for one in stage.github.state.issues] == ["open", "open"]
+    assert [one["state"] for one in stage.github.issues] == ["open", "open"]
     for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "data/", "docs/"):
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
@@ -244,8 +244,8 @@ def test_the_night_of_a_fork_starts_and_ends_nothing(
         assert name in told
         told = told.replace(name, given)
     rows = [
-        {"event": event, "ref": f"refs/heads/{branch}", **({"of": of} if of else {})}
-        for event, branch, of, _ in PUBLISHED
+        {"event": event, "ref": f"refs/heads/{branch}", **({"of": night} if night else {})}
+        for event, branch, night, _ in PUBLISHED
     ]
     echo = "echo ${{ matrix.event }} ${{ matrix.ref }} ${{ matrix.of }} $TOLD"
     job = {
@@ -259,9 +259,9 @@ def test_the_night_of_a_fork_starts_and_ends_nothing(
         keep(stage.tree)
         done = stage.act("look.yml", "push", {})
     lines = set(done.text.splitlines())
-    for event, branch, of, works in PUBLISHED:
-        group = "publish" if works or not of else f"publish{done.number}"
-        words = (event, f"refs/heads/{branch}", of, f"{group},", "works" if works else "nothing")
+    for event, branch, night, works in PUBLISHED:
+        group = "publish" if works or not night else f"publish{done.number}"
+        words = (event, f"refs/heads/{branch}", night, f"{group},", "works" if works else "nothing")
         assert f"[look] {' '.join(filter(None, words))}" in lines
 
 
@@ -279,4 +279,4 @@ def test_the_site_does_not_wait_for_a_search_that_fails(scene: tuple[Stage, Inde
     done = stage.act("publish.yml", "schedule", SCHEDULED)
     assert done.results == {"detect": "failure", "site": "success"}, done.text
     assert (stage.site(done.number) / "c" / CHANGE.id / "index.html").is_file()
-    assert len(stage.github.state.issues) == 1
+    assert len(stage.github.issues) == 1

@@ -21,8 +21,7 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
     """One comment: a placeholder, then the report; where nothing comes of it, the reason."""
     need("act")
     with set_stage(tmp_path, monkeypatch) as (stage, _):
-        state = stage.github.state
-        state.permissions["maintainer"] = "write"
+        stage.github.permit("maintainer", "write")
         fork = tmp_path / "fork"
         subprocess.run(["git", "clone", "--quiet", stage.remote, fork], check=True)
         base, app = git(stage.tree, "rev-parse", "main"), (fork / APP).read_text()
@@ -31,7 +30,8 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
             """Push a commit; its message, title and branch are nasty."""
             head = commit(fork, NASTY, **files)
             git(fork, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
-            stage.github.add_pull(PULL, head, base, title=NASTY)["head"]["ref"] = NASTY
+            pull = stage.github.add_pull(PULL, head, base)
+            pull["title"] = pull["head"]["ref"] = NASTY
             return head
 
         def said() -> str:
@@ -40,12 +40,13 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
             return str(body)
 
         head = propose(**{APP: f"{app}\nCHANGED = True\n"})
-        event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}", title=NASTY)
+        event = stage.github.comment_event(PULL, "maintainer", f"/bench {head}")
+        event["issue"]["title"] = NASTY
         requests = stage.act("slash.yml", "issue_comment", event)
         assert requests.results == {"answer": "success"}, requests.text
         assert "duetbench: queued" in said()
         inputs = {"pr": str(PULL), "head": head, "base": base}
-        assert state.dispatches[-1]["inputs"] == inputs
+        assert stage.github.dispatches[-1]["inputs"] == inputs
         budget, done = (
             {"DUETBENCH_BUDGET": "5s"},
             dict.fromkeys(("approve", "run", "report"), "success"),
@@ -61,6 +62,5 @@ def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
         payload = {"inputs": {**inputs, "head": head}}
         broken = stage.act("bench.yml", "workflow_dispatch", payload, variables=budget)
         assert broken.results == {**done, "run": "failure", "report": "failure"}, broken.text
-        assert broken.failed["run"][-1].startswith("actions/upload-artifact@")
         assert "no result" in said()
         assert not list(stage.folder.rglob("pwned"))

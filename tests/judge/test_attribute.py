@@ -125,7 +125,8 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert found.totals is not None
     moved = found.totals.head - found.totals.base
     assert STEPS * 5 < moved < STEPS * 200
-    assert 0.9 < first.share < 1.1
+    change = found.counted.head - found.counted.base
+    assert 0.9 < (first.head - first.base) / change < 1.1
     assert found.asked == "POST /orders"
     assert AttributionText(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()

@@ -1,200 +1,165 @@
 """What a change can affect: never too little, and not everything."""
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import pytest
-from packaging.requirements import Requirement
 
-from bench import all_cases
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
-from duetbench.host import paths
-from duetbench.judge import affected, dependencies, matching
+from duetbench.judge import affected, matching
 from duetbench.judge.affected import Diff
-from duetbench.judge.dependencies import Dependencies, Installed
 from duetbench.judge.pairs import Sides
-from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.project import Project
 from duetbench.store.comparison import PackageChange
 from fake_sessions import make_pairs, side
+from repos import commit, git
 from synthetic import make_case, make_testbed
 
-ROOT = paths.project_root()
-EXPERIMENTS: Final = frozenset(path.parent.name for path in ROOT.glob("apps/*/experiment.toml"))
-Loaded = dict[str, Dependencies]
-PLATFORM = MappingProxyType(dependencies.marker_environment("3.14.7"))
+ONE, TWO, SLOW = CASES = "one/a", "two/b", "slow/c"
+LOADED: Final = {
+    ONE: frozenset({"apps/one/app.py", "src/shop/api.py"}),
+    TWO: frozenset({"apps/two/app.py", "apps/slow/shared.py"}),
+}
+"""What the requests of the observed cases load; those of the third are not observed."""
 
-
-@pytest.fixture(scope="module")
-def cases() -> tuple[Case, ...]:
-    usual = Project(ROOT).configuration.usual
-    declared = {case.id: case for case in all_cases("quick", "nightly") if case.python in usual}
-    return tuple(declared.values())
-
-
-@pytest.fixture(scope="module")
-def loaded(cases: tuple[Case, ...], tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    reader = dependencies.Reader(
-        ROOT, assemble(Project.here(), cases, tmp_path_factory.mktemp("logs"))
-    )
-    return {case.id: reader.read(case) for case in cases}
+FILES: Final = {
+    **{f"apps/{name.partition('/')[0]}/experiment.toml": "" for name in CASES},
+    "apps/one/app.py": "from shop import api",
+    "apps/two/app.py": "from slow.shared import rows",
+    "pyproject.toml": '[project]\nname = "shop"\n',
+}
+OURS: Final = {**FILES, "pyproject.toml": '[project]\nname = "duetbench"\n'}
+ALONE: Final = "only {} differ, and no measured case depends on them."
+NOT_IMPORTED: Final = ALONE.format("files that no application imports")
+APPLICATIONS: Final = ALONE.format("files of applications")
 
 
 def selected(
-    diff: Diff, cases: Sequence[Case], loaded: Loaded, *, everything: bool = False
+    diff: Diff,
+    cases: Sequence[Case],
+    loaded: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    *,
+    everything: bool = False,
 ) -> Sides:
     both = side("base", ()), side("head", tuple(cases))
-    sides = Sides(*both, ROOT, make_pairs(*both), ())
-    return affected.select(sides, diff, loaded, everything=everything)
+    sides = Sides(*both, Path(), make_pairs(*both), ())
+    return affected.find(sides, diff, loaded, everything=everything)
 
 
-def package(name: str, before: str | None, after: str | None, stack: str) -> PackageChange:
-    return PackageChange(stack=stack, package=name, base=before, head=after)
+def ids(found: Sides) -> list[str]:
+    return [pair.case.id for pair in found.pairs]
 
 
-def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> Diff:
-    stacks_ = ("current", "pydantic-v1", "pydantic-v2", "order-service", "servers")
-    return Diff(packages=tuple(package(name, before, after, stack) for stack in stacks_))
+def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> PackageChange:
+    return PackageChange(stack="current", package=name, base=before, head=after)
 
 
-WHICH: dict[str, Callable[[Case], bool]] = {
-    "asgi": lambda case: case.endpoint.interface == "asgi",
-    "wsgi": lambda case: case.endpoint.interface == "wsgi",
-    "granian": lambda case: case.server == "granian",
-    "uvicorn": lambda case: case.server == "uvicorn",
-    "uvloop": lambda case: case.loop == "uvloop",
-    "core": lambda case: case.endpoint.interface == "asgi" and case.stack != "pydantic-v1",
-    "one": lambda case: case.experiment == "asgi-wsgi",
-    "half": lambda case: (case.experiment, case.endpoint.interface) == ("asgi-wsgi", "asgi"),
-    "all": lambda _: True,
-    "none": lambda _: False,
-}
-
-
-@pytest.mark.real
 @pytest.mark.parametrize(
-    ("what", "which"),
+    ("files", "path", "before", "after", "sentence"),
     [
-        ("granian", "granian"), ("uvicorn", "uvicorn"), ("h11", "uvicorn"),
-        ("httptools", "uvicorn"), ("uvloop", "uvloop"), ("flask", "wsgi"), ("markupsafe", "wsgi"),
-        ("fastapi", "asgi"), ("starlette", "asgi"), ("pydantic", "asgi"), ("pydantic-core", "core"),
-        ("click", "all"), ("watchfiles", "none"), ("websockets", "none"),
-        ("apps/asgi-wsgi/asgi_app.py", "half"), ("apps/asgi-wsgi/answers.json", "one"),
-        ("apps/answers.json", "all"),
-        ("apps/asgi-wsgi/unused.py", "none"), ("apps/asgi-wsgi/README.md", "none"),
-        ("apps/asgi-wsgi/experiment.toml", "none"), ("apps/stacks/current.txt", "none"),
-        ("scripts/duetbench/measure/launch.py", "none"), ("benchmarks/gil.py", "none"),
+        (FILES, "README.md", (), (), ALONE.format("documents")),
+        (FILES, ".github/workflows/ci.yml", (), (), ALONE.format("files for git or CI")),
+        (FILES, "apps/one/experiment.toml", (), (), APPLICATIONS),
+        (FILES, "apps/stacks/current.txt", (), (), APPLICATIONS),
+        (FILES, "apps/one/app.py", (ONE,), (ONE,), ""),
+        (FILES, "apps/one/unused.py", (ONE,), (), APPLICATIONS),
+        (FILES, "apps/one/answers.json", (ONE,), (ONE,), ""),
+        (FILES, "apps/answers.json", CASES, CASES, ""),
+        (FILES, "apps/slow/shared.py", (TWO, SLOW), (TWO, SLOW), ""),
+        (FILES, "apps/slow/other.py", (TWO, SLOW), (SLOW,), ""),
+        # Around the applications of others anything may be read.
+        (FILES, "src/shop/api.py", CASES, (ONE, SLOW), ""),
+        (FILES, "src/shop/prices.json", CASES, CASES, ""),
+        (FILES, "tests/test_shop.py", CASES, (SLOW,), ""),
+        (FILES, "uv.lock", CASES, CASES, ""),
+        # Around ours is the harness.
+        (OURS, "apps/one/app.py", (ONE,), (ONE,), ""),
+        (OURS, "lib/shop.py", CASES, (SLOW,), ""),
+        (OURS, "benchmarks/gil.py", (), (), ALONE.format("in-process benchmarks")),
+        (OURS, "scripts/duetbench/x.py", (), (),
+         "only the harness differs, and the one that runs now measures both sides."),
     ],
 )  # fmt: skip
-def test_a_package_or_file_affects_the_cases_that_load_it(
-    what: str, which: str, cases: tuple[Case, ...], loaded: Loaded
-) -> None:
-    file = "/" in what
-    change = Diff(files=(what,), experiments=EXPERIMENTS) if file else moved(what)
-    found = selected(change, cases, loaded)
-    expected = {case.id for case in cases if WHICH[which](case)}
-    assert {pair.case.id for pair in found.pairs} == expected
-    assert {pair.reason for pair in found.pairs} <= {what if file else f"{what} 1.0 → 1.1"}
-    assert found.untouched == len(cases) - len(found.pairs)
-
-
-@pytest.mark.real
-def test_nothing_of_our_applications_is_unknown(loaded: Loaded) -> None:
-    assert {one.unknown for one in loaded.values()} == {""}
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("files", "packages", "sentence"),
-    [
-        ("", (), "base and head do not differ."),
-        ("README.md tests/test_x.py", (),
-         "only documents and the harness differ, and no measured case depends on them."),
-        ("apps/stacks/current.txt", moved("watchfiles").packages[:1],
-         ("no measured case loads the packages that moved (watchfiles 1.0 → 1.1); only files of "
-          "applications differ, and no measured case depends on them.")),
-    ],
-)  # fmt: skip
-def test_nothing_to_judge_is_said_in_words(
-    files: str,
-    packages: tuple[PackageChange, ...],
+def test_a_file_affects_the_cases_that_may_read_it(
+    files: dict[str, str],
+    path: str,
+    before: Collection[str],
+    after: Collection[str],
     sentence: str,
-    cases: tuple[Case, ...],
-    loaded: Loaded,
+    tmp_path: Path,
 ) -> None:
-    change = Diff(files=tuple(files.split()), packages=packages, experiments=EXPERIMENTS)
-    found = selected(change, cases, loaded)
-    assert found.empty_reason == f"Nothing to judge: {sentence}"
-    assert found.untouched == len(cases)
-    every = selected(change, cases, loaded, everything=True)
-    assert (len(every.pairs), every.untouched, every.empty_reason) == (len(cases), 0, "")
-    assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
-
-
-def test_what_came_or_went_unasked_affects_the_whole_stack() -> None:
-    cases = [make_case("one/a"), make_case("one/b", stack="other")]
-    loaded = {case.id: Dependencies(packages=frozenset({"uvicorn"})) for case in cases}
-    for before, after in ((None, "1.0"), ("1.0", None)):
-        found = selected(moved("orjson", before, after), cases, loaded)
-        assert [pair.case.id for pair in found.pairs] == ["one/a"]
-    assert not selected(moved("orjson"), cases, loaded).pairs
-    # What is required somewhere came because of that.
-    loaded["one/c"] = Dependencies(packages=frozenset({"orjson"}))
-    found = selected(moved("orjson", None), [*cases, make_case("one/c")], loaded)
-    assert [pair.case.id for pair in found.pairs] == ["one/c"]
-
-
-def test_the_unknown_counts_as_affected() -> None:
-    case = make_case("one/a")
-    loaded = {case.id: Dependencies(unknown="app.py loads code with import_module")}
-    (pair,) = selected(moved("anything"), [case], loaded).pairs
-    assert pair.reason == "anything 1.0 → 1.1; app.py loads code with import_module"
-    both = frozenset({"one", "two"})
-    # It may import what another experiment has as well.
-    for file in ("apps/one/other.py", "apps/two/shared.py"):
-        (pair,) = selected(Diff(files=(file,), experiments=both), [case], loaded).pairs
-        assert pair.reason == f"{file}; app.py loads code with import_module"
-    assert not selected(Diff(files=("README.md",)), [case], loaded).pairs
-
-
-NEVER = (
-    "README.md docs/how.rst results/runs/one.json .github/workflows/ci.yml .gitignore "
-    "apps/one/experiment.toml apps/stacks/current.txt"
-)
-UNKNOWN = "src/stock/other.py scripts/release.py benchmarks/bench.py apps/two/answers.json"
-ALWAYS = "src/shop/api.py src/shop/prices.json uv.lock pyproject.toml"
+    """Before any request is observed, and after those of two of three cases were."""
+    repository = tmp_path / "head"
+    repository.mkdir()
+    git(repository, "init", "--quiet")
+    commit(repository, "A state", **files)
+    shutil.copytree(repository, tmp_path / "base")
+    commit(repository, "A change", **{path: "x = 1\n"})
+    base, head = (
+        replace(side(name, ()), tree=tree, subject=Project(tmp_path / name))
+        for name, tree in (("base", "HEAD~1^{tree}"), ("head", "HEAD^{tree}"))
+    )
+    diff = affected.difference(Sides(base, head, repository, (), ()))
+    cases = [make_case(name) for name in CASES]
+    assert ids(selected(diff, cases)) == [*before]
+    found = selected(diff, cases, LOADED)
+    assert (ids(found), found.untouched) == ([*after], len(cases) - len(after))
+    assert {pair.reason for pair in found.pairs} <= {path}
+    if sentence:
+        assert found.empty_reason == f"Nothing to judge: {sentence}"
+        every = selected(diff, cases, LOADED, everything=True)
+        assert (ids(every), every.untouched, every.empty_reason) == ([*CASES], 0, "")
+        assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
 
 
 @pytest.mark.parametrize(
-    ("paths_", "known", "unknown"),
-    [(NEVER, False, False), (UNKNOWN, False, True), (ALWAYS, True, True)],
+    ("changes", "whole"),
+    [
+        ({}, True),
+        ({"before": ("python migrate.py",)}, False),
+        ({"after": ("python reset.py",)}, False),
+        ({"server": "gunicorn"}, False),  # its settings are a Python file
+        ({"server_args": ("--loop=own:loop",)}, False),
+        ({"endpoint": make_case(ONE).endpoint.model_copy(update={"paths": ("/x",) * 30})}, False),
+    ],
 )
-def test_around_the_applications_of_others_anything_may_be_read(
-    paths_: str, known: bool, unknown: bool
+def test_what_more_than_the_observed_requests_may_run_counts_as_loaded(
+    changes: dict[str, Any], whole: bool
 ) -> None:
-    case, both = make_case("one/a"), frozenset({"one", "two"})
-    for path, (doubt, expected) in product(
-        paths_.split(), (("", known), ("app.py loads code with exec", unknown))
-    ):
-        loaded = {case.id: Dependencies(frozenset({"src/shop/api.py"}), frozenset(), doubt)}
-        found = selected(Diff(files=(path,), experiments=both, own=False), [case], loaded)
-        assert bool(found.pairs) is expected, path
-        assert "harness" not in found.empty_reason
-    # Ours: only what lies at the top of our repository is the harness.
-    change = Diff(files=("lib/shop.py",), experiments=both)
-    loaded = {case.id: Dependencies(unknown="app.py loads code with exec")}
-    assert selected(change, [case], loaded).pairs
-    loaded = {case.id: Dependencies()}
-    assert selected(change, [case], loaded).empty_reason == (
-        "Nothing to judge: only files that no application imports differ, "
-        "and no measured case depends on them."
+    case = make_case(ONE, **changes)
+    assert ids(selected(Diff(files=("src/more.py",)), [case], LOADED)) == [ONE] * (not whole)
+
+
+def test_packages_and_interpreters_affect_their_cases() -> None:
+    cases = [make_case(ONE), make_case(TWO, stack="other"), make_case("two/py3.14t")]
+    files, versions = ("src/more.py",), {"3.14t": "3.14.7 → 3.14.8"}
+    for before, after in (("1.0", "1.1"), (None, "1.1"), ("1.0", None)):
+        move = moved("h11", before, after)
+        found = selected(Diff(packages=(move,)), cases, LOADED)
+        assert [pair.reason for pair in found.pairs] == [str(move)] * 2
+        assert found.untouched == 1
+    diff = Diff(files=files, packages=(moved("h11"),), interpreters=versions)
+    assert [(pair.case.id, pair.reason) for pair in selected(diff, cases, LOADED).pairs] == [
+        (ONE, "h11 1.0 → 1.1"),
+        ("two/py3.14t", "interpreter 3.14t: 3.14.7 → 3.14.8; h11 1.0 → 1.1; src/more.py"),
+    ]
+    assert selected(Diff(packages=(moved("h11"),)), cases[1:2]).empty_reason == (
+        "Nothing to judge: no measured case has the packages that moved (h11 1.0 → 1.1)."
     )
+    assert selected(Diff(), cases).empty_reason == "Nothing to judge: base and head do not differ."
+
+
+def test_an_application_that_only_one_side_has_is_not_judged() -> None:
+    case = make_case(ONE)  # of the application `module:app`
+    for path, missing in (("apps/one/module.py", True), ("apps/one/other.py", False)):
+        found = selected(Diff(new=frozenset({path})), [case])
+        assert (bool(found.missing), found.untouched) == (missing, not missing)
 
 
 CODE = """\
@@ -257,6 +222,12 @@ def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) 
     assert not affected.same_code("pyproject.toml", base, head)
 
 
+def write_all(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
 def installed(folder: Path, lock: str, **files: str) -> Testbed:
     """A testbed with a lock of digests, and what it installs: package → content."""
     text = "".join(f"{line} --hash=sha256:{lock.encode().hex()}\n" for line in lock.split(", "))
@@ -294,8 +265,7 @@ def test_packages_differ_by_version_or_by_what_is_installed_here(
     assert "; ".join(map(str, found)) == moves
     assert matching.relocked(base, head) == ["current"]
     assert matching.package_changes(base, base) == () == tuple(matching.relocked(base, base))
-    case = make_case("one/a")
-    sides = selected(Diff(packages=found, relocked=True), [case], {case.id: Dependencies()})
+    sides = selected(Diff(packages=found, relocked=True), [make_case("one/a")])
     same = "Nothing to judge: both locks install the same files here."
     assert (sides.empty_reason == same) is (moves == "")
 
@@ -329,81 +299,6 @@ def test_cases_are_compared_with_themselves_only() -> None:
         ("one/old", "only base has it"),
     ]
     both = side("base", ()), side("head", (head[0],))
-    sides = Sides(*both, ROOT, make_pairs(*both), missing)
-    found = affected.select(sides, Diff(), {"one/a": Dependencies()})
+    sides = Sides(*both, Path(), make_pairs(*both), missing)
+    found = affected.find(sides, Diff())
     assert (found.missing, found.untouched) == (missing, 1)
-
-
-def test_the_closure_follows_markers_and_extras() -> None:
-    texts = {
-        "server": ("Click>=8", "fast_loop; extra == 'speed'", "old; python_version < '3.11'"),
-        "app": ("server[speed]", "windows; sys_platform == 'win32'"),
-        "click": ("app; extra == 'never'",),
-        "fast-loop": ("app",),  # a circle
-    }
-    environment = Installed({one: tuple(map(Requirement, texts[one])) for one in texts}, {})
-    full = {"app", "server", "click", "fast-loop"}
-    for roots, found in (
-        (["Server"], {"server", "click"}),
-        (["app"], full),
-        # The extra is asked for when the distribution has been seen without it.
-        (["app", "server"], full),
-        (["absent"], {"absent"}),
-    ):
-        assert dependencies.closure(environment, roots, PLATFORM) == found
-
-
-def write_all(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
-def test_imports_are_followed_through_local_modules(tmp_path: Path) -> None:
-    write_all(tmp_path, {
-        "package/__init__.py": "from . import near\n",
-        "package/near.py": "from ..unreal import x\nfrom .far import y\nimport flask\n",
-        "package/far.py": "import app\n",
-        "package/unused.py": "import numpy\n",
-        "app.py": "import asyncio, os.path\nfrom fastapi import FastAPI\nimport package\n"
-        "def late():\n    import pydantic.fields\n",
-    })  # fmt: skip
-    found = dependencies.imports("app", [tmp_path])
-    assert {path.name for path in found.files} == {"app.py", "__init__.py", "near.py", "far.py"}
-    assert found.names == {"fastapi", "flask", "pydantic", "unreal"}
-    assert not found.unknown
-
-
-def test_code_around_the_applications_is_followed(tmp_path: Path) -> None:
-    files = {
-        "apps/one/app.py": "import sys\nsys.path.insert(0, 'src')\nfrom shop.api import app\n",
-        "src/shop/__init__.py": "",
-        "src/shop/api.py": "from . import models\nimport stock, fastapi\n",
-        "src/shop/plugins/by_convention.py": "import redis\n",
-        "stock.py": "SETTINGS = 'settings.production'\nWORD = 'unused'\n",
-        "settings/production.py": "import orjson\n",
-    }
-    write_all(tmp_path, {**files, "src/other/__init__.py": ""})
-    apps, around = tmp_path / "apps", (tmp_path / "src", tmp_path)
-    found = dependencies.imports("app", [apps / "one", apps], around)
-    assert {path.relative_to(tmp_path).as_posix() for path in found.files} == files.keys()
-    assert found.around == {"shop", "stock", "settings"}
-    assert found.names - found.around == {"fastapi", "redis", "orjson"}
-    assert not found.unknown
-    (apps / "one" / "app.py").write_text("import sys\nsys.path.insert(0, 'lib')\nimport django\n")
-    found = dependencies.imports("app", [apps / "one", apps], around)
-    assert found.unknown == (
-        "app.py changes the search path, and what it loads from there is not known"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "doubt"),
-    [
-        ("__import__('x')\n", "app.py loads code with __import__"),
-        ("def broken(:\n", "app.py cannot be read: "),
-    ],
-)
-def test_imports_that_cannot_be_seen_are_unknown(text: str, doubt: str, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(text)
-    assert dependencies.imports("app", [tmp_path]).unknown.startswith(doubt)

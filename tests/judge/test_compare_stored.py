@@ -8,7 +8,7 @@ from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.comparison import Comparison, Finding
 
 RECORDED: Final = paths.project_root() / "tests" / "data" / "judged_again.txt"
 """What the rules say today. Where they change on purpose, run this file."""
@@ -19,14 +19,15 @@ def of_comparison(stored: Comparison) -> Iterator[str]:
     duets = [duet for case in stored.cases for duet in case.duets]
     for duet in sorted(duets, key=lambda duet: duet.order):
         samples[duet.case].add(duet)
-    for case, judgements in judge(samples).items():
-        yield from (_line(case, judgement) for judgement in judgements)
+    for findings in judge(samples).values():
+        yield from map(_line, findings)
 
 
-def _line(name: str, found: Judgement) -> str:
-    figures = (found.ratio, found.low, found.high, found.detectable, found.p)
+def _line(finding: Finding) -> str:
+    figures = (finding.ratio, finding.low, finding.high, finding.detectable)
     shown = " ".join("-" if value is None else f"{value:.6g}" for value in figures)
-    return f"{name} {found.metric} | {found.verdict} {shown} {found.duets} {found.reason}".rstrip()
+    name = f"{finding.case} {finding.subject}"
+    return f"{name} | {finding.verdict} {shown} {finding.n} {finding.why}".rstrip()
 
 
 def everything() -> str:

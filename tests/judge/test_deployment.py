@@ -1,6 +1,5 @@
 """An application that nobody has declared: copies of its repository, and a comparison of two."""
 
-import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,18 +15,17 @@ from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Interface
-from duetbench.host import paths
 from duetbench.judge import affected, deployment, preparation, revisions
 from duetbench.judge.preparation import Scope
+from duetbench.judge.repetition import command
 from duetbench.measure import duet
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
-from duetbench.project.setting import Setting
+from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from repos import asgi, commit, git, work_in, write
-from tiny_index import serving
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
 ITEMS = "def find(path):\n    return path.encode()\n"
@@ -68,7 +66,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     shop: Path, project: Project, scope: Scope
 ) -> None:
     """Each with its code; interface, server and interpreter are found out once, for both."""
-    both = preparation.of_revisions(project, "HEAD~1", None, scope)
+    both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
     (case,) = both.head.cases
     assert both.base.cases == both.head.cases
     assert case.id == "shop/get-items-7/py3.14/c64"
@@ -85,22 +83,26 @@ def test_revisions_that_declare_nothing_are_prepared(
     )
     found = affected.find(both)
     assert [(p.case.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
-    # Neither what nobody imports, nor a lock whose packages are the same.
-    commit(shop, "Tests and a lock", **{"tests/test_more.py": "", "requirements.txt": "granian\n"})
-    assert affected.find(preparation.of_revisions(project, "HEAD~1", None, scope)).pairs == ()
+    # A lock whose packages are the same.
+    commit(shop, "A lock", **{"requirements.txt": "granian\n"})
+    assert (
+        affected.find(preparation.prepare(project, Contrast(("HEAD~1", None)), scope)).pairs == ()
+    )
     said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
     commit(shop, "A release", **said)
-    assert affected.find(preparation.of_revisions(project, "HEAD~1", None, scope)).empty_reason == (
+    assert affected.find(
+        preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
+    ).empty_reason == (
         "Nothing to judge: same code: only comments, layout, requirements or the version differ in "
         "pyproject.toml, src/shop/main.py."
     )
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})
-    (pair,) = affected.find(preparation.of_revisions(project, "HEAD~1", None, scope)).pairs
+    (pair,) = affected.find(preparation.prepare(project, Contrast(("HEAD~1", None)), scope)).pairs
     assert pair.reason == "pyproject.toml"
     # Another interpreter is asked for by base, and head's is used.
     commit(shop, "Older", **{".python-version": "3.11\n"})
     commit(shop, "Newer again", **{".python-version": "3.14\n"})
-    both = preparation.of_revisions(project, "HEAD~1", None, scope)
+    both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
     assert both.base.testbed.interpreters == both.head.testbed.interpreters
     assert any(
         note.startswith("base asks for Python 3.11 (.python-version)") for note in both.notes
@@ -123,40 +125,14 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         assert found.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
     for named, sentence in {
-        "uv.lock": r"--lock uv\.lock: expected a file, or FILE@REV such as uv\.lock@main",
-        "uv.lock@HEAD": r"--lock uv\.lock@HEAD: HEAD has no file uv\.lock",
+        "uv.lock": r"lock=uv\.lock: expected a file, or FILE@REV such as uv\.lock@main",
+        "uv.lock@HEAD": r"lock=uv\.lock@HEAD: HEAD has no file uv\.lock",
         "uv.lock@nowhere": "'nowhere' is no revision here",
-        "../../new/a.txt": r"--lock \.\./\.\./new/a\.txt: expected .*, found an empty file",
+        "../../new/a.txt": r"lock=\.\./\.\./new/a\.txt: expected .*, found an empty file",
         "../../new/b.lock": r"/b\.lock: expected a list of packages, found bytes that are no text",
     }.items():
         with pytest.raises(UsageError, match=sentence):
             deployment.lock_at(shop, named, scope.copies)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("requirements.txt", "# ours\nplain==1.0  # any\nonly==1.0 ; os_name == 'posix'\n"),
-        ("pyproject.toml", '[project]\nname = "a"\nversion = "1"\ndependencies = ["only==1.0"]\n'),
-    ],
-)
-def test_a_pin_that_has_files_for_an_older_python_only_decides_which_one(
-    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No newer one gets a lock; the pin itself tells which one does."""
-    project, choice = Project.here(), Target(app="a:b")
-    installed = paths.cache_dir() / "interpreters"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    paths.cache_dir().mkdir(parents=True)
-    (paths.cache_dir() / "interpreters").symlink_to(installed)
-    write(tmp_path, file, text)
-    lock = deployment.lock_in(tmp_path, choice)
-    with serving(monkeypatch, tmp_path / "uv") as index:
-        index.add("plain", "1.0", "2026-01-10")
-        index.add("only", "1.0", "2026-01-10", tag=f"cp311-cp311-linux_{platform.machine()}")
-        by_name, texts = deployment._interpreters(project, tmp_path, choice, [lock], (), QUIET)
-    assert (list(by_name), texts) == (["3.11"], {})
 
 
 WAITS = """\
@@ -185,7 +161,7 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     for lock, seconds in ((free, 0.02), (locked, 0.02) if locks else (free, 0.03)):
         text = WAITS.format(lock=lock, seconds=seconds)
         commit(shop, "It waits", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
-    (pair,) = preparation.of_revisions(project, "HEAD~1", None, scope).pairs
+    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     most = 64 if locks else 256  # which keep the cores of any machine busy
     load = pair.case.load.model_copy(update={"connections": most})
     case = pair.case.model_copy(update={"load": load})
@@ -219,7 +195,7 @@ def test_the_slower_side_decides_how_many_connections_load_both(
         text = WAITS.format(lock="contextlib.nullcontext()", seconds=0)
         text = f"import time\n{text}".replace("    async with", f"    {slow}\n    async with")
         commit(shop, "It blocks", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
-    (pair,) = preparation.of_revisions(project, "HEAD~1", None, scope).pairs
+    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     parts = pair.sides[::-1] if swapped else pair.sides
     (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
     assert not [found.failures(side) for side in found.failed], found
@@ -250,7 +226,7 @@ def test_a_handler_that_gets_no_core_does_not_wait(
     text = WAITS.format(lock="contextlib.nullcontext()", seconds=0.02) if waits else COMPUTES
     waiting = APP.replace("items.find", "await items.find")
     commit(shop, "Async", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
-    (pair,) = preparation.of_revisions(project, "HEAD~1", None, scope).pairs
+    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     run = duet.SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
     core = max(pair.head.testbed.server_cores(pair.case))
     with ExitStack() as stack:
@@ -314,12 +290,10 @@ def test_gunicorn_gets_the_workers_that_the_repository_starts_it_with(
 @pytest.mark.real
 def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> None:
     """Both sides have the same packages, with what either server needs."""
-    servers = (
-        Setting({"server": "uvicorn", "loop": "uvloop"}),
-        Setting({"server": "granian", "loop": "asyncio"}),
+    servers = Contrast(
+        base=("server=uvicorn", "loop=uvloop"), head=("server=granian", "loop=asyncio")
     )
-    made = deployment.working(project, QUIET, scope.copies, settings=servers)
-    both = preparation.of_settings(made, *servers, scope)
+    both = preparation.prepare(project, servers, scope)
     (pair,) = both.pairs
     assert [(one.case.server, one.case.loop) for one in pair.sides] == [
         ("uvicorn", "uvloop"), ("granian", "asyncio"),
@@ -330,8 +304,27 @@ def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> N
     assert {"uvicorn", "httptools", "uvloop", "granian"} <= versions.keys()
     assert both.base.record.label == f"uvicorn {versions['uvicorn']}, uvloop"
     assert both.head.record.label == f"granian {versions['granian']}, asyncio"
+    threads = Contrast(base=("threads=2",), head=("threads=4",))
     with pytest.raises(UsageError, match="--threads 2: expected blocking threads for wsgi"):
-        preparation.of_settings(made, Setting({"threads": 2}), Setting({"threads": 4}), scope)
+        preparation.prepare(project, threads, scope)
+
+
+@pytest.mark.real
+def test_several_things_may_differ_at_once(project: Project, scope: Scope) -> None:
+    """Which the report says; what differs in the code is looked for all the same."""
+    sides = Contrast(("HEAD", "HEAD"), head=("workers=2", "env.JIT=1"))
+    both = preparation.prepare(project, sides, scope)
+    (pair,) = both.pairs
+    assert [(one.case.workers, one.case.env) for one in pair.sides] == [(1, {}), (2, {"JIT": "1"})]
+    base, head = both.base.record, both.head.record
+    assert (base.label, head.label) == ("HEAD, 1 worker, no JIT", "HEAD, 2 workers, JIT=1")
+    assert (base.kind, head.kind, head.words) == ("several", "several", sides.head)
+    assert both.notes[0].startswith("revision, setting: these differ at once")
+    assert (pair.executes_alike, both.cross) == (False, True)
+    again = ["duetbench", "compare", *[(head.commit or "")[:12]] * 2]
+    assert command(base, head, ["--all"]) == " ".join(
+        (*again, "--head workers=2 --head env.JIT=1 --all")
+    )
 
 
 @pytest.mark.real
@@ -342,8 +335,8 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: 
     out = bench.folder / "found.json"
     done = bench(
         "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
-        "--base-env", "TURNS=0", "--head-env", "TURNS=20000",
-        "--budget", "16s", "--output", out,
+        "--base", "env.TURNS=0", "--head", "env.TURNS=20000",
+        "--budget", "16s", "-o", out,
     )  # fmt: skip
     assert (done.code in {0, 3}, done.err) == (True, ""), done
     found = files.read(Comparison, out)
@@ -354,5 +347,5 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: 
     assert (found.base.label, found.head.label) == ("TURNS=0", "TURNS=20000")
     assert case.case.env == {"TURNS": "20000"}
     assert found.reproduce[0].startswith(
-        "duetbench compare --base-env TURNS=0 --head-env TURNS=20000 --profile quick"
+        "duetbench compare --base env.TURNS=0 --head env.TURNS=20000 --profile quick"
     )

@@ -13,25 +13,29 @@ import pytest
 
 from bare import QUIET
 from bench import Bench
-from comparing import SAME, SLOWER, comparison_of, judged_case
+from comparing import SAME, comparison_of, judged_case
 from duetbench.core.model import (
+    KEPT,
     AnswerDifference,
     Case,
+    EffectKind,
     Effects,
     Keeping,
     KeptMemory,
     RequestEffect,
+    Verdict,
 )
 from duetbench.judge import answers, counted, effects, preparation, revisions
+from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.measure.effects.observation import Activity
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
-from duetbench.show import effects as words
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import exit_code
+from duetbench.show import findings as words
 from repos import commit, work_in
+from synthetic import make_case
 
 NAMES = [{"name": "a", "at": 1}, {"name": "b", "at": 1}]
 
@@ -72,6 +76,19 @@ SHOWN = "head's answer differs, {} → {} bytes ({})".format
          SHOWN(21, "5,000", "gzip")),
         (reply(b"\x89PNG"), reply(b"\x89PNG\0"), "head answers other bytes, 4 → 5"),
         (reply(b"a\0b"), reply(b"a\0c"), "head answers other bytes, 3 → 3"),
+        # The first place that differs is named.
+        (reply(NAMES), reply([]), "head answers 0 rows instead of 2"),
+        (reply({"items": NAMES, "n": 2}), reply({"items": NAMES[:1], "n": 1}),
+         "head answers 1 rows instead of 2 in $.items"),
+        (reply({"a": {"b": [1, 2]}}), reply({"a": {"b": [1, 3]}}),
+         "head answers $.a.b[1] = 3 instead of 2"),
+        (reply({"a": 1, "b": 2}), reply({"b": 2}), "head answers without $.a"),
+        (reply({"b": 2}), reply({"b": 2, "a": 1}), "head answers with $.a, which is new"),
+        (reply({"a": 1}), reply({"a": "1"}), 'head answers $.a = "1" instead of 1'),
+        (reply("one\ntwo\n"), reply("one\n2\n"), 'head answers line 2: "2" instead of "two"'),
+        (reply("a" * 99 + "b"), reply("a" * 99 + "c"),
+         f'head answers line 1: "…{"a" * 20}c" instead of "…{"a" * 20}b"'),
+        (reply("one\ntwo\n"), reply("one\n"), "head answers 1 lines instead of 2"),
     ],
 )  # fmt: skip
 def test_answers_are_compared_as_their_reader_gets_them(
@@ -84,67 +101,41 @@ def test_answers_are_compared_as_their_reader_gets_them(
     assert most < 20_000_000
     assert both[0] == (what and (what, False))
     assert (both[1] is None) == (what is None)
+    assert answers.difference([head] * 3, [head] * 3) is None
+
+
+def cached(control: str) -> list[Any]:
+    """Answers with a header that matters, and two that differ each time."""
+    return [reply(NAMES, cache_control=control, date=str(n), x_request_id=str(n)) for n in range(3)]
+
+
+def pages(*bodies: Any) -> list[Any]:
+    return [*map(reply, bodies)]
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "what"),
+    ("base", "head", "what", "broken"),
     [
-        (NAMES, [], "head answers 0 rows instead of 2"),
-        ({"items": NAMES, "n": 2}, {"items": NAMES[:1], "n": 1},
-         "head answers 1 rows instead of 2 in $.items"),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, "head answers $.a.b[1] = 3 instead of 2"),
-        ({"a": 1, "b": 2}, {"b": 2}, "head answers without $.a"),
-        ({"b": 2}, {"b": 2, "a": 1}, "head answers with $.a, which is new"),
-        ({"a": 1}, {"a": "1"}, 'head answers $.a = "1" instead of 1'),
-        ("one\ntwo\n", "one\n2\n", 'head answers line 2: "2" instead of "two"'),
-        ("a" * 99 + "b", "a" * 99 + "c",
-         f'head answers line 1: "…{"a" * 20}c" instead of "…{"a" * 20}b"'),
-        ("one\ntwo\n", "one\n", "head answers 1 lines instead of 2"),
+        (pages(NAMES), [reply(NAMES, 500)], "head answers status 500 instead of 200", True),
+        (pages(NAMES), [reply(NAMES, kind="text/html")],
+         "head answers content type text/html instead of application/json", True),
+        (cached("no-store"), cached("public"),
+         'head answers header cache-control "public" instead of "no-store"', False),
+        # What differs within one side is left out.
+        (pages({"id": 1, "n": 5}, {"id": 2, "n": 5}), pages({"id": 3, "n": 5}, {"id": 4, "n": 5}),
+         None, False),
+        (pages({"id": 1, "n": 5}, {"id": 2, "n": 5}), pages({"id": 3, "n": 6}, {"id": 4, "n": 6}),
+         "head answers $.n = 6 instead of 5", False),
+        (pages([1], [1, 2]), pages([1, 2, 3], [1]), None, False),  # rows that come and go
+        (pages("at 1\nx", "at 2\nx"), pages("at 3\nx", "at 4\nx"), None, False),
+        (pages("at 1\nx", "at 2\nx"), pages("at 3\ny", "at 4\ny"),
+         'head answers line 2: "y" instead of "x"', False),
     ],
 )  # fmt: skip
-def test_the_first_place_that_differs_is_named(base: Any, head: Any, what: str) -> None:
-    assert answers.difference([reply(base)], [reply(head)]) == (what, False)
-    assert answers.difference([reply(head)], [reply(base)]) not in {None, (what, False)}
-    assert answers.difference([reply(head)] * 3, [reply(head)] * 3) is None
-
-
-@pytest.mark.parametrize(
-    ("head", "what"),
-    [
-        (reply(NAMES, 500), "head answers status 500 instead of 200"),
-        (reply(NAMES, kind="text/html"),
-         "head answers content type text/html instead of application/json"),
-    ],
-)  # fmt: skip
-def test_another_status_or_type_is_broken(head: Any, what: str) -> None:
-    assert answers.difference([reply(NAMES)], [head]) == (what, True)
-
-
-def test_a_header_that_matters_is_compared_and_one_of_the_time_is_not() -> None:
-    base, head = (
-        [reply(NAMES, cache_control=control, date=str(n), x_request_id=str(n)) for n in range(3)]
-        for control in ("no-store", "public")
-    )
-    what = 'head answers header cache-control "public" instead of "no-store"'
-    assert answers.difference(base, head) == (what, False)
-
-
-@pytest.mark.parametrize(
-    ("base", "head", "what"),
-    [
-        ([{"id": 1, "n": 5}, {"id": 2, "n": 5}], [{"id": 3, "n": 5}, {"id": 4, "n": 5}], None),
-        ([{"id": 1, "n": 5}, {"id": 2, "n": 5}], [{"id": 3, "n": 6}, {"id": 4, "n": 6}],
-         "head answers $.n = 6 instead of 5"),
-        ([[1], [1, 2]], [[1, 2, 3], [1]], None),  # rows that come and go
-        (["at 1\nx", "at 2\nx"], ["at 3\nx", "at 4\nx"], None),
-        (["at 1\nx", "at 2\nx"], ["at 3\ny", "at 4\ny"], 'head answers line 2: "y" instead of "x"'),
-    ],
-)  # fmt: skip
-def test_what_differs_within_one_side_is_left_out(
-    base: Sequence[Any], head: Sequence[Any], what: str | None
+def test_what_a_side_answers_each_time_is_compared(
+    base: Sequence[Any], head: Sequence[Any], what: str | None, broken: bool
 ) -> None:
-    found = answers.difference([*map(reply, base)], [*map(reply, head)])
-    assert found == (what and (what, False))
+    assert answers.difference(base, head) == (what and (what, broken))
 
 
 SQL = RequestEffect(
@@ -154,92 +145,45 @@ SQL = RequestEffect(
     base=0,
     head=20,
 )
-FOR_EACH = "for each of the first 200 requests (shop/main.py:12)"
 LEAK = KeptMemory(course="constant", bytes=2_100, place="shop/main.py:12", requests=200)
+LOADED = LEAK.model_copy(update={"loaded": True})
 NOTHING = KeptMemory(course="none", requests=200)
+CASE = make_case("x/a/py3.14")
 
 
-def test_a_report_says_answers_first_then_leaks_then_effects() -> None:
-    """All above the verdicts; an answer with other content decides only where that is asked."""
-    found = Effects(
-        differ=(SQL,),
-        totals={"sql": (2, 21), "log": (1, 1)},
-        answers=(AnswerDifference(what="head answers 0 rows instead of 20", broken=False),),
-        kept_base=NOTHING,
-        kept_head=LEAK,
-    )
-    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=found))
-    view = make_view(comparison)
-    parts = (
-        "does different work: head answers 0 rows instead of 20",
-        f"▼ may leak: x/a/py3.14 keeps 2.1 kB {FOR_EACH}",
-        "sends 21 SQL statements instead of 2",
-        "= no change: x/a/py3.14; a change of 0.81 % or more in CPU per request would have been",
-    )
-    assert view.headline.startswith("≠ other answers: ")
-    assert view.answer.rows[0] == [
-        "SQL statements",
-        "2 → 21",
-        "",
-        "",
-        "≠ +20 × SELECT … FROM book WHERE author_i…",
-    ]
-    places = [view.headline.index(part) for part in parts]
-    assert places == sorted(places)
-    (section,) = (part for part in view.sections if part.title == "What one request does")
-    first = "+20 × SELECT … FROM book WHERE author_id = ?   authors, shop/main.py:41"
-    assert section.rows[0] == ["SQL statements", "2", "21", first]
-    assert section.lines[0] == ("", "the same on both sides: 1 log record")
-    assert exit_code(comparison) == 0
-    assert exit_code(comparison, same=True) == 1
+def effect(kind: EffectKind, base: float, head: float, text: str = "") -> RequestEffect:
+    return RequestEffect(kind=kind, text=text, base=base, head=head)
+
+
+def doing(*differ: RequestEffect, **more: Any) -> Effects:
+    """Effects whose totals are those of what differs."""
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    for one in differ:
+        base, head = totals.get(one.kind, (0, 0))
+        totals[one.kind] = (base + one.base, head + one.head)
+    return Effects(differ=differ, **{"totals": totals, **more})
+
+
+ANSWER = AnswerDifference(what="head answers 0 rows instead of 20", broken=False)
 
 
 @pytest.mark.parametrize(
-    ("others", "text"),
+    ("seen", "subjects"),
     [
-        ((), ""),
-        ((-1,), "; −1 × another"),
-        ((-3, 2), "; 2 others differ, −1 in all"),
-        ((-1, 1), "; 2 others cancel out"),
+        # Answers, then leaks, then effects; what both sides do alike is last.
+        (doing(SQL, totals={"log": (1, 1), "sql": (2, 21)}, answers=(ANSWER,), kept_base=NOTHING,
+               kept_head=LOADED), ["answer", KEPT, "sql", "log"]),
+        # six times the calls say more than fewer tasks, and tasks that stay more than both
+        (doing(effect("task", 9, 6), effect("function", 103, 602)), ["function", "task", "answer"]),
+        (doing(effect("task", 9, 6), effect("tasks left", 0, 1), effect("function", 103, 602)),
+         ["tasks left", "function", "task", "answer"]),
+        # What explains a cost comes after what is done.
+        (doing(effect("library exception", 0, 6, "KeyError"), SQL),
+         ["sql", "library exception", "answer"]),
     ],
-)
-def test_a_row_adds_up_to_its_figures(others: Sequence[int], text: str) -> None:
-    less = [RequestEffect(kind="sql", text=f"SELECT {n}", base=3, head=3 + n) for n in others]
-    total = 21 + sum(others)
-    found = Effects(differ=(SQL, *less), totals={"sql": (2, total)})
-    view = make_view(comparison_of(judged_case("x/a/py3.14", SAME, effects=found)))
-    assert view.answer.rows[0][-1] == f"≠ +20 × SELECT … FROM book WHERE author_i…{text}"
-
-
-def test_one_sentence_says_what_it_costs_and_what_it_does() -> None:
-    found = Effects(differ=(SQL,), totals={"sql": (2, 21)})
-    case = judged_case("x/a/py3.14", SLOWER, effects=found)
-    costs, does = (
-        "x/a/py3.14 needs 2.1 % more CPU per request",
-        "sends 21 SQL statements instead of 2",
-    )
-    assert make_view(comparison_of(case)).headline == f"▼ slower: {costs} and {does}"
-    other = judged_case("x/b/py3.14", SAME)
-    apart = f"; ≠ effects: x/a/py3.14 {does}"
-    assert apart in make_view(comparison_of(case, other, planned=2)).headline
-
-
-def test_what_explains_a_cost_comes_after_it() -> None:
-    calls = RequestEffect(kind="library exception", text="KeyError", base=0, head=6)
-    found = Effects(differ=(calls, SQL), totals={"sql": (2, 21), "library exception": (0, 6)})
-    rows = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).answer.rows
-    assert [row[0] for row in rows] == [
-        "SQL statements",
-        "CPU per request",
-        "exceptions in libraries",
-    ]
-
-
-@pytest.mark.parametrize(("broken", "code"), [(True, 1), (False, 0)])
-def test_an_answer_of_another_status_fails(broken: bool, code: int) -> None:
-    answer = AnswerDifference(what="head answers status 500 instead of 200", broken=broken)
-    case = judged_case("x/a/py3.14", SAME, effects=Effects(answers=(answer,)))
-    assert exit_code(comparison_of(case)) == code
+)  # fmt: skip
+def test_what_says_most_leads(seen: Effects, subjects: list[str]) -> None:
+    assert [finding.subject for finding in of_effects(CASE, seen)] == subjects
 
 
 def activity(*places: str) -> Activity:
@@ -282,17 +226,10 @@ def test_the_line_is_the_one_that_does_as_much_more(
 
 
 def test_an_answer_says_its_lengths_and_its_status_if_that_is_not_200() -> None:
-    assert words.same(Effects(length=22, status=404)) == "the answer (status 404, 22 bytes)"
-    seen = effects.describe(replace(activity(), answers=[[reply("a" * n) for n in (9, 1_204, 5)]]))
-    assert words.same(seen).startswith("the answer (5 to 1,204 bytes)")
-
-
-def test_sides_that_keep_as_much_do_not_differ() -> None:
-    for base, head, leaks in (
-        (LEAK, LEAK, False), (NOTHING, LEAK, True), (LEAK, NOTHING, False), (None, LEAK, False),
-        (LEAK, LEAK.model_copy(update={"bytes": 4_000}), True),
-    ):  # fmt: skip
-        assert Effects(kept_base=base, kept_head=head).leaks is leaks
+    varies = replace(activity(), answers=[[reply("a" * n) for n in (9, 1_204, 5)]])
+    for seen, says in ((Effects(length=22, status=404), "status 404, 22 bytes"),
+                       (effects.describe(varies), "5 to 1,204 bytes")):  # fmt: skip
+        assert f" answers {says} (seen in " in next(words.describe(CASE, seen))
 
 
 ITEMS = """\
@@ -349,7 +286,9 @@ def pairs(
                 commit(root, "A version", **{"items.py": text})
             target = Target.model_validate({"app": "main:app", "requests": ("GET /items",)})
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies)
-            return preparation.of_revisions(Project(root, target), "HEAD~1", None, scope).pairs
+            return preparation.prepare(
+                Project(root, target), Contrast(("HEAD~1", None)), scope
+            ).pairs
 
         yield prepare
 
@@ -390,7 +329,6 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
     seen = effects.observe(pairs(alone, alone.replace("def rows", "def once") + LAZY))
     assert not seen.reasons
-    assert seen.apart
     (found,) = seen.effects.values()
     assert found.totals["sql"] == (2, 4)
 
@@ -421,7 +359,6 @@ def find():
 """
     sides = [shared, shared.replace("def rows", "def once") + LAZY]
     seen = effects.observe(pairs(*(sides[::-1] if swapped else sides)))
-    assert seen.apart
     (found,) = seen.effects.values()
     assert found.totals["sql"] == ((4, 2) if swapped else (2, 4))
     assert "sql" not in found.unsteady
@@ -459,24 +396,31 @@ def test_what_may_start_slowly_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "words"),
+    ("base", "head", "verdict", "figures"),
     [
-        (LEAK, LEAK, f"both keep memory: head keeps 2.1 kB {FOR_EACH}"),
-        (None, LEAK, f"head keeps 2.1 kB {FOR_EACH}: there was no time"),
-        (LEAK, None, f"base keeps 2.1 kB {FOR_EACH}: there was no time"),
-        (NOTHING, NOTHING, ""),
+        (NOTHING, NOTHING, None, ()),
+        (LEAK, LEAK, Verdict.SAME, (2_100, 2_100)),
+        # memory that one side keeps is no news without the other, and is not the same
+        (None, LEAK, Verdict.UNKNOWN, (None, 2_100)),
+        (LEAK, None, Verdict.UNKNOWN, (2_100, None)),
+        (NOTHING, LEAK, Verdict.DIFFERENT, (0, 2_100)),  # few requests are no load
+        (NOTHING, LOADED, Verdict.WORSE, (0, 2_100)),
+        (LEAK, LOADED.model_copy(update={"bytes": 4_000}), Verdict.WORSE, (2_100, 4_000)),
+        (LEAK, NOTHING, Verdict.BETTER, (2_100, 0)),
+        (LEAK, LEAK.model_copy(update={"bytes": 100}), Verdict.BETTER, (2_100, 100)),
     ],
 )
-def test_memory_that_one_side_keeps_is_no_news_without_the_other(
-    base: KeptMemory | None, head: KeptMemory | None, words: str
+def test_memory_that_head_keeps_is_news_if_base_keeps_less(
+    base: KeptMemory | None,
+    head: KeptMemory | None,
+    verdict: Verdict | None,
+    figures: tuple[float | None, ...],
 ) -> None:
-    case = judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=base, kept_head=head))
-    view = make_view(comparison_of(case))
-    assert "keeps" not in view.headline
-    (section,) = (part for part in view.sections if part.title == "What one request does")
-    said = " ".join(line for _, line in section.lines)
-    assert words in said
-    assert ("keeps" in said) is bool(words)
+    seen = Effects(kept_base=base, kept_head=head)
+    kept = next((f for f in of_effects(CASE, seen) if f.subject == KEPT), None)
+    assert (kept and kept.verdict) is verdict
+    if kept:
+        assert ((kept.base, kept.head), kept.place) == (figures, "shop/main.py:12")
 
 
 @pytest.mark.parametrize(
@@ -494,22 +438,6 @@ def test_a_leak_is_what_two_processes_keep_with_the_larger_size(
     for joined in (one.with_(two), two.with_(one)):
         assert joined.kept is not None
         assert joined.kept.bytes == size
-
-
-def test_a_leak_that_head_repairs_is_told_with_its_line() -> None:
-    comparison = comparison_of(
-        judged_case("x/a/py3.14", SAME, effects=Effects(kept_base=LEAK, kept_head=NOTHING))
-    )
-    view = make_view(comparison)
-    says = f"▲ better: x/a/py3.14 keeps nothing; before 2.1 kB {FOR_EACH}"
-    assert view.headline.startswith(says)
-    (section,) = (part for part in view.sections if part.title == "What one request does")
-    assert section.rows == [["memory kept after it", "2.1 kB", "0 kB", "shop/main.py:12"]]
-    assert exit_code(comparison) == 0
-    found = Effects(kept_base=LEAK, kept_head=LEAK.model_copy(update={"bytes": 100}))
-    headline = make_view(comparison_of(judged_case("x/a/py3.14", SLOWER, effects=found))).headline
-    less = f"keeps 0.10 kB; before 2.1 kB {FOR_EACH}"
-    assert headline == f"▼ slower: x/a/py3.14 needs 2.1 % more CPU per request and {less}"
 
 
 AFTER = " FROM book WHERE id = ?"
@@ -536,54 +464,46 @@ AFTER = " FROM book WHERE id = ?"
     ],
 )
 def test_statements_that_differ_look_different(base: str, head: str, shown: set[str]) -> None:
-    both = (
-        RequestEffect(kind="sql", text=text, base=text == base, head=text == head)
-        for text in (base, head)
-    )
-    found = Effects(differ=tuple(both), totals={"sql": (1, 1)})
-    assert {text for _, _, _, text in words.rows(found)} == shown
+    seen = doing(effect("sql", 1, 0, base), effect("sql", 0, 1, head))
+    (finding,) = (found for found in of_effects(CASE, seen) if found.subject == "sql")
+    assert {finding.text, *finding.details} == shown
 
 
-def test_what_says_most_leads() -> None:
-    """Six times the calls say more than fewer tasks, and tasks that stay more than both."""
-    task, left, calls = (
-        RequestEffect(kind=kind, text="", base=base, head=head)
-        for kind, base, head in (("task", 9, 6), ("tasks left", 0, 1), ("function", 103, 602))
-    )
-    for differ, says in (
-        ((task, calls), "makes 602 function calls instead of 103"),
-        ((task, left, calls), "leaves 1 task behind instead of 0"),
-    ):
-        totals = {effect.kind: (effect.base, effect.head) for effect in differ}
-        seen = Effects(differ=differ, totals=totals)
-        (news,) = words.news(comparison_of(judged_case("x/a/py3.14", SAME, effects=seen)))
-        assert news == (words.LEAST, f"x/a/py3.14 {says}")
+def test_the_first_three_of_what_differs_are_shown_and_the_others_counted() -> None:
+    less = [effect("sql", 1, 0, f"SELECT {name}") for name in "abcd"]
+    finding = of_effects(CASE, doing(SQL, *less))[0]
+    assert (finding.base, finding.head) == (4, 20)
+    assert finding.text == "+20 × SELECT … FROM book WHERE author_id = ?"
+    assert finding.place == SQL.place
+    assert finding.details == ("−1 × SELECT a", "−1 × SELECT b", "and 2 more")
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "limit", "code", "sql"),
+    ("seen", "most", "codes"),
     [
-        (2, 21, 10, 1, 1), (2, 10, 10, 0, 1), (2, 2, 10, 0, 0), (21, 11, 10, 1, 1),
-        (21, 21, 10, 1, 1), (2, 3, None, 0, 1), (3, 2, None, 0, 0),
+        # Plainly; by the same answers; by statements.
+        (doing(effect("sql", 2, 21)), 10, (1, 1, 1)),
+        (doing(effect("sql", 2, 10)), 10, (0, 0, 1)),
+        (Effects(totals={"sql": (2, 2)}), 10, (0, 0, 0)),
+        (doing(effect("sql", 21, 11)), 10, (1, 1, 1)),
+        (Effects(totals={"sql": (21, 21)}), 10, (1, 1, 1)),
+        (doing(effect("sql", 2, 3)), None, (0, 0, 1)),
+        (doing(effect("sql", 3, 2)), None, (0, 0, 0)),
+        # Statements that nobody saw.
+        (None, None, (0, 0, 3)),
+        (Effects(unsteady={"sql": "1 to 3 in head"}), None, (0, 0, 3)),
+        (Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)}), None, (0, 0, 3)),
+        # Answers with other content decide only where that is asked.
+        (Effects(answers=(ANSWER,)), None, (0, 1, 0)),
+        (Effects(answers=(ANSWER.model_copy(update={"broken": True}),)), None, (1, 1, 1)),
     ],
-)  # fmt: skip
-def test_more_statements_than_declared_fail(
-    base: int, head: int, limit: float | None, code: int, sql: int
+)
+def test_what_a_request_does_decides_where_that_is_asked(
+    seen: Effects | None, most: float | None, codes: tuple[int, ...]
 ) -> None:
-    effect = RequestEffect(kind="sql", text="SELECT ?", base=base, head=head)
-    seen = Effects(differ=(effect,) * (base != head), totals={"sql": (base, head)})
-    comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=seen))
-    limits = {"limit_sql": limit} if limit is not None else {}
-    comparison = comparison.model_copy(update={"method": {**comparison.method, **limits}})
-    assert (exit_code(comparison), exit_code(comparison, sql=True)) == (code, sql)
-    words = f"sends {head} SQL statements, more than the limit 10"
-    answer = make_view(comparison).answer
-    assert ((words in answer.verdict), answer.news) == (bool(code), base != head or bool(code))
-
-
-def test_statements_that_nobody_saw_are_undecided() -> None:
-    unsteady = Effects(unsteady={"sql": "1 to 3 in head"})
-    unseen = Effects(unseen=("statements of apsw",), totals={"sql": (2, 2)})
-    for seen in (None, unsteady, unseen):
-        comparison = comparison_of(judged_case("x/a/py3.14", SAME, effects=seen))
-        assert (exit_code(comparison), exit_code(comparison, sql=True)) == (0, 3)
+    found = of_effects(CASE, seen, {"sql": most} if most else {}) if seen else ()
+    comparison = comparison_of(judged_case(CASE.id, SAME, *found, effects=seen))
+    gates: list[dict[str, Any]] = [{}, {"answers": True}, {"statements": 0}]
+    assert tuple(exit_code(comparison, **gate) for gate in gates) == codes
+    if seen and most and codes[0]:
+        assert found[0].why == "more than the limit 10"

@@ -2,25 +2,24 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from bench import Bench
-from comparing import CPU, busy, comparison_of, duet, judged_case
-from duetbench.core.model import Effects, KeptMemory, Verdict
+from comparing import CPU, busy, duet
+from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
 from duetbench.judge import growth
 from duetbench.judge.effects import Seen
-from duetbench.judge.rule import judge
+from duetbench.judge.findings import exit_code
 from duetbench.judge.samples import CaseDuets
 from duetbench.measure.testbed import SideCase
 from duetbench.project import tools
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import exit_code
+from duetbench.show.report import make_report
 from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
 
@@ -33,6 +32,11 @@ def curve(held: Callable[[np.ndarray], Any], requests: int = 50_000, **more: Any
     answered = np.linspace(0, requests, 25)
     memory = 50e6 + held(answered) + NOISE
     return Curve(requests=tuple(map(int, answered)), memory=tuple(map(int, memory)), **more)
+
+
+@pytest.fixture(autouse=True)
+def _no_oha(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 LEAK, NOTHING = curve(lambda n: 500 * n), curve(lambda n: 0 * n)
@@ -66,65 +70,70 @@ def test_a_curve_is_called_by_how_it_ends(held: Callable[[np.ndarray], Any], cou
         assert found.estimate == pytest.approx(rate, rel=0.03)
 
 
-def test_few_requests_or_bursts_prove_no_leak() -> None:
-    """500 B for each of 1,000 requests are half a megabyte, as an arena may be."""
-    assert growth.of_curve(curve(lambda n: 500 * n, requests=1_000)).course == "none"
-    short = Curve(requests=(0, 9_000, 18_000), memory=(0, 9_000_000, 18_000_000))
-    assert growth.of_curve(short).course == growth.of_curve(Curve()).course == "undecided"
+def recorded(answered: Sequence[int], kilobytes: Sequence[int], unit: int, **more: Any) -> Curve:
+    memory = tuple(unit * size for size in kilobytes)
+    return Curve(requests=tuple(answered), memory=memory, **more)
+
+
+HEAPS: Final = recorded(
+    (
+        *(0, 484, 971, 1573, 2118, 2615, 3083, 3589, 4093, 4701, 5335, 5911, 6491, 6981, 7496),
+        *(8004, 8444, 8939, 9431, 9890, 10365, 10877),
+    ),
+    (
+        *(57500, 57795, 58151, 58290, 58348, 56492, 57041, 56979, 57557, 58286, 58925, 59425),
+        *(60396, 60850, 61202, 61747, 62185, 62751, 63222, 63705, 64213, 64823),
+    ),
+    1000,
+)
+"""Without the GIL: 1.0 kB for each request for 10 s, and nothing after a minute."""
+
+BUSY: Final = recorded(
+    (
+        *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
+        *(4118, 4403, 4691, 4954),
+    ),
+    (
+        *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
+        *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
+    ),
+    1024,
+    tasks=(3, 4958),
+)
+"""On a machine that also did something else: 3.6 kB at first, 2.6 kB at last, with a task each."""
+
+
+def steep(n: np.ndarray) -> Any:
+    return 1_000 * n + 20e6 * (n > 42_000)
+
+
+@pytest.mark.parametrize(
+    ("soak", "course", "threads"),
+    [
+        # 500 B for each of 1,000 requests are half a megabyte, as an arena may be.
+        (curve(lambda n: 500 * n, requests=1_000), "none", "none"),
+        (Curve(requests=(0, 9_000, 18_000), memory=(0, 9_000_000, 18_000_000)), *["undecided"] * 2),
+        (Curve(), "undecided", "undecided"),
+        # Counts of tasks are exact where bytes scatter; a pool of them is no leak, a queue drains.
+        (curve(steep, tasks=(1, 64)), "undecided", "undecided"),
+        (curve(steep, tasks=(1, 50_001)), "constant", "constant"),
+        (curve(lambda n: 900 * n, tasks=(1, 50_001, 50_000)), "constant", "constant"),
+        (curve(lambda n: 900 * n, tasks=(1, 50_001, 49_990)), "saw-tooth", "saw-tooth"),
+        (BUSY, "constant", "constant"),
+        (BUSY.model_copy(update={"tasks": (3, 64)}), "decaying", "decaying"),
+        # Heaps of threads fill for longer than a soak, but not with 100 MB.
+        (HEAPS, "constant", "undecided"),
+        (HEAPS.model_copy(update={"tasks": (1, 10_878)}), "constant", "constant"),
+        (recorded(HEAPS.requests, HEAPS.requests, 40_000), "constant", "constant"),
+    ],
+)
+def test_what_else_tells_a_leak(soak: Curve, course: str, threads: str) -> None:
+    found = [growth.of_curve(soak, fills_slowly=slowly).course for slowly in (False, True)]
+    assert found == [course, threads]
 
 
 def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
-    found = growth.of_curve(curve(lambda n: 2_464 * n, tasks=(1, 50_001), threads=(9, 9)))
-    assert found.words.startswith("2.5 kB (2.")
-    assert found.words.endswith(" and 1.0 tasks")
-
-
-def test_tasks_left_behind_decide_where_bytes_scatter() -> None:
-    """Counts are exact; a pool of them is no leak."""
-
-    def steep(tasks: int) -> Curve:
-        return curve(lambda n: 1_000 * n + 20e6 * (n > 42_000), tasks=(1, tasks))
-
-    assert growth.of_curve(steep(64)).course == "undecided"
-    assert growth.of_curve(steep(50_001)).course == "constant"
-    for later, course in ((50_000, "constant"), (49_990, "saw-tooth")):  # a queue drains
-        assert growth.of_curve(curve(lambda n: 900 * n, tasks=(1, 50_001, later))).course == course
-
-
-def test_heaps_of_threads_that_fill_for_longer_than_a_soak_are_no_leak() -> None:
-    """Recorded without the GIL: 1.0 kB each for 10 s, and nothing after a minute."""
-    answered = (
-        *(0, 484, 971, 1573, 2118, 2615, 3083, 3589, 4093, 4701, 5335, 5911, 6491, 6981, 7496),
-        *(8004, 8444, 8939, 9431, 9890, 10365, 10877),
-    )
-    kilobytes = (
-        *(57500, 57795, 58151, 58290, 58348, 56492, 57041, 56979, 57557, 58286, 58925, 59425),
-        *(60396, 60850, 61202, 61747, 62185, 62751, 63222, 63705, 64213, 64823),
-    )
-    heaps = Curve(requests=answered, memory=tuple(1000 * size for size in kilobytes))
-    assert growth.of_curve(heaps).course == "constant"
-    assert growth.of_curve(heaps, fills_slowly=True).course == "undecided"
-    tasks = heaps.model_copy(update={"tasks": (1, 10_878)})
-    assert growth.of_curve(tasks, fills_slowly=True).course == "constant"
-    steep = heaps.model_copy(update={"memory": tuple(40_000 * n for n in answered)})
-    assert growth.of_curve(steep, fills_slowly=True).course == "constant"
-
-
-def test_a_task_for_every_request_is_a_leak_where_bytes_seem_to_decay() -> None:
-    """Recorded on a machine that also did something else: 3.6 kB each at first, 2.6 kB at last."""
-    answered = (
-        *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
-        *(4118, 4403, 4691, 4954),
-    )
-    kilobytes = (
-        *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
-        *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
-    )
-    memory = tuple(1024 * size for size in kilobytes)
-    left, pool = (Curve(requests=answered, memory=memory, tasks=(3, n)) for n in (4958, 64))
-    assert growth.of_curve(pool).course == "decaying"
-    found = growth.of_curve(left)
-    assert (found.course, found.words) == ("constant", "3.1 kB (2.2…4.0 kB) and 1.0 tasks")
+    assert growth.of_curve(BUSY).words == "3.1 kB (2.2…4.0 kB) and 1.0 tasks"
 
 
 def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDuets:
@@ -157,38 +166,6 @@ def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
     wide = duets([-900, 2_000, -500, 1_400], side)
     assert [one.growth[side].course for one in (*few, wide)] == ["none"] * 3
     assert duets([150, 900], side).growth[side].course == "undecided"
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize(("held", "leaks"), [(LEAK, True), (NOTHING, False)])
-def test_a_leak_is_named_first_whichever_side_it_is(
-    side: SideName, held: Curve, *, leaks: bool, both: bool
-) -> None:
-    """Memory that grows has no figure to be judged; only what is new in head is broken.
-
-    The other side is no contrast unless it was loaded alone as well.
-    """
-    (other,) = set(SIDES) - {side}
-    samples = duets([450, 500, 550, 500, 500, 500], side)
-    samples.soak(side, held)
-    if both:
-        samples.soak(other, NOTHING)
-    judged = {one.metric: one for one in judge({CASE.id: samples})[CASE.id]}
-    new = leaks and side == "head" and both
-    assert ("pss_steady" in judged) is (new or not leaks)
-    broken = judged["pss_steady"].verdict is Verdict.NOT_COMPARABLE if not leaks or new else False
-    assert broken is new
-    case = judged_case(CASE.id, *judged.values()).model_copy(update={"growth": samples.growth})
-    comparison = comparison_of(case)
-    headline = make_view(comparison).headline
-    assert (f" leaks: {side} keeps 0.49 kB (0.47…0.52 kB" in headline) is leaks
-    contrast = f"for every request, {other} nothing measurable (below 0.1 kB)" in headline
-    assert contrast is (leaks and both)
-    assert ("load the other side alone" in str(make_view(comparison).sections)) is (
-        leaks and not both
-    )
-    assert (exit_code(comparison) == 1) is new
 
 
 @dataclass
@@ -227,36 +204,40 @@ class Leaking(FakeInstruments):
     ],
 )
 def test_a_comparison_soaks_what_it_suspects_once(
-    side: SideName,
-    ends: Curve,
-    seconds: float,
-    course: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    side: SideName, ends: Curve, seconds: float, course: str, tmp_path: Path
 ) -> None:
     """Counts take 13 s, a duet 7 s: 33 s have room for these alone, 45 s for a short soak, too.
 
-    Only a leak is a reason to load the other side as well: else no side is to blame.
+    Only a leak is a reason to load the other side as well: else no side is to blame. A suspicion is
+    no news.
     """
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     fake = Leaking(side=side, ends=ends)
     found = compared_by(fake, [CASE], tmp_path, seconds)
     assert found.wall_seconds <= seconds
     (other,) = set(SIDES) - {side}
     both = course == "constant" and seconds > 45
     assert fake.soaks == [side, other][: (seconds > 33) + both]
-    (case,) = found.cases
-    assert case.growth[side].course == course
-    view = make_view(found)
-    assert "perhaps" not in str(view)
-    leaks = f" leaks: {side} keeps 0.49 kB (0.47…0.52 kB" in view.headline
-    assert leaks is (course == "constant")
-    assert (exit_code(found) == 1) is (leaks and both and side == "head")
+    assert found.cases[0].growth[side].course == course
+    kept = found.of(CASE.id, KEPT)
+    if course == "constant":
+        assert kept is not None
+        of_side = Verdict.WORSE if side == "head" else Verdict.BETTER
+        # at 45 s there is one duet, so `growth` lacks the other side
+        assert kept.verdict is (of_side if both else Verdict.UNKNOWN)
+        assert getattr(kept, side) == pytest.approx(500, rel=0.03)
+        assert both or "no time to load the other side alone" in kept.why
+        assert not both or kept.text.startswith("0.49 kB (0.47…0.52 kB")
+    else:
+        assert kept is None
+    # The memory of a load that grows depends on how long it lasts.
+    assert (found.of(CASE.id, "pss_steady") is None) is (course == "constant")
+    assert ("keep" in make_report(found).headline) is both
+    assert (exit_code(found) == 1) is (both and side == "head")
     assert Comparison.model_validate_json(found.model_dump_json()) == found
 
 
 NONE = KeptMemory(course="none", requests=3_000)
-KEPT = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
+IN_PROCESS = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
 FILLS = curve(lambda n: 4_000 * np.minimum(n, 25_000))
 
 
@@ -279,7 +260,7 @@ def test_whoever_saw_more_requests_decides_on_a_leak(
     load: Growth | None, course: str, loaded: bool
 ) -> None:
     """500 B for each of 3,000 requests in process; soaks have 50,000, duets 5,000, or 2,000."""
-    decided = growth.decide(KEPT, load, 4)
+    decided = growth.decide(IN_PROCESS, load, 4)
     assert decided is not None
     assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")
     if load and loaded:
@@ -287,42 +268,35 @@ def test_whoever_saw_more_requests_decides_on_a_leak(
 
 
 @pytest.mark.parametrize(
-    ("ends", "says"),
+    ("ends", "verdict", "head", "says"),
     [
-        (LEAK, "▼ leaks: x/a/py3.14 keeps 0.50 kB for each of the first 50,000 requests"),
-        (FILLS, "x/a/py3.14 fills a cache (app.py:15)"),
-        (Curve(problem="it died"), "▼ may leak: x/a/py3.14 keeps 0.50 kB for each of the first 3"),
+        (LEAK, Verdict.WORSE, 500, "keeps 0.49 kB (0.47…0.52 kB) for every request (app.py:15)"),
+        (FILLS, Verdict.DIFFERENT, 0, "fills a cache (app.py:15)"),
+        (Curve(problem="it died"), Verdict.DIFFERENT, 500,  # a load without a course
+         "keeps 0.50 kB for every request (app.py:15), seen in the first 3,000 requests"),
     ],
-)
+)  # fmt: skip
 def test_a_report_does_not_contradict_its_load(
-    ends: Curve, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: Curve, verdict: Verdict, head: float, says: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
-    seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=KEPT)})
+    seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=IN_PROCESS)})
     found = compared_by(Leaking(ends=ends), [CASE], tmp_path, 120.0, seen=seen)
-    headline = make_view(found).headline
-    assert says in headline
-    assert headline.count("leak") == says.count("leak")
+    kept = found.of(CASE.id, KEPT)
+    assert kept is not None
+    assert (kept.verdict, kept.base) == (verdict, 0)
+    assert kept.head == pytest.approx(head, rel=0.03)
+    assert says in make_report(found).headline
 
 
 def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
-    def leaks(rate: float) -> Growth:
+    def leak(rate: float) -> Growth:
         return growth.of_curve(curve(lambda n: rate * n))
 
-    assert growth.leak({"base": leaks(500), "head": leaks(500)}) == ""
-    assert growth.leak({"base": leaks(1_000), "head": leaks(500)}) == ""
-    assert growth.leak({"base": leaks(500), "head": leaks(1_000)}).startswith("head: memory_grows")
-
-
-def test_a_suspicion_is_no_news() -> None:
-    """Seen: "perhaps keeps 19 kB (−94…133 kB) per request"."""
-    doubt = {"course": "undecided", "estimate": 19e3, "high": 133e3, "requests": 900}
-    for low in (-94e3, 5e3):
-        view = make_view(
-            comparison_of(judged_case(CASE.id, growth={"head": Growth(low=low, **doubt)}))
-        )
-        assert not [section for section in view.sections if section.title == "Next"]
-        assert "kB" not in view.headline
+    small, large = leak(500), leak(1_000)
+    pairs = [(small, small), (large, small), (small, large)]
+    assert [growth.leaks({"base": base, "head": head}) for base, head in pairs] == [
+        False, False, True,
+    ]  # fmt: skip
 
 
 @pytest.mark.real

@@ -5,44 +5,43 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
-from comparing import SLOWER, busy
+from comparing import CPU, busy
 from duetbench.core import units
 from duetbench.core.errors import FlagName, RecordError
+from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
-from duetbench.core.text import TOO_SMALL, endless
+from duetbench.core.text import endless
 from duetbench.host.console import duration
 from duetbench.judge import session
 from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.effects import Seen
+from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import exit_code
+from duetbench.show.report import make_report
 from duetbench.store import result_files
-from duetbench.store.comparison import Comparison, Instructions
-from fake_sessions import (
-    FakeInstruments,
-    SilentReporter,
-    compared_by,
-    make_duet,
-    side,
-)
+from duetbench.store.comparison import FAILURE, Comparison, Finding, Instructions
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
-MOVED = {Verdict.SLOWER, Verdict.FASTER}
+NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
+ONE: Final = NAMES[0]
 Compare = Callable[..., Comparison]
 
 
-@pytest.fixture
-def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+@pytest.fixture(autouse=True)
+def _no_oha(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
+
+@pytest.fixture
+def compare(tmp_path: Path) -> Compare:
     def do(
         fake: FakeInstruments,
         names: tuple[str, ...],
@@ -55,84 +54,75 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     return do
 
 
-def names(count: int) -> tuple[str, ...]:
-    return tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(count))
-
-
 def saved(folder: Path) -> Comparison:
     (path,) = folder.iterdir()
     return Comparison.model_validate_json(path.read_bytes())
 
 
-def verdicts(comparison: Comparison, metric: str) -> dict[str, Verdict]:
-    return {
-        case.case.id: one.verdict
-        for case in comparison.cases
-        for one in case.judgements
-        if one.metric == metric
-    }
+def verdicts(comparison: Comparison, subject: str = CPU) -> dict[str, Verdict]:
+    found = (finding for finding in comparison.findings if finding.case)
+    return {finding.case: finding.verdict for finding in found if finding.subject == subject}
+
+
+def on(comparison: Comparison, case: str, subject: str) -> Finding:
+    found = comparison.of(case, subject)
+    assert found is not None, comparison.findings
+    return found
 
 
 def test_nothing_changed(compare: Compare, tmp_path: Path) -> None:
-    fake, told = FakeInstruments(), SilentReporter()
-    found = compare(fake, names(4), told=told)
+    fake, told, four = FakeInstruments(), SilentReporter(), NAMES[:4]
+    found = compare(fake, four, told=told)
     assert found.status == "complete"
-    assert set(verdicts(found, "server_cpu_per_request").values()) == {Verdict.NO_CHANGE}
+    assert verdicts(found) == dict.fromkeys(four, Verdict.SAME)
     assert (found.planned, found.untouched, len(found.cases)) == (4, 2, 4)
     assert not fake.launches
     assert saved(tmp_path) == found
     assert told.ended == 1
     assert [duet.order for duet in told.duets] == list(range(len(fake.duet_log)))
-    for name in names(4):  # sides are swapped
+    for name in four:  # sides are swapped
         first = [head_first for case, head_first in fake.duet_log if case == name]
         assert all(one != other for one, other in pairwise(first))
 
 
 def test_one_case_is_slower(compare: Compare) -> None:
-    slow, *others = names(3)
+    slow, *others = every = NAMES[:3]
     fake = FakeInstruments(slower={slow: 0.03})
-    found = compare(fake, names(3))
-    assert verdicts(found, "server_cpu_per_request") == {
-        slow: Verdict.SLOWER, **dict.fromkeys(others, Verdict.NO_CHANGE),
-    }  # fmt: skip
-    assert verdicts(found, "throughput")[slow] is Verdict.SLOWER
-    (case, *_) = found.cases
-    (cpu,) = [one for one in case.judgements if one.metric == "server_cpu_per_request"]
+    found = compare(fake, every)
+    assert verdicts(found) == {slow: Verdict.WORSE, **dict.fromkeys(others, Verdict.SAME)}
+    cpu, throughput = (on(found, slow, metric) for metric in (CPU, "throughput"))
     assert (cpu.low or 9) < 1.03 < (cpu.high or 0)
-    assert cpu.duets == len(case.duets)
-    costs = [duet.base["server_cpu_per_request"] for duet in case.duets]
-    assert case.absolute_base["server_cpu_per_request"] == pytest.approx(fmean(costs), rel=1e-3)
-    assert "throughput" not in case.absolute_base  # two servers shared their cores
+    (case, *_) = found.cases
+    assert cpu.n == len(case.duets)
+    assert cpu.base == pytest.approx(fmean(duet.base[CPU] for duet in case.duets), rel=1e-3)
+    assert throughput.verdict is Verdict.WORSE
+    assert throughput.base is None  # two servers shared their cores
     assert case.instructions is not None
-    assert fake.counted == [(slow, *others)]
+    assert fake.counted == [every]
 
 
 @pytest.mark.parametrize(
     ("seconds", "slower"), [(90.0, 0.0), (90.0, 0.03), (300.0, 0.0), (1200.0, 0.03)]
 )
 def test_the_budget_is_kept(compare: Compare, seconds: float, slower: float) -> None:
-    found = compare(FakeInstruments(slower=dict.fromkeys(names(16), slower)), names(16), seconds)
+    found = compare(FakeInstruments(slower=dict.fromkeys(NAMES, slower)), NAMES, seconds)
     assert found.wall_seconds <= 1.1 * seconds
     assert len(found.cases) == 16
     measured = {case.case.id for case in found.cases if case.duets}
     assert measured
-    judged = verdicts(found, "server_cpu_per_request")
-    assert judged.keys() == set(names(16))
-    for name in judged.keys() - measured:
-        assert judged[name] is Verdict.INCONCLUSIVE
+    judged = verdicts(found)
+    assert judged.keys() == set(NAMES)
+    assert {judged[name] for name in judged.keys() - measured} <= {Verdict.UNKNOWN}
     if len(measured) < 16:
         assert any("the budget is too small" in note for note in found.notes)
 
 
 def test_counts_take_a_third_of_a_short_budget(compare: Compare) -> None:
     """One endpoint may take 10 s to count."""
-    (name,) = names(1)
-    assert compare(FakeInstruments(), (name,), 29.0).cases[0].count is None
-    found = compare(FakeInstruments(slower={name: 0.03}), (name,), 30.0)
-    count = found.cases[0].count
-    assert count is not None
-    assert count.verdict is Verdict.SLOWER
-    assert count.ratio == pytest.approx(1.03)
+    uncounted = on(compare(FakeInstruments(), (ONE,), 29.0), ONE, INSTRUCTIONS)
+    assert (uncounted.verdict, uncounted.ratio) == (Verdict.UNKNOWN, None)
+    found = compare(FakeInstruments(slower={ONE: 0.03}), (ONE,), 30.0)
+    assert on(found, ONE, INSTRUCTIONS).ratio == pytest.approx(1.03)
     assert found.wall_seconds <= 1.1 * 30
 
 
@@ -151,17 +141,10 @@ def test_no_time_is_negative() -> None:
     ],
 )
 def test_a_budget_without_time_for_three_duets_is_not_spent_and_the_advised_one_does(
-    tmp_path: Path,
-    compare: Compare,  # noqa: ARG001 - for its fake oha
-    preparation: float,
-    uncounted: str,
-    budget: float,
-    spent: float,
-    part: str,
+    tmp_path: Path, preparation: float, uncounted: str, budget: float, spent: float, part: str
 ) -> None:
     """By hand: a duet takes 3.65 s and both preparations, a count 15 s and both preparations."""
-    case = busy(names(1)[0]).model_copy(update={"before": ("make seed",)})
-
+    case = busy(ONE).model_copy(update={"before": ("make seed",)})
     told = SilentReporter()
 
     def played(seconds: float) -> Comparison:
@@ -169,17 +152,18 @@ def test_a_budget_without_time_for_three_duets_is_not_spent_and_the_advised_one_
         return compared_by(fake, [case], tmp_path, seconds, told)
 
     found = played(budget)
-    (note,) = (note for note in found.notes if note.startswith(TOO_SMALL))
+    (note,) = (note for note in found.notes if "too small for three" in note)
     assert part in note
     assert (found.wall_seconds, exit_code(found)) == (spent, 3)
     assert told.beside == "the commands of --before"  # not known before the first launch
     advised = units.read_time(note.rpartition(" ")[2])
     assert advised is not None
+    assert advised >= (found.first_answer_seconds or 1e9)
     again = played(advised)
     assert len(again.cases[0].duets) >= 3
-    assert not [note for note in again.notes if note.startswith(TOO_SMALL)]
+    assert again.first_answer_seconds is None
     assert again.wall_seconds <= 1.1 * advised
-    assert bool(again.cases[0].count) == (not uncounted)
+    assert bool(again.cases[0].instructions) == (not uncounted)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +176,8 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(
     void, *others = (f"{kind}/e/py3.14" for kind in "abc")
     fake = FakeInstruments(failing=frozenset({void}), failure=failure)
     found = compare(fake, (void, *others), 60.0)
-    judged = verdicts(found, "server_cpu_per_request")
-    assert judged[void] is Verdict.NOT_COMPARABLE
+    assert verdicts(found, FAILURE) == {void: Verdict.WORSE}
+    assert void not in verdicts(found)
     played = {case.case.id: len(case.duets) for case in found.cases}
     assert played[void] == duets
     assert max(played[name] for name in others) >= 3
@@ -204,27 +188,28 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(
 def test_failures_of_all_cases_say_why_nothing_was_observed(
     compare: Compare, failing: int, noted: bool
 ) -> None:
-    fake, told = FakeInstruments(failing=frozenset(names(2)[:failing])), SilentReporter()
-    seen = Seen(reasons={names(2)[0]: "GET /nothing: found 404"})
-    found = compare(fake, names(2), None, told, seen=seen)
+    both, told = NAMES[:2], SilentReporter()
+    fake = FakeInstruments(failing=frozenset(both[:failing]))
+    seen = Seen(reasons={ONE: "GET /nothing: found 404"})
+    found = compare(fake, both, None, told, seen=seen)
     assert [any("404" in note for note in one.notes) for one in (found, told)] == [noted] * 2
 
 
 def test_a_failure_is_told_once() -> None:
     said: list[str] = []
-    told, flag = SilentReporter(), Flag(name=FlagName.WRONG_STATUS, detail="GET /nothing: 404")
+    told, flag = SilentReporter(), Flag(name=FlagName.WRONG_ANSWER, detail="GET /nothing: 404")
     told.say = said.append  # type: ignore[assignment, method-assign]
     for order in range(2):
         Reporter.report(told, make_duet("x/a", order, flags=(flag,)))
     assert said == [
-        "duet 1 of x/a: void: head: wrong_status: GET /nothing: 404",
+        "duet 1 of x/a: void: head: wrong_answer: GET /nothing: 404",
         "duet 2 of x/a: void again",
     ]
 
 
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     """In an order that is drawn; who has failed ends the launch for those behind it."""
-    ours, other = names(3), "another/e/py3.14"
+    ours, other = NAMES[:3], "another/e/py3.14"
     fake = FakeInstruments(failing=frozenset({ours[0]}))
     found = compare(fake, (*ours, other))
     shared = [launch for launch in fake.together if ours[0] in launch]
@@ -232,24 +217,23 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
     assert all(launch == (other,) for launch in fake.together if other in launch)
     orders = {tuple(name for name in launch if name != ours[0]) for launch in fake.together}
     assert {ours[1:], ours[:0:-1]} <= orders
-    assert set(list(verdicts(found, "server_cpu_per_request").values())[1:]) == {Verdict.NO_CHANGE}
+    assert verdicts(found) == dict.fromkeys((*ours[1:], other), Verdict.SAME)
     behind = sum(len(launch) - launch.index(ours[0]) - 1 for launch in shared)
-    played = {case.case.id: len(case.duets) for case in found.cases}
-    assert sum(played.values()) == sum(map(len, fake.together)) - behind
+    played = sum(len(case.duets) for case in found.cases)
+    assert played == sum(map(len, fake.together)) - behind
 
 
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
-    fake, told = FakeInstruments(slower=dict.fromkeys(names(2), 0.005), stop=8), SilentReporter()
+    fake = FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8)
+    told = SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
-        compare(fake, names(2), told=told)
+        compare(fake, NAMES[:2], told=told)
     assert caught.value.exit_code == 130
     partial = caught.value.comparison
     assert partial.status == "partial"
     assert partial == saved(tmp_path)
     assert sum(len(case.duets) for case in partial.cases) == 6
-    assert set(verdicts(partial, "server_cpu_per_request").values()).isdisjoint(
-        (Verdict.SLOWER, Verdict.FASTER)
-    )
+    assert set(verdicts(partial).values()).isdisjoint((Verdict.WORSE, Verdict.BETTER))
     assert any("interrupted by SIGINT" in note for note in partial.notes)
     assert told.ended == 1
 
@@ -263,32 +247,24 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
     monkeypatch.setattr(result_files, "save_comparison", save)
     told = SilentReporter()
     with pytest.raises(session.InterruptedComparison) as caught:
-        compare(FakeInstruments(stop=4), names(1), told=told)
+        compare(FakeInstruments(stop=4), (ONE,), told=told)
     assert caught.value.comparison.cases[0].duets
     assert told.notes[-1] == "not saved: the disk is full"
 
 
-def test_nothing_to_judge_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
+def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     both = side("base", ()), side("head", ())
     sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
     found = session.empty_comparison(Question(sides, seconds=90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert found.notes == ("before", "only documents differ")
-
-
-def test_only_the_newest_comparisons_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
-    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), empty_reason="no change")
-    found = session.empty_comparison(Question(sides, seconds=90.0))
-    result_files.save_comparison(
-        found.model_copy(update={"id": "20261104T000000Z-compare-x"}), tmp_path
-    )
+    newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
+    result_files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
 
 
@@ -311,39 +287,25 @@ def test_each_environment_is_counted_once_and_each_code_once() -> None:
     assert moved == [True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("grown", "moved"), [(0.0021, 1), (0.0019, 0), (0.0, 0), (-0.0019, 0), (-0.0021, 1)]
-)
-def test_what_counts_as_moved_is_what_matters_of_cpu(grown: float, moved: int) -> None:
-    """The relevance floor of CPU per request is 0.2 %."""
-    counts = counted([busy("x/a/py3.14")], FakeInstruments({"x/a/py3.14": grown}))
-    assert differ(counts.of("x/a/py3.14")) == moved
-
-
 def test_a_request_that_is_not_answered_is_not_counted(compare: Compare) -> None:
-    case, fake = names(1)[0], FakeInstruments()
-    reason = endless("GET /x", 2, 3_000)
-    (found,) = compare(fake, (case,), seen=Seen(reasons={case: reason})).cases
-    assert (fake.counted, found.no_count) == ([], reason)
+    fake, reason = FakeInstruments(), endless("GET /x", 2, 3_000)
+    found = compare(fake, (ONE,), seen=Seen(reasons={ONE: reason}))
+    assert (fake.counted, on(found, ONE, INSTRUCTIONS).why) == ([], reason)
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
     """7 s to start and 3 s an endpoint; a second of computing is a minute in Valgrind."""
-    case, counter = busy("x/a/py3.14"), FakeInstruments()
-    counts = counted([case], counter, START_SECONDS + EACH_SECONDS - 1)
-    slow = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"takes": 1.0})})
-    counted([slow], counter)
+    cases, counter = [busy(name) for name in NAMES[:4]], FakeInstruments()
+    late = counted(cases, counter, START_SECONDS + EACH_SECONDS - 1)
+    slow = busy(ONE, endpoint=cases[0].endpoint.model_copy(update={"takes": 1.0}))
+    reason = counted([slow], counter).outcome(ONE)
     assert counter.counted == []
-    assert (counts.of(case.id), differ(None)) == (None, False)
-    assert counts.outcome(case.id) == "there was no time to count it"
-    assert "too long for Valgrind" in str(counted([slow], counter).outcome(case.id))
-
-
-def test_where_time_is_short_the_first_cases_of_an_environment_are_counted() -> None:
-    cases, counter = [busy(name) for name in names(4)], FakeInstruments()
+    assert late.outcome(ONE) == "there was no time to count it"
+    assert "too long for Valgrind" in str(reason)
+    # Where time is short, the first cases of an environment are counted.
     counts = counted(cases, counter, START_SECONDS + 2 * EACH_SECONDS)
-    assert counter.counted == [names(4)[:2]]
-    assert [bool(counts.of(name)) for name in names(4)] == [True, True, False, False]
+    assert counter.counted == [NAMES[:2]]
+    assert [bool(counts.of(case.id)) for case in cases] == [True, True, False, False]
 
 
 def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare) -> None:
@@ -361,17 +323,15 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
             return tuple("it hung" if p[1].case.id == blind else one for p, one in both)
 
     fake = Blind(slower={grown: 0.25})
-    of = {case.case.id: case for case in compare(fake, every, 100.0, told).cases}
+    found = compare(fake, every, 100.0, told)
     assert {name for name, _ in fake.duet_log} >= {grown, blind}
-    assert (
-        f"{grown} executes 25.0 % more instructions per request (exact to ±0.1 %), counted in 15 s"
-        in told.notes
-    )
-    assert any(f"{blind}: instructions not counted: it hung" in note for note in told.notes)
-    assert (of[blind].count, of[blind].no_count) == (None, "it hung")
-    verdicts_ = [one.count and one.count.verdict for one in (of[same], of[grown], of[other])]
-    assert verdicts_ == [Verdict.NO_CHANGE, Verdict.SLOWER, Verdict.NO_CHANGE]
-    assert (of[grown].count or SLOWER).material
+    assert f"{grown}: instructions +25.00 %, counted in 15 s" in told.notes
+    assert f"{blind}: instructions not counted: it hung" in told.notes
+    assert on(found, blind, INSTRUCTIONS).why == "it hung"
+    # What instructions cost is decided by duets.
+    assert verdicts(found, INSTRUCTIONS) == {
+        same: Verdict.SAME, grown: Verdict.DIFFERENT, other: Verdict.SAME, blind: Verdict.UNKNOWN,
+    }  # fmt: skip
 
 
 class SlowCounts(FakeInstruments):
@@ -385,76 +345,67 @@ class SlowCounts(FakeInstruments):
 
 
 @pytest.mark.parametrize(
-    ("grown", "code", "verdict"),
+    ("grown", "paths", "code", "verdict", "least"),
     [
         # Of 300,000 instructions, at 25 in a ns, and some 0.1 ms of CPU: 24 %, 1.2 %, nothing.
-        (2.0, 1, Verdict.SLOWER), (0.1, 3, Verdict.SLOWER), (0.0, 3, None),
-        (-0.9, 3, Verdict.FASTER),
+        (2.0, 30, 1, Verdict.WORSE, True),  # counts that decide fail the check
+        (0.1, 30, 3, Verdict.DIFFERENT, False),
+        (0.0, 30, 3, Verdict.SAME, False),
+        (-0.9, 30, 3, Verdict.BETTER, True),
+        # The count of some of many paths is not that of the request.
+        (2.0, 31, 3, Verdict.DIFFERENT, False),
     ],
-)  # fmt: skip
+)
 def test_counts_decide_where_there_is_no_time_for_two_duets(
-    compare: Compare, grown: float, code: int, verdict: Verdict | None
+    tmp_path: Path, grown: float, paths: int, code: int, verdict: Verdict, least: bool
 ) -> None:
-    (name,) = names(1)
-    found = compare(SlowCounts(slower={name: grown}), (name,), 30.0)
-    (case,) = found.cases
-    assert len(case.duets) == (1 if grown else 0)  # it shows what the whole request needs
-    assert (case.request and case.request.verdict) == verdict
-    (cpu,) = (one for one in case.judgements if one.metric == "server_cpu_per_request")
-    assert cpu.verdict is Verdict.INCONCLUSIVE
+    case = busy(ONE)
+    others = tuple(f"/{number}" for number in range(1, paths))
+    case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"paths": others})})
+    found = compared_by(SlowCounts(slower={ONE: grown}), [case], tmp_path, 30.0)
+    duets = found.cases[0].duets
+    assert len(duets) == (1 if grown else 0)  # it shows what the whole request needs
+    counts = on(found, ONE, INSTRUCTIONS)
+    assert (counts.verdict, bool(counts.text)) == (verdict, least)
+    assert on(found, ONE, CPU).verdict is Verdict.UNKNOWN
     assert exit_code(found) == code
-    if case.request:
-        needs = case.duets[0].base["server_cpu_per_request"]
-        assert case.request.ratio == pytest.approx(1 + 3e5 * grown / 25e9 / needs, rel=2e-3)
-
-
-def test_the_count_of_some_of_many_paths_is_not_that_of_the_request(
-    tmp_path: Path,
-    compare: Compare,  # noqa: ARG001 - for its fake oha
-) -> None:
-    (name,) = names(1)
-    case = busy(name)
-    for others, known in ((29, True), (30, False)):
-        paths = tuple(f"/{number}" for number in range(others))
-        endpoint = case.endpoint.model_copy(update={"paths": paths})
-        many = case.model_copy(update={"endpoint": endpoint})
-        found = compared_by(SlowCounts(slower={name: 2.0}), [many], tmp_path, 30.0)
-        assert bool(found.cases[0].request) is known
-        assert exit_code(found) == (1 if known else 3)
+    if least:
+        change = units.significant(100 * 3e5 * abs(grown) / 25e9 / duets[0].base[CPU], 2)
+        assert f"at least {change} % {'more' if grown > 0 else 'less'} CPU" in counts.text
 
 
 @pytest.mark.parametrize(
     ("effects", "headline"),
     [
-        (Effects(), "= no change: one request does the same on both sides"),
-        (Effects(unseen=("calls of grpc",)), "= no change: one request shows no difference"),
+        (Effects(), "= same: one request does the same on both sides"),
+        (Effects(unseen=("calls of grpc",)), "= same: one request shows no difference"),
         (
             Effects(
                 differ=(RequestEffect(kind="exception", text="KeyError", base=0.0, head=6.0),),
                 totals={"exception": (0.0, 6.0)},
             ),
-            "≠ effects: experiment/e0/py3.14/c0 raises 6 exceptions instead of 0",
+            f"≠ different: {ONE} raises 6 exceptions instead of 0",
         ),
     ],
 )
 def test_what_one_request_does_may_be_all_that_is_asked(
     compare: Compare, effects: Effects, headline: str
 ) -> None:
-    (name,), fake = names(1), FakeInstruments(slower={names(1)[0]: 0.03})
-    found = compare(fake, (name,), effects_only=True, seen=Seen(effects={name: effects}))
+    fake = FakeInstruments(slower={ONE: 0.03})
+    found = compare(fake, (ONE,), effects_only=True, seen=Seen(effects={ONE: effects}))
     assert not fake.duet_log
     assert not fake.counted
     assert found.counts_only
-    assert make_view(found).headline == headline
-    assert make_view(found).answer.sure == "what one request does only, seen without a server"
+    assert make_report(found).headline == headline
+    assert make_report(found).sure == "what one request does only, seen without a server"
 
 
 @pytest.mark.parametrize(("grown", "code"), [(0.03, 1), (0.01, 0), (0.0, 0), (-0.03, 0)])
 def test_counts_alone_start_no_server(compare: Compare, grown: float, code: int) -> None:
-    """A rise of 2 % is material."""
-    fake = FakeInstruments(slower={names(1)[0]: grown})
-    found = compare(fake, names(2), 60.0, counts_only=True)
+    """A rise of 2 % is one that somebody acts on."""
+    fake = FakeInstruments(slower={ONE: grown})
+    found = compare(fake, NAMES[:2], 60.0, counts_only=True)
     assert not fake.duet_log
-    assert [case.judgements for case in found.cases] == [(), ()]
+    assert {finding.subject for finding in found.findings} == {INSTRUCTIONS}
     assert exit_code(found) == code
-    assert "not judged" not in make_view(found).headline
+    assert "unknown" not in make_report(found).headline

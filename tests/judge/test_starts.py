@@ -4,7 +4,7 @@ An import that takes so many times as long is a part of a start, of which the re
 figure must move by follows by arithmetic. Real servers prove that the figures are what they say.
 """
 
-import re
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +13,19 @@ from typing import Final
 import pytest
 import rich.console
 
+from bare import QUIET
+from comparing import judged as judged_alone
 from comparing import lines
-from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import live, session
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
+from duetbench.judge import session
 from duetbench.judge.comparison import starting
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command, rebuilt
-from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Question
 from duetbench.judge.why import attribute
@@ -32,11 +36,8 @@ from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.target import Target
-from duetbench.show.change import AttributionText
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import exit_code
-from duetbench.store.attribution import APPLICATION
-from duetbench.store.comparison import Comparison, Duet, Judgement
+from duetbench.show.report import make_report
+from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.store.files import Journal
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.trend.anchored import Head, Precision, run_duets
@@ -90,37 +91,41 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
 
 
-def judged(found: Comparison) -> dict[str, Judgement]:
-    return {one.metric: one for one in found.cases[0].judgements}
-
-
-def test_the_first_screen_names_what_one_side_imports(tmp_path: Path) -> None:
-    note = "at its start, head imports slow_module (0.41 s), unlike base"
-    found = compared(Starting(times=4.0), tmp_path).model_copy(update={"notes": (note, "other")})
-    assert make_view(found).answer.causes == (note,)
+def judged(found: Comparison) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in found.findings if finding.case == "one/a"}
 
 
 @pytest.mark.parametrize("times", [4.0, 1.2, 1 / 1.2, 1 / 4])
 def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Path) -> None:
-    found = compared(Starting(times=times), tmp_path)
-    truths = (
-        (IMPORT * times + REST) / (IMPORT + REST),
-        (IMPORT * times + REST + WAIT) / (IMPORT + REST + WAIT),
-        times,
-    )
-    assert list(judged(found)) == list(NAMES)
-    for one, truth in zip(judged(found).values(), truths, strict=True):
-        assert one.verdict is (Verdict.SLOWER if times > 1 else Verdict.FASTER)
-        assert one.ratio is not None
-        assert one.low is not None
-        assert one.high is not None
-        assert one.low < truth < one.high
-        assert (one.ratio - 1) / (truth - 1) == pytest.approx(1, abs=0.25)
+    """Nobody acts on less than 10 % of it. Cases that share a server have one start."""
+    found = compared(Starting(times=times), tmp_path, ("one/a", "one/b"))
+    parts = {"start_cpu": REST, "start_time": REST + WAIT, "import_time": 0.0}
+    assert judged(found).keys() == parts.keys()
+    for name, one in judged(found).items():
+        truth = (IMPORT * times + parts[name]) / (IMPORT + parts[name])
+        moved = Verdict.WORSE if times > 1 else Verdict.BETTER
+        acted_on = abs(math.log(one.ratio or 1)) >= math.log(1.1)
+        assert one.verdict is (moved if acted_on else Verdict.SAME)
+        assert (one.low or 9) < truth < (one.high or 0)
+        assert ((one.ratio or 1) - 1) / (truth - 1) == pytest.approx(1, abs=0.25)
+        assert one.base == pytest.approx(IMPORT + parts[name], rel=0.05)
     assert exit_code(found) == (1 if times > 1 else 0)
     # Nothing is loaded, nothing counted, and each side is first as often as the other.
-    assert not found.cases[0].instructions
-    assert {duet.head_first for duet in found.cases[0].duets[:2]} == {True, False}
+    (case,) = found.cases
+    assert not case.instructions
+    assert {duet.head_first for duet in case.duets[:2]} == {True, False}
     assert found.start
+    report = make_report(found)
+    assert "CPU to import the application" in report.headline
+    assert dict(lines(report, ""))["by turns"].startswith("each side's server alone, one right")
+    assert command(found.base, found.head, ("--start",)) is not None
+    assert "--start" in (rebuilt(found) or "")
+
+
+def test_requests_do_not_explain_a_start(tmp_path: Path) -> None:
+    scope = Scope("quick", (), tmp_path, QUIET, tmp_path, loaded=False)
+    with pytest.raises(UsageError, match=r"found one of starts.*python -X importtime"):
+        attribute.sides_of_comparison(Project.here(), compared(Starting(), tmp_path), scope)
 
 
 def test_the_same_on_both_sides_has_no_verdict(tmp_path: Path) -> None:
@@ -133,67 +138,33 @@ def test_the_same_on_both_sides_has_no_verdict(tmp_path: Path) -> None:
         assert exit_code(found) in {0, 3}
 
 
-def test_reports_say_what_starts(tmp_path: Path) -> None:
-    """And are repeated by the same words; cases that share a server have one start."""
-    found = compared(Starting(times=1 / 4), tmp_path, ("one/a", "one/b"))
-    view = make_view(found)
-    assert view.headline.startswith("▲ faster: ")
-    assert "% less CPU to import the application" in view.headline
-    text = " ".join(text for _, text in lines(view, ""))
-    assert "each side's server alone, one right after the other" in text
-    figures = {row.metric: row.figures for row in view.rows}
-    assert re.fullmatch(r"(39|40)\d ms → (9|10)\d+\.?\d* ms", figures["import_time"])
-    assert {row.interval for row in view.rows if row.metric == "import_time"} != {""}
-    assert command(found.base, found.head, ("--start",)) is not None
-    assert "--start" in (rebuilt(found) or "")
-
-
 def test_a_side_that_does_not_start_has_no_figure(tmp_path: Path) -> None:
     found = compared(Starting(failing=frozenset({"one/a"})), tmp_path)
     (one,) = judged(found).values()
-    assert (one.verdict, one.metric, len(found.cases[0].duets)) == (
-        Verdict.NOT_COMPARABLE, "start_cpu", 2,
-    )  # fmt: skip
+    assert (one.verdict, one.subject, len(found.cases[0].duets)) == (Verdict.WORSE, FAILURE, 2)
     assert exit_code(found) == 1
 
 
-@pytest.mark.parametrize(("times", "scatter"), [(1 / 4, 0.03), (4.0, 0.03), (1.0, 0.5)])
+@pytest.mark.parametrize(
+    ("times", "scatter", "verdict"),
+    [(1 / 4, 0.03, Verdict.BETTER), (4.0, 0.03, Verdict.WORSE), (1.0, 0.5, None)],
+)
 def test_requests_are_compared_and_the_import_is_told(
-    times: float, scatter: float, tmp_path: Path
+    times: float, scatter: float, verdict: Verdict | None, tmp_path: Path
 ) -> None:
     """It leads where it moved most, and where it scatters nobody measures longer for it."""
     without = compared(Starting(alone=False), tmp_path)
     found = compared(Starting(times=times, scatter=scatter, alone=False), tmp_path)
-    one = judged(found)["import_time"]
-    rows = [row for row in make_view(found).rows if row.metric == "import_time"]
-    if times == 1:  # with ±50 % and more it has no row
-        assert (one.verdict, rows, exit_code(found)) == (
-            Verdict.INCONCLUSIVE, [], exit_code(without),
-        )  # fmt: skip
-    else:
-        (row,) = rows
-        assert one.verdict is (Verdict.SLOWER if times > 1 else Verdict.FASTER)
+    one = judged(found).get("import_time")
+    assert (one and one.verdict) is verdict
+    if one:
         assert one.ratio == pytest.approx(times, rel=0.1)
-        assert "the application" in make_view(found).headline
-        assert row.figures
+        assert one.base == pytest.approx(IMPORT, rel=0.05)
+        assert found.findings[0] == one
+    else:
+        assert exit_code(found) == exit_code(without)
     assert len(found.cases[0].duets) == len(without.cases[0].duets)
 
-
-BUSY: Final = """
-def busy(seconds=0.008):
-    ends = time.process_time() + seconds
-    while time.process_time() < ends: pass
-for _ in range({}): busy()
-{}
-"""
-"""Core time, not steps: a core that others use too takes half as long again for the same steps."""
-LATE: Final = """
-import time
-def late():
-    ends = time.process_time() + 0.08
-    while time.process_time() < ends: pass
-late()
-"""
 
 APP: Final = """\
 import time
@@ -216,15 +187,12 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     """An application whose import computes for `burn` s, and then waits."""
     folder.mkdir()
     (folder / "main.py").write_text(APP.format(burn=burn, wait=wait, more=more))
-    case = Case(
-        id="app/get/py3.14/c4", experiment="app",
-        endpoint=Endpoint(
-            name="get", app="main:app", interface="asgi", path="/",
-            expect=Expectation(status=200, text="ok"), floor=0,
-        ),
-        python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
-        load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10), cores="split",
-    )  # fmt: skip
+    expect = Expectation(status=200, text="ok")
+    endpoint = Endpoint(
+        name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
+    )
+    load = Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10)
+    case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
     ours, target = Project.here(), Target(app="main:app")
     testbed: Testbed = assemble(
         DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
@@ -260,9 +228,8 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         assert many["start_cpu"] > many["import_time"] >= 0.6
         assert many["start_time"] >= 0.6 + 0.3
         assert many["start_time"] > few["start_time"]
-    for duets, verdict in zip(starts, (Verdict.SLOWER, Verdict.FASTER), strict=True):
-        judged = {one.metric: one.verdict for one in judge({"app": duets})["app"]}
-        assert judged["import_time"] is verdict
+    for duets, verdict in zip(starts, (Verdict.WORSE, Verdict.BETTER), strict=True):
+        assert judged_alone(duets)["import_time"].verdict is verdict
     pairs = []
     for name in ("one", "two"):
         one = slow.case.model_copy(update={"id": name})
@@ -282,42 +249,3 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
     assert words.startswith("not_ready: ")
     assert "RuntimeError: no such table" in words
     assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("state_home")
-def test_the_function_and_the_module_that_a_start_has_more_of_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A third of the change is a function that loops more, two thirds a module that came."""
-    for number in ("STARTS", "IMPORTS"):
-        monkeypatch.setattr(attribute, number, (3, 3))
-    monkeypatch.setattr(attribute, "IMPORT_SECONDS", 0.0)  # Valgrind would take a minute
-    sides = (
-        served(tmp_path / "base", tmp_path / "logs", 0.0, 0.0, BUSY.format(2, "")),
-        served(
-            tmp_path / "head", tmp_path / "logs", 0.0, 0.0, BUSY.format(7, "import slow_module")
-        ),
-    )
-    (tmp_path / "head" / "slow_module.py").write_text(LATE)
-    found = attribute.attribute(*attribute.imports(sides))
-    pairs = [Pair(*order, start=True) for order in (sides, sides[::-1], sides[:1] * 2)]
-    (came,), (went,), none = (live.imports([pair]) for pair in pairs)
-    figure = r"\(\d[\d.]* m?s\)"
-    assert re.fullmatch(f"at its start, head imports slow_module {figure}, unlike base", came)
-    assert re.fullmatch(f"at its start, base imports slow_module {figure}, unlike head", went)
-    assert none == ()
-    first, second = found.rows[:2]
-    functions = [(row.function.name, row.function.file, row.state) for row in (first, second)]
-    assert functions == [
-        ("<module>", "slow_module.py", "came"),
-        ("busy", "main.py", "both"),
-    ]
-    assert first.share == pytest.approx(2 / 3, abs=0.15)
-    assert second.share == pytest.approx(1 / 3, abs=0.15)
-    assert second.entries == (2, 7)
-    assert {row.function.package for row in (first, second)} == {APPLICATION}
-    assert (found.totals, found.unit, found.runs) == (None, "seconds", 3)
-    text = AttributionText(found)
-    assert text.headline.startswith("the import of main:app takes ")
-    assert text.cause.startswith("The first row has ")

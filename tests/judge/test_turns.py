@@ -1,11 +1,9 @@
 """What a duet prevents is judged from launches alone: an application of known scaling.
 
-`Machine` is a machine whose cores are shared out fairly, and an application that computes in so
-many threads at once, or waits: what each side serves follows by arithmetic.
+`Machine` has an application that computes in so many threads at once, or waits: what each side
+serves follows by arithmetic.
 """
 
-import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -14,13 +12,15 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from bench import declared
-from comparing import busy, lines
+from comparing import CPU, busy, lines
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Flag, Launch
+from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.duet_loop import by_turns
+from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
@@ -28,124 +28,77 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import exit_code
-from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, Judgement, SideName
-from fake_sessions import SilentReporter, make_duet, side
+from duetbench.show.report import make_report
+from duetbench.store.comparison import Comparison, Duet, Finding
+from fake_sessions import FakeInstruments, SilentReporter, make_duet, side
 from synthetic import MACHINE, make_case, ok
 
 SPREAD: Final = 0.01
-CPU: Final = 0.002
+NEEDS: Final = 0.002
 """Core time of a request, s: of both sides alike."""
 COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
+SHARED: Final = make_case(
+    "one/shared", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None, slots=None
+)
 
 
 @dataclass
-class Machine:
+class Machine(FakeInstruments):
     """Instruments: `at_once` are the threads of each side that can compute at the same time.
 
     A side that waits uses so much of a core at most, whatever else there is.
     """
 
-    at_once: dict[str, float]
-    each: float = 5.0  # seconds of a duet
-    few: int | None = None  # connections of its load
-    now: float = 0.0
-    order: list[str] = field(default_factory=list)
-    source: random.Random = field(default_factory=lambda: random.Random(5))
-
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        self.now += self.each
-        self.order.append("duet")
-        played_ = []
-        for number, pair in enumerate(pairs):
-            names = [part.testbed.apps.name for part in pair]
-            cores = len(pair[0].testbed.server_cores(pair[0].case))
-            wanted = [self.at_once[name] for name in names]
-            given = shared_out(wanted, cores)
-            figures = [self.figures(*one) for one in zip(given, wanted, strict=True)]
-            case = pair[1].case.id
-            duet_ = make_duet(case, order + number, *figures, head_first=head_first)
-            seen = {"seconds": self.each, "connections": self.few}
-            played_.append(duet_.model_copy(update=seen))
-        return tuple(played_)
+    uncounted: str = "not counted"
+    at_once: dict[str, float] = field(default_factory=dict)
 
     def launch(self, part: SideCase) -> Launch:
-        assert self.few in {None, part.case.load.connections}
         self.now += 5
         name = part.testbed.apps.name
-        self.order.append(name)
-        wanted = self.at_once[name]
-        (used,) = shared_out([wanted], len(part.testbed.server_cores(part.case)))
-        return ok(part.case.id, 0, self.figures(used, wanted)).model_copy(update={"seconds": 5.0})
-
-    def figures(self, cores: float, threads: float) -> dict[str, float]:
-        throughput = cores / CPU * self.source.lognormvariate(0, SPREAD)
-        return {
+        self.launches.append(name)
+        cores = min(self.at_once[name], len(part.testbed.server_cores(part.case)))
+        throughput = cores / NEEDS * self.source.lognormvariate(0, SPREAD)
+        figures = {
             "throughput": throughput,
             "response_p50": 32 / throughput,
-            "server_cores": cores,
-            "client_cores": 0.0,
-            "threads_computing": max(1.0, threads),
-            "server_cpu_per_request": CPU * self.source.lognormvariate(0, SPREAD),
+            CPU: NEEDS * self.source.lognormvariate(0, SPREAD),
             "pss_steady": 5e7 * self.source.lognormvariate(0, SPREAD / 10),
         }
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
-
-    def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
-    ) -> tuple[Instructions | str, ...]:
-        assert 0 < limit <= ends
-        return tuple("not counted" for _ in pairs)
-
-
-def shared_out(wanted: Sequence[float], cores: int) -> list[float]:
-    """Cores of each: a thread has no more than one, and all threads have the same if that is less.
-
-    By hand: 1 and 2 threads on two cores have 2/3 of one each, so 0.67 and 1.33.
-    """
-    each = min(1.0, cores / sum(wanted))
-    return [each * one for one in wanted]
+        return ok(part.case.id, 0, figures).model_copy(update={"seconds": 5.0})
 
 
 def compared(
     at_once: tuple[float, float],
-    case: Case,
+    base: Case,
+    head: Case,
     cores: int,
     folder: Path,
     seconds: float = 600,
-    **machine_: Any,
 ) -> Comparison:
-    machine = MACHINE.model_copy(
-        update={"server_cores": tuple(range(cores)), "client_cores": tuple(range(cores))}
-    )
-    base, head = (
+    """Compare two settings of one application, or two states, on so many cores."""
+    own = tuple(range(cores))
+    machine = MACHINE.model_copy(update={"server_cores": own, "client_cores": own})
+    before, after = (
         replace(one, testbed=replace(one.testbed, machine=machine))
-        for one in (side(name, (case,)) for name in ("base", "head"))
+        for one in (side("base", (base,)), side("head", (head,)))
     )
-    pair = Pair(SideCase(case, base.testbed), SideCase(case, head.testbed), "a choice")
-    sides = Sides(base, head, folder, (pair,), ())
-    fake = Machine(dict(zip(("base", "head"), at_once, strict=True)), **machine_)
+    pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
+    sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
+    fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
     found = session.compare(
         Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
     )
-    alone = [name for name in fake.order if name != "duet"]
-    (one,) = found.cases
-    if any(duet.alone for duet in one.duets):
+    assert not fake.duet_log
+    if fake.launches:
         # In pairs next to each other, and the order swapped from pair to pair.
-        pairs = [tuple(alone[at : at + 2]) for at in range(0, 2 * len(one.duets), 2)]
+        pairs = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]
         assert set(pairs) == {("base", "head"), ("head", "base")}
         assert all(first != second for first, second in pairwise(pairs))
     return found
 
 
-def judged(found: Comparison, metric: str) -> Judgement:
-    (one,) = found.cases
-    return next(judgement for judgement in one.judgements if judgement.metric == metric)
+def judged(found: Comparison, metric: str) -> Finding:
+    return next(finding for finding in found.findings if finding.subject == metric)
 
 
 KINDS: Final = [
@@ -172,27 +125,24 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
     wide = float(min(32, workers * (threads or 1)))
     truth = min(wide, cores)
     for at_once, ratio in (((1.0, wide), truth), ((wide, 1.0), 1 / truth)):
-        found = compared(at_once, case, cores, tmp_path)
+        found = compared(at_once, case, case, cores, tmp_path)
         throughput = judged(found, "throughput")
-        assert throughput.low is not None
-        assert throughput.high is not None
-        assert throughput.low <= ratio * 1.005
-        assert throughput.high >= ratio * 0.995
-        assert throughput.verdict == ("faster" if ratio > 1 else "slower")
+        assert (throughput.low or 9) <= ratio * 1.005
+        assert (throughput.high or 0) >= ratio * 0.995
+        assert throughput.verdict is (Verdict.BETTER if ratio > 1 else Verdict.WORSE)
         assert throughput.alone
-        assert judged(found, "server_cpu_per_request").ratio == pytest.approx(1, abs=0.03)
-        told = "".join(text for _, text in lines(make_view(found), ""))
-        assert "launches of each side alone" in told
+        assert judged(found, CPU).ratio == pytest.approx(1, abs=0.03)
+        assert "launches of each side alone" in dict(lines(make_report(found), ""))["by turns"]
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     duet = make_duet("one/a", 0, {}, {})
-    figures = {"throughput": 300.0, "server_cpu_per_request": 0.003, "pss_steady": 6e7}
+    figures = {"throughput": 300.0, CPU: 0.003, "pss_steady": 6e7}
     base, head = ok("one/a", 0, {**figures, "throughput": 200.0}), ok("one/a", 0, figures)
     found = by_turns(duet, base, head)
     assert (found.base, found.head) == (base.metrics, head.metrics)
     assert (found.alone, found.usable) == (tuple(sorted(head.metrics)), True)
-    flag = Flag(name=FlagName.WRONG_STATUS, detail="500")
+    flag = Flag(name=FlagName.WRONG_ANSWER, detail="500")
     broken = by_turns(duet, base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
     assert (broken.base, broken.head, broken.failed) == ({}, {}, ("head",))
     assert Duet.model_validate(broken.model_dump()) == broken
@@ -260,12 +210,12 @@ def test_two_threads_serve_more_without_the_gil(
         loop.launch([pair], lambda one, found: one.duets.add(found), 60)
         found = pair.duets.all[-1]
         assert not found.failed, found
-        assert {"throughput", "server_cpu_per_request"} <= {*found.alone}
+        assert {"throughput", CPU} <= {*found.alone}
         figures = [side["throughput"] for side in (found.base, found.head)]
         assert {*figures} == {*Watched.alone[-2:]}
         gain = figures[1] / figures[0]
         gains.append(gain if head is free else 1 / gain)
-        others.append(max(side["host_other"] for side in (found.base, found.head)))
+        others.append(max(side.get("host_other", 0.0) for side in (found.base, found.head)))
     if gains[-1] <= 1.2 and min(others[1:]) > 0.5:
         pytest.skip("something else has had the second core all the time")
     assert gains[-1] > 1.2
@@ -273,32 +223,13 @@ def test_two_threads_serve_more_without_the_gil(
 
 def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> None:
     """Both are a launch and a load of each side, one after the other; a duet shares its launch."""
-    scales = make_case("one/a", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None)
-    plain, testbed = scales.model_copy(update={"cores": "split"}), side("head", ()).testbed
+    plain, testbed = SHARED.model_copy(update={"cores": "split"}), side("head", ()).testbed
     few = plain.model_copy(update={"workers": 1})
     turn, unequal_, duet_ = (
         duet_loop.DuetSeconds().of(Pair(SideCase(base, testbed), SideCase(head, testbed)))
-        for base, head in ((scales, scales), (few, plain), (plain, plain))
+        for base, head in ((SHARED, SHARED), (few, plain), (plain, plain))
     )
-    assert turn == unequal_ == sum(duet_loop.duet_seconds(scales)) > duet_
-
-
-def unequal(
-    base: Case, head: Case, speed: dict[str, float], folder: Path, seconds: float = 600
-) -> Comparison:
-    """Two settings of one application, or two states, on a server core of their own."""
-    before, after = side("base", (base,)), side("head", (head,))
-    pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
-    if pair.unequal:
-        own = {"kind": "setting", "settings": {"workers": "2"}}
-        after = replace(after, record=after.record.model_copy(update=own))
-    sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
-    fake = Machine(speed)
-    found = session.compare(
-        Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
-    )
-    assert "duet" not in fake.order
-    return found
+    assert turn == unequal_ == sum(duet_loop.duet_seconds(SHARED)) > duet_
 
 
 @pytest.mark.parametrize("field", ["workers", "threads", "connections"])
@@ -309,18 +240,15 @@ def test_unequal_sides_are_launched_alone(field: str, tmp_path: Path) -> None:
     changes = {"connections": {"load": plain.load.model_copy(update={"connections": 16})}}
     other = plain.model_copy(update=changes.get(field, {field: 2}))
     for sides, ratio in (((plain, other), 1.5), ((other, plain), 1 / 1.5)):
-        speed = {"base": 0.4, "head": 0.4 * ratio}
-        found = unequal(*sides, speed, tmp_path)
-        assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
-        assert judged(found, "throughput").verdict == ("faster" if ratio > 1 else "slower")
-        (one,) = found.cases
-        assert {judgement.alone for judgement in one.judgements if judgement.ratio} == {True}
+        found = compared((0.4, 0.4 * ratio), *sides, 1, tmp_path)
+        throughput = judged(found, "throughput")
+        assert throughput.ratio == pytest.approx(ratio, rel=0.02)
+        assert throughput.verdict is (Verdict.BETTER if ratio > 1 else Verdict.WORSE)
+        assert {finding.alone for finding in found.findings if finding.ratio} == {True}
         # Between loads of other connections the latency is no mirror of the throughput.
-        times = [one for one in one.judgements if one.metric == "response_p50"]
+        times = [finding for finding in found.findings if finding.subject == "response_p50"]
         assert bool(times) is (field == "connections")
-        told = dict(lines(make_view(found), ""))
-        assert "the server had one core, on which several workers" in told["by turns"]
-        assert told["kind"] == "two settings against each other: a choice, not a change"
+        assert found.cross
         assert exit_code(found) == 0
 
 
@@ -329,13 +257,11 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
     slots: int | None, tmp_path: Path
 ) -> None:
     """Head's threads share something, and serve 0.7 of base: beside a second server they do not."""
-    case = make_case(
-        "one/shared", cores="shared", endpoint=COMPUTES, slots=slots, workers=2, ceiling=None
-    )
-    for speed, ratio in (({"base": 2.0, "head": 1.4}, 0.7), ({"base": 1.4, "head": 2.0}, 1 / 0.7)):
-        found = unequal(case, case, speed, tmp_path)
+    case = SHARED.model_copy(update={"slots": slots})
+    for speed, ratio in (((2.0, 1.4), 0.7), ((1.4, 2.0), 1 / 0.7)):
+        found = compared(speed, case, case, 2, tmp_path)
         assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
-        assert {one.alone for one in found.cases[0].judgements if one.ratio} == {True}
+        assert {finding.alone for finding in found.findings if finding.ratio} == {True}
         assert "by turns, since their threads or workers need all cores: one/shared" in found.notes
     waits = case.model_copy(update={"endpoint": COMPUTES.model_copy(update={"floor": 0.01})})
     split = case.model_copy(update={"cores": "split"})
@@ -346,16 +272,12 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
 @pytest.mark.parametrize("workers", [2, 1])
 def test_turns_that_are_too_few_are_not_called_duets(workers: int, tmp_path: Path) -> None:
     """A turn takes 10 s: there is time for two, or for none. Base may have fewer workers."""
-    case = make_case("one/shared", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None)
-    other = case.model_copy(update={"workers": workers})
-    for sides in ((other, case), (case, other)):
+    other = SHARED.model_copy(update={"workers": workers})
+    for sides in ((other, SHARED), (SHARED, other)):
         for seconds in (26, 1):
-            why = "only 2 turns usable: too few for a look" if seconds > 1 else "no time for a turn"
-            found = unequal(*sides, {"base": 2.0, "head": 1.4}, tmp_path, seconds)
-            view = make_view(found)
-            assert {row.why for row in view.rows if row.awaited} == {why}
-            advice = " ".join(text for _, text in lines(view, "Next"))
-            assert "A turn launches each side alone: it" in advice
-            assert ("it took up to 10 s, and is needed twice or more" in advice) is (seconds > 1)
-            assert "duet" not in advice + "".join(subject for subject, _ in lines(view, ""))
+            why = "only 2 turns usable: at least 3 decide" if seconds > 1 else "no time for a turn"
+            found = compared((2.0, 1.4), *sides, 2, tmp_path, seconds)
+            measured = [f for f in found.findings if f.subject != INSTRUCTIONS]
+            assert {finding.why for finding in measured} == {why}
+            assert "duet" not in str(make_report(found))
             assert (len(found.cases[0].duets), exit_code(found)) == (2 * int(seconds > 1), 3)

@@ -18,8 +18,8 @@ from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
 from duetbench.project import interpreters, target_python
 from duetbench.project.project import Project
-from duetbench.show import effects as words
-from duetbench.show.effects import announce
+from duetbench.show import findings as words
+from duetbench.show.findings import announce
 from effects import WAYS, look, seen, source
 
 DATABASE: Final = """
@@ -405,8 +405,8 @@ def test_what_is_not_seen_and_not_measured_is_said(
     effects = compare(side, side)
     assert effects.unmeasured == "there was no time"
     assert effects.unseen == (("exceptions (from Python 3.12 on)",) if unseen else ())
-    said = list(announce(judged_case("x/a/py3.14", SAME).case, effects))
-    assert "does the same" not in said[0]
+    said = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
+    assert "x/a/py3.14 shows no difference (seen in 0 s): " in said[0]
     assert said[1] == "  memory: not measured, there was no time"
     assert len(said) == 2 + unseen
 
@@ -481,13 +481,14 @@ def test_what_is_logged_is_not_turned_into_text_to_see_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.real
-def test_the_line_of_a_comprehension_is_of_the_function_around_it(tmp_path: Path) -> None:
+def test_the_line_of_a_comprehension_is_of_the_function_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also before Python 3.11, whose code objects do not know what they are in."""
+    monkeypatch.setenv("UV_OFFLINE", "1")  # a test installs no interpreter
+    asked = target_python.read("3.10", "the test")
     try:
-        spec = target_python.choose(
-            target_python.read("3.10", "the test"), Project.here().configuration, QUIET,
-            download=False,
-        )  # fmt: skip
+        spec = target_python.choose(asked, Project.here().configuration, QUIET)
     except SetupError as error:
         pytest.skip(str(error))
     known = Project.here().configuration.model_copy(update={"interpreters": {"3.10": spec}})
@@ -507,13 +508,14 @@ def test_what_one_side_does_is_described_without_another(tmp_path: Path) -> None
     effects = describe(side)
     assert (effects.totals["sql"], effects.answers, effects.leaks) == ((0, 20), (), False)
     assert side.status == 200  # as the request expects
-    first, *lines = words.describe(judged_case("x/a/py3.14", SAME).case, effects)
+    first, *lines = words.describe(judged_case("x/a/py3.14", SAME).case.case, effects)
     assert " answers 2 bytes (seen in 0 s)" in first
-    found = {line[:30].strip(): line[30:].strip() for line in lines}
+    found = {line[:30].strip(): " ".join(line[30:].split()) for line in lines}
     at = source(work, "wsgi", before).splitlines().index(f"    {work.splitlines()[-1]}") + 1
-    sql = f"20  20 × select id from book where author = ?   work, shop.py:{at - 1}"
+    sql = f"20 20 × select id from book where author = ? work, shop.py:{at - 1}"
     assert found["SQL statements"] == sql
-    assert found["memory kept after it"] == f"2.0 kB  shop.py:{at}"
+    assert found["memory kept after it"] == f"2.0 kB shop.py:{at}"
+    assert not any("not measured" in line for line in lines)
 
 
 @pytest.mark.real
@@ -609,3 +611,44 @@ def test_a_path_of_a_launch_is_the_same_in_each(tmp_path: Path) -> None:
         assert {plain(f"sqlite {folder}/shop.db") for folder in folders} == {f"sqlite {name}"}
     temporary = make_scratch("duetbench-count", tmp_path)
     assert (plain(temporary), plain(temporary / "a.txt")) == ("*", "*/a.txt")
+
+
+USES: Final = """
+import os, sys
+import imported, removed
+del sys.modules["removed"]
+exec(open("executed.py").read())
+os.chdir("/")
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("python", PYTHONS)
+def test_python_files_are_seen_however_they_are_used(python: str, tmp_path: Path) -> None:
+    """Twice: then they are compiled."""
+    names = ["imported", "removed", "executed", "later", "unused"]
+    for name in names:
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "link.py").symlink_to("linked.py")
+    (tmp_path / "linked.py").touch()
+    own = {f"{name}.py" for name in (*names, "link", "linked", "shop")}
+    for _ in range(2):
+        found = seen(
+            tmp_path, source("import later, link", "wsgi", USES), executable(python), "wsgi"
+        )
+        assert found.loaded is not None
+        assert own & found.loaded == own - {"unused.py"}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "work",
+    [
+        "import subprocess\nsubprocess.run(['true'])",
+        "import os\nos.system('true')",
+        "import multiprocessing\np = multiprocessing.get_context('spawn').Process()\np.start()",
+    ],
+)
+def test_what_other_processes_use_is_not_known(work: str, tmp_path: Path) -> None:
+    for text in (source(PLAIN, "wsgi", work), source(work, "wsgi")):
+        assert seen(tmp_path, text, executable("3.14"), "wsgi").loaded is None

@@ -4,6 +4,7 @@ import ast
 import functools
 import gc
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
+from duetbench.project.configuration import Interpreter
 from duetbench.project.project import Project
+from duetbench.project.stacks import Stack
 from duetbench.project.target import STACK
 
 needs_valgrind = pytest.mark.skipif(
@@ -119,17 +122,21 @@ def test_the_application_is_found_by_the_environment(tmp_path: Path) -> None:
 
 def test_garbage_is_collected_once_when_asked_unless_the_application_collects_none() -> None:
     """A batch of questions reaches each worker several times."""
-    asked = entry.identity(entry.COLLECT)
-    full = asked["collections"]
-    assert asked["collecting"] > 0
-    assert entry.identity(entry.COLLECT)["collections"] == full
+
+    def after(query: str) -> int:
+        entry.identity(query)
+        full: int = gc.get_stats()[-1]["collections"]
+        return full
+
+    full = after(entry.COLLECT)
+    assert after(entry.COLLECT) == full
     gc.collect(0)
-    assert entry.identity()["collections"] == full
-    assert entry.identity(entry.COLLECT)["collections"] == full + 1
+    assert after("") == full
+    assert after(entry.COLLECT) == full + 1
     gc.collect(0)
     gc.disable()
     try:
-        assert entry.identity(entry.COLLECT)["collections"] == full + 1
+        assert after(entry.COLLECT) == full + 1
     finally:
         gc.enable()
 
@@ -142,8 +149,13 @@ def found_in(
         stack=STACK, python="3", loop="asyncio", endpoint=Endpoint.model_construct(**endpoint),
         env_names=tuple(env or {}), **more,
     )  # fmt: skip
+    python = Interpreter(
+        name="3", version=platform.python_version(), free_threaded=False, build="", origin="found",
+        executable=Path(sys.executable),
+    )  # fmt: skip
     testbed = Testbed(
-        apps=root / "apps", oha=Path(), machine=fingerprint(), interpreters={}, stacks={},
+        apps=root / "apps", oha=Path(), machine=fingerprint(), interpreters={"3": python},
+        stacks={STACK: Stack(STACK, root, "", {})},
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
         private=env or {}, imports=(".",), within=Path(within),
     )  # fmt: skip
@@ -169,7 +181,7 @@ def test_to_find_an_interface_leaves_nothing_behind(tmp_path: Path) -> None:
         ({"before": ("exit 7",)}, "before 'exit 7': expected exit code 0, found exit code 7"),
         ({"after": ("exit 8",)}, "after 'exit 8': expected exit code 0, found exit code 8"),
     ):
-        with pytest.raises(LaunchError, match=f"setup_failed: {words}"):
+        with pytest.raises(LaunchError, match=f"not_ready: {words}"):
             found_in(root, "web:app", within="backend", **{**around, **changes})
     with pytest.raises(UsageError, match=r"FileNotFoundError: .*'made.txt'"):
         found_in(root, "web:app", within="backend", after=("exit 9",))
@@ -259,7 +271,7 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
     (tmp_path / "payload.py").write_text(PAYLOAD)
     with counting.start(
         Project.here().interpreter("3.14").executable, ["-S", str(tmp_path / "payload.py")],
-        ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], rounds=1, switched=True,
+        ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], switched=True,
         env={"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))},
     ) as collect:  # fmt: skip
         found = collect(counting.TIMEOUT_S)

@@ -18,7 +18,7 @@ from bench import PROJECT, Bench, all_cases, declared, eventually, failures, sho
 from duetbench.core.errors import FlagName, LaunchError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, LoadModel
-from duetbench.host import counters, ports
+from duetbench.host import ports
 from duetbench.host.command import scrub
 from duetbench.host.machine import allocate
 from duetbench.host.process_session import Session
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.usefixtures("patient_verification")
 Perform = Callable[..., Launch]
 
 ALWAYS = {
-    *("achieved", "throughput", "requests", "good", "timeouts", "errors", "window"),
+    *("throughput", "requests", "timeouts", "errors"),
     *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
-    *("in_flight_mean", "server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
-    *("pss_idle", "pss_steady", "pss_peak", "uss_steady", "rss_steady", "threads_peak"),
-    *("switches_voluntary", "switches_involuntary", "unit_service", "warm_up", "import_time"),
+    *("server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
+    *("pss_idle", "pss_steady", "threads_peak"),
+    *("switches_voluntary", "unit_service", "warm_up", "import_time"),
 }  # fmt: skip
 
-BUSY = {FlagName.HOST_NOISE, FlagName.LITTLES_LAW, FlagName.NO_ANSWER}
+BUSY = {FlagName.HOST_NOISE, FlagName.IMPOSSIBLE, FlagName.NO_ANSWER}
 """What a machine that does other things can do to the small load of a test."""
 
 
@@ -91,14 +91,13 @@ def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
     assert figures.keys() <= METRICS.keys()
-    assert figures["good"] == figures["requests"] > 0
-    assert 0 < figures["throughput"] <= figures["achieved"]
+    assert figures["requests"] > 0
+    assert figures["throughput"] > 0
     assert figures["server_cpu_per_request"] > 0
-    assert figures["uss_steady"] <= figures["pss_steady"] <= figures["rss_steady"]
     assert 0 < outcome.load_seconds < outcome.seconds
-    rates = {"offered", "unsent", "queueing_mean", "sched_lag_p99", "sched_lag_max", "service_p50"}
+    rates = {"offered", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
-    assert figures["connections_reopened"] == 0
+    assert FlagName.CONNECTIONS_CLOSED not in {flag.name for flag in outcome.flags}
 
 
 @pytest.mark.real
@@ -121,7 +120,6 @@ def test_workers_and_cores(
         return real(port, members, without)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
-    monkeypatch.setattr(counters, "EVENTS", {"instructions": counters.TASK_CLOCK})
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
     case = case.model_copy(update={"workers": 2, "server": server, "endpoint": quiet})
@@ -130,11 +128,6 @@ def test_workers_and_cores(
     (facts,) = judged
     assert facts.pids_before == facts.pids_after == affinities.keys()
     assert len(affinities) >= 3, "a master and two workers"
-    if not counters.Counters(counters.EVENTS).refused:
-        nanoseconds = outcome.metrics["server_instructions_per_request"]
-        seconds = outcome.metrics["server_cpu_per_request"]
-        # A worker less would be half less; what the hypervisor takes is in one of both alone.
-        assert nanoseconds / 1e9 == pytest.approx(seconds, rel=0.2)
     cores = allocate()
     if cores.pinned:
         assert {tuple(found) for found in affinities.values()} == {cores.server}

@@ -46,7 +46,7 @@ def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
     check(found, jit=on)
     check(found, jit=None)
     words = "off, found it on" if on else "on, found it off"
-    with pytest.raises(LaunchError, match=f"version_mismatch.*expected the JIT to be {words}"):
+    with pytest.raises(LaunchError, match=f"wrong_runtime.*expected the JIT to be {words}"):
         check(found, jit=not on)
 
 
@@ -83,7 +83,7 @@ def test_a_gil_in_the_wrong_state_is_named(
     right = without_gil() if free_threaded else identity()
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(right, found, free_threaded=free_threaded)
-    assert caught.value.flag is FlagName.GIL_MISMATCH
+    assert caught.value.flag is FlagName.WRONG_RUNTIME
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_gil_in_the_wrong_state_is_named(
 def test_another_version_is_named(found: Identity, more: dict[str, Any], words: str) -> None:
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(found, **more)
-    assert caught.value.flag is FlagName.VERSION_MISMATCH
+    assert caught.value.flag is FlagName.WRONG_RUNTIME
     assert "worker 100-1" in caught.value.detail
 
 
@@ -121,7 +121,7 @@ def test_every_worker_answers() -> None:
     ("numbers", "flag", "words"),
     [
         ((7,), FlagName.NOT_READY, "found 1 (7-a)"),
-        ((1, 2, 3), FlagName.WORKER_RESTARTED, "expected 2 workers, found 3"),
+        ((1, 2, 3), FlagName.SERVER_DIED, "expected 2 workers, found 3"),
     ],
 )
 def test_a_worker_too_few_or_too_many(numbers: tuple[int, ...], flag: FlagName, words: str) -> None:

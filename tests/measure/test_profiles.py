@@ -1,8 +1,6 @@
 """Where instructions go: dumps by hand, and entries of a program, known from reading it."""
 
-import sys
 import textwrap
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -152,84 +150,3 @@ def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     assert named["seldom"].code == named["Thing.also"].code != named["Thing.length"].code
     lines = {name: line for name, _, line in functions}
     assert (lines["numbers"], lines["seldom"]) == (7, 19)
-
-
-TIMED = """
-    import gc, threading, time
-    from duetbench.measure.instructions.phases import Unit, run
-
-    STEPS = 100_000
-
-    def light():
-        for _ in range(STEPS): pass
-
-    def heavy():
-        for _ in range(3 * STEPS): pass
-
-    def native():
-        return sum(range(40 * STEPS))
-
-    def waits():
-        time.sleep(0.4)
-
-    def fails():
-        raise ValueError
-
-    def numbers():
-        yield 1
-        yield 2
-
-    def garbage():
-        gc.collect()
-
-    def tiny():
-        pass
-
-    def many():
-        for _ in range(300_000): tiny()
-
-    def work():
-        try:
-            fails()
-        except ValueError:
-            pass
-        for _ in range(10):  # in turn: a slow second of the machine meets both
-            light(), heavy()
-        native(), waits(), list(numbers())
-        thread = threading.Thread(target=lambda: [heavy() for _ in range(10)])
-        thread.start(), thread.join()
-        [garbage() for _ in range(20)]
-        many()
-
-    if __name__ == "__main__":
-        run(lambda target: Unit(work, once=True))
-"""
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("python", ["harness", "3.14", "3.14t"])
-def test_core_time_is_that_of_the_function_that_takes_it(python: str, tmp_path: Path) -> None:
-    """Three times as many steps take three times as long; waiting, and other threads, nothing."""
-    file = tmp_path / "payload.py"
-    file.write_text(textwrap.dedent(TIMED))
-    ours = python == "harness"
-    executable = Path(sys.executable) if ours else Project.here().interpreter(python).executable
-    own: Counter[str] = Counter()
-    for _ in range(3):  # a second of a virtual machine may be of another speed
-        found, facts = profiling.time_functions(executable, ["-P", str(file)], "work", env={})
-        own.clear()
-        for chain, symbols in found.chains.items():
-            own[chain[-1].name if chain else ""] += sum(symbols.values())  # type: ignore[assignment]
-        if own["heavy"] / own["light"] == pytest.approx(3, rel=0.4):
-            break
-    assert own["heavy"] / own["light"] == pytest.approx(3, rel=0.4)
-    assert own["native"] > own["light"] / 2
-    assert own["waits"] < own["light"] / 2
-    assert own["garbage collection"] > 5 * own["garbage"]
-    chains = {tuple(code.name for code in chain) for chain in found.chains}
-    assert {chain for chain in chains if chain[-1:] == ("fails",)} == {("work", "fails")}
-    entries = {name: one.entries for (name, *_), one in facts.items()}
-    assert [entries[name] for name in ("work", "heavy", "numbers", "fails", "garbage")] == [
-        1, 10, 3, 1, 20,
-    ]  # fmt: skip
-    assert own["many"] + own["tiny"] < 4 * own["heavy"]  # 8 with what handling events takes

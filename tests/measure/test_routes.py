@@ -29,7 +29,6 @@ fast.websocket("/ws")(print)
 sub = FastAPI(openapi_url=None)
 sub.get("/in")(print)
 fast.mount("/sub", sub)
-assert routes(fast, "1") == ["/api/v1/items", "/api/v1/items/1", "/api/v1/deep/z", "/sub/in"]
 assert routes(CORSMiddleware(fast)) == ["/api/v1/items", "/api/v1/deep/z", "/sub/in"]
 
 nested = Mount("/m", routes=[Route("/in", print), Route("/in/{x}", print)])
@@ -40,7 +39,6 @@ flask = Flask("x")
 flask.get("/x")(print)
 flask.post("/y")(print)
 flask.get("/x/<n>")(print)
-assert routes(flask, "1") == ["/static/1", "/x/1", "/x"]
 assert routes(flask) == routes(ProxyFix(flask.wsgi_app)) == ["/x"]
 flask.wsgi_app = ProxyFix(flask.wsgi_app)
 assert routes(flask) == ["/x"]

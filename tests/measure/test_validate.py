@@ -15,7 +15,7 @@ OPEN = Load(model=LoadModel.OPEN, connections=600, rate=10, duration=10, timeout
 
 GOOD = {
     "requests": 300_000, "good": 300_000, "timeouts": 0, "errors": 0, "window": 30.0,
-    "achieved": 10_000, "throughput": 10_000, "in_flight_mean": 127.9,
+    "throughput": 10_000, "in_flight": 127.9,
     "response_min": 0.0101, "response_mean": 0.0128, "response_p50": 0.0127,
     "response_p90": 0.014, "response_p95": 0.015, "response_p99": 0.016,
     "response_p999": 0.02, "response_max": 0.04,
@@ -25,8 +25,8 @@ GOOD = {
 """128 connections, a floor of 10 ms: at most 12,800/s."""
 
 PACED_GOOD = {
-    "offered": 10, "achieved": 9.9, "throughput": 9.9, "requests": 100, "good": 100, "unsent": 0,
-    "window": 10.0, "in_flight_mean": 2.0, "queueing_mean": 1e-5, "sched_lag_p99": 0.002,
+    "offered": 10, "throughput": 9.9, "requests": 100, "good": 100, "unsent": 0,
+    "window": 10.0, "in_flight": 2.0, "lag": 0.002,
     "response_min": 0.199, "response_mean": 0.205, "response_p50": 0.203, "response_max": 0.237,
     "service_min": 0.199, "service_mean": 0.205, "service_p50": 0.203, "service_max": 0.237,
 }  # fmt: skip
@@ -100,73 +100,71 @@ LATE = Facts(
 
 
 RAISED: list[tuple[FlagName, Facts, str]] = [
-    (FlagName.TRANSPORT_ERRORS, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
-    (FlagName.WRONG_STATUS, facts({"good": 299_999}), "another in 1 of 300000 answers"),
-    (FlagName.WRONG_SIZE, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
+    (FlagName.NO_ANSWER, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
+    (FlagName.WRONG_ANSWER, facts({"good": 299_999}), "another in 1 of 300000 answers"),
+    (FlagName.WRONG_ANSWER, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
      "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; fix"),
     (
-        FlagName.WRONG_SIZE,
+        FlagName.WRONG_ANSWER,
         facts(case=case(expect=Expectation()), right_sizes=frozenset({2}), sizes={2: 7, 4: 9},
               excerpts={4: "'busy'"}),
         "others in 9 of 16 answers: 9 of 4 bytes ('busy'); they vary only under load",
     ),
     (
-        FlagName.WRONG_SIZE,
+        FlagName.WRONG_ANSWER,
         facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
         "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes",
     ),
-    (FlagName.WORKER_RESTARTED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
-    (FlagName.CONNECTIONS_OVER_BACKPRESSURE, facts(backpressure=127), "at most 127"),
+    (FlagName.SERVER_DIED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
+    (FlagName.LOAD_FAILED, facts(backpressure=127), "at most 127"),
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
-    (FlagName.LITTLES_LAW, facts({"in_flight_mean": 121.5}), "expected 128 requests in flight"),
-    (FlagName.LITTLES_LAW, facts({"in_flight_mean": 134.5}), "found 134.50"),
+    (FlagName.IMPOSSIBLE, facts({"in_flight": 121.5}), "expected 128 requests in flight"),
+    (FlagName.IMPOSSIBLE, facts({"in_flight": 134.5}), "found 134.50"),
     # 12,800 * 1.01 = 12,928
     (FlagName.IMPOSSIBLE, facts({"throughput": 12_929}), "at most 12,800/s, the ceiling"),
     (FlagName.IMPOSSIBLE, facts({"response_min": 0.0089}), "the floor"),
-    (FlagName.ABOVE_UNIT, facts({"throughput": 12_706}, ceiling_unit=12_100), "allows 12,100/s"),
     (FlagName.IMPOSSIBLE, facts({"response_mean": 0.041}), "response_mean <= response_max"),
     (FlagName.IMPOSSIBLE, facts({"response_p99": 0.021}), "response_p99 <= response_p999"),
     (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "to be a number"),
     (FlagName.IMPOSSIBLE, facts({"good": 300_001}), "good not above requests"),
     (FlagName.IMPOSSIBLE, facts({"server_cores": 1.06}), "not above the server's cores"),
-    (FlagName.CLIENT_SATURATED, facts({"client_cores": 0.95}), "found 0.95"),
+    (FlagName.LOAD_FAILED, facts({"client_cores": 0.95}), "found 0.95"),
     # Of two generators none is held back as long as some time is left.
-    (FlagName.CLIENT_SATURATED, facts({"client_cores": 0.5}, client_beside=0.48), "found 0.98"),
+    (FlagName.LOAD_FAILED, facts({"client_cores": 0.5}, client_beside=0.48), "found 0.98"),
     # Of 100 requests, at most 5 may be unsent.
     (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
-    (FlagName.OVERLOADED, paced({"achieved": 9.30}), "10.0/s were offered, 9.30/s answered"),
-    (FlagName.SCHED_LAG, paced({"sched_lag_p99": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
+    (FlagName.OVERLOADED, paced({"throughput": 9.30}), "10.0/s were offered, 9.30/s answered"),
+    (FlagName.HOST_NOISE, paced({"lag": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
     (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
      "changed in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     # One request alone takes 0.1 ms, as if each connection waited for an acknowledgement.
-    (FlagName.NOBODY_BUSY, facts(IDLE, case=case(floor=0.0)),
+    (FlagName.NOT_BUSY, facts(IDLE, case=case(floor=0.0)),
      "used 0.03 cores, and the median answer took 12.7 ms"),
     # Five at a time: 10,000 requests/s of 0.5 ms.
-    (FlagName.SMALL_POOL, facts(IDLE | {"unit_service": 0.0005}, case=case(floor=0.0)),
+    (FlagName.NOT_BUSY, facts(IDLE | {"unit_service": 0.0005}, case=case(floor=0.0)),
      "about 5 of 128 requests were in progress at a time"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
-    (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "memory_per_request_low": 1001}),
+    (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "least_kept": 1001}),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
     (
         FlagName.MEMORY_GROWS,
         facts(
             {"requests": 15_000, "good": 15_000, "memory_per_request": 1200.0}
-            | {"memory_per_request_low": 1067.0}
+            | {"least_kept": 1067.0}
         ),
         "16.0 MB",
     ),
-    (FlagName.CONNECTIONS_REOPENED, facts({"connections_reopened": 301}),
+    (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
-    (FlagName.IDLE_CLOSED, facts(idle_lost=3), "but the server closed 3 of them"),
+    (FlagName.CONNECTIONS_CLOSED, facts(idle_lost=3), "but the server closed 3 of them"),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
-    (FlagName.CORES_INSUFFICIENT, facts(case=case(workers=2)), "2 workers on 1 server core"),
-    (FlagName.CORES_SHARED, facts(case=case(cores="shared")), "as declared"),
-    (FlagName.UNPINNED, facts(pinned=False), "scheduler"),
-    (FlagName.COUNTERS_SHARED, facts(counted=0.75), "found 75.0 % of it"),
+    (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
+    (FlagName.FEW_CORES, facts(case=case(cores="shared")), "as declared"),
+    (FlagName.HOST_NOISE, facts(pinned=False), "scheduler"),
     (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
     (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
@@ -184,10 +182,8 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
 @pytest.mark.parametrize(
     "seen",
     [
-        facts({"in_flight_mean": 121.7}),
-        facts(counted=0.99995),
+        facts({"in_flight": 121.7}),
         facts({"throughput": 12_927}),
-        facts({"throughput": 12_700}, ceiling_unit=12_100),  # 12,100 * 1.05 = 12,705
         facts({"response_min": 0.0091}),
         facts({"client_cores": 0.94}),
         facts({"client_cores": 0.5}, client_beside=0.4),
@@ -199,19 +195,19 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts(throughputs=(1000, 1100, 1250)),
         paced({}, times=(0.030, 0.02, 0.01)),
         paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
-        facts({"memory_per_request": 2000, "memory_per_request_low": 999}),
-        facts({"requests": 15_000, "good": 15_000, "memory_per_request_low": 1066}),
-        facts({"memory_per_request": -30, "memory_per_request_low": -99}),
-        facts({"connections_reopened": 300}),
+        facts({"memory_per_request": 2000, "least_kept": 999}),
+        facts({"requests": 15_000, "good": 15_000, "least_kept": 1066}),
+        facts({"memory_per_request": -30, "least_kept": -99}),
+        facts({"reopened": 300}),
         facts(connections=(0, 0)),
         facts(connections=(125, 75), case=case(workers=1)),  # exactly 1.25 of the fair share
         paced({"unsent": 5}),
-        paced({"achieved": 9.32}),
-        paced({"sched_lag_p99": 0.020, "sched_lag_max": 0.5}),
+        paced({"throughput": 9.32}),
+        paced({"lag": 0.020}),
         # Ten ticks in 1 s span nine intervals: 10/s may be counted as 11.
         Facts(
             case=case(OPEN, 0.0),
-            figures=PACED_GOOD | {"window": 1.0, "achieved": 11, "throughput": 11},
+            figures=PACED_GOOD | {"window": 1.0, "throughput": 11},
             ceiling=10.0,
             server_cores=1,
             client_cores=1,
@@ -219,16 +215,14 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
     ],
 )
 def test_what_lies_within_its_limit_fails_nothing(seen: Facts) -> None:
-    assert set(names(judge(seen))) <= {FlagName.CORES_SHARED}
+    assert set(names(judge(seen))) <= {FlagName.FEW_CORES}
 
 
 def test_one_connection_may_pause_between_quick_answers() -> None:
     """0.1 ms an answer and 20 µs of pause: 0.83 in flight is the generator's pace, not a fault."""
     one = Load(model=LoadModel.CLOSED, connections=1, duration=10, timeout=30)
     quick = {name: 1e-4 for name in GOOD if name.startswith("response")}
-    seen = facts(
-        {**quick, "in_flight_mean": 0.83}, case=case(one, 0.0), ceiling=None, connections=(1,)
-    )
+    seen = facts({**quick, "in_flight": 0.83}, case=case(one, 0.0), ceiling=None, connections=(1,))
     assert judge(seen) == ()
 
 
@@ -238,34 +232,33 @@ def test_an_open_load_is_due_after_the_floor() -> None:
         for kind in ("response", "service")
         for point in ("min", "mean", "p50", "max")
     }
-    figures = {**slow, "window": 7.0, "in_flight_mean": 30.0}
-    assert judge(paced({**figures, "achieved": 9.6}, OPEN, 3.0)) == ()
-    assert names(judge(paced({**figures, "achieved": 9.4}, OPEN, 3.0))) == [FlagName.OVERLOADED]
+    figures = {**slow, "window": 7.0, "in_flight": 30.0}
+    assert judge(paced({**figures, "throughput": 9.6}, OPEN, 3.0)) == ()
+    assert names(judge(paced({**figures, "throughput": 9.4}, OPEN, 3.0))) == [FlagName.OVERLOADED]
 
 
 def test_waiting_endpoints_with_few_places_are_overloaded_as_published() -> None:
     """10/s through five places of 3 s are 1.67/s; 79 of 100 requests are never sent."""
     figures = {name: 3.0 for name in PACED_GOOD if name.startswith(("response", "service"))} | {
-        "achieved": 1.6,
         "throughput": 1.6,
         "unsent": 79,
         "requests": 21,
         "good": 21,
     }
-    (flag,) = judge(paced({**figures, "in_flight_mean": 4.9}, PACED, 3.0))
+    (flag,) = judge(paced({**figures, "in_flight": 4.9}, PACED, 3.0))
     assert flag.name is FlagName.OVERLOADED
     assert "79 of 100 requests were never sent; 10.0/s were offered, 1.60/s answered" in flag.detail
 
 
 def test_all_that_is_wrong_is_said_fails_first() -> None:
     found = judge(facts({"errors": 3, "host_steal": 0.5}, pinned=False))
-    assert names(found) == [FlagName.TRANSPORT_ERRORS, FlagName.UNPINNED, FlagName.HOST_NOISE]
+    assert names(found) == [FlagName.NO_ANSWER, FlagName.HOST_NOISE, FlagName.HOST_NOISE]
 
 
 def test_without_figures_only_the_counts_are_judged() -> None:
     counts = {"requests": 0, "good": 0, "timeouts": 0, "errors": 500}
     found = judge(Facts(case=case(), figures=counts, server_cores=1, client_cores=1))
-    assert names(found) == [FlagName.TRANSPORT_ERRORS, FlagName.FEW_SAMPLES]
+    assert names(found) == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
 
 
 @pytest.mark.parametrize(
@@ -282,11 +275,9 @@ def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:
 
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
-        FlagName.WRONG_BODY, FlagName.GIL_MISMATCH, FlagName.VERSION_MISMATCH,
-        FlagName.SERVER_DIED, FlagName.NOT_READY, FlagName.NOT_STOPPED, FlagName.NOT_CONCURRENT,
-        FlagName.CLIENT_FAILED, FlagName.FOREIGN_LISTENER, FlagName.HARNESS_ERROR,
-        FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED,
-        FlagName.STOP_TIMEOUT, FlagName.SETUP_FAILED, FlagName.ANSWERS_DIFFER,
-        FlagName.ERROR_INSIDE,
+        FlagName.WRONG_RUNTIME, FlagName.NOT_READY, FlagName.NOT_STOPPED,
+        FlagName.FOREIGN_LISTENER, FlagName.HARNESS_ERROR, FlagName.FEW_LAUNCHES,
+        FlagName.ENV_CHANGED, FlagName.STOP_TIMEOUT,
+        FlagName.ANSWERS_DIFFER, FlagName.ERROR_INSIDE,
     }  # fmt: skip
     assert {flag for flag, _, _ in RAISED} == set(FlagName) - raised_elsewhere

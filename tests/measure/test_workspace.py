@@ -103,7 +103,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
 def perform(case: Case, testbed: Testbed) -> Launch:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         outcome = launch.perform(case, testbed, testbed.logs / "server.log", window=0.1)
-        if not failures(outcome) & {"littles_law", "no_answer"}:
+        if not failures(outcome) & {"impossible", "no_answer"}:
             break
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
     return outcome
@@ -138,7 +138,7 @@ def test_a_project_is_measured_in_files_of_its_own(
     for _ in range(2):
         outcome = perform(case, testbed)
         assert not failures(outcome), (outcome.flags, (testbed.logs / "server.log").read_text())
-        assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
+        assert outcome.metrics["requests"] > 0
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
     for file in ("noted", "noted.daemon"):
@@ -216,11 +216,6 @@ def test_instructions_of_an_application_are_counted_on_both_sides(
     # A step of a loop takes 5 to 200 instructions.
     assert 5_000 < found.base - found.head < 200_000
     assert (found.scatter or 0) < 0.001
-    (rough,) = counted.instructions([(side(100), side(1100))], 120, rough=True)
-    assert isinstance(rough, Instructions)
-    assert rough.head - rough.base == pytest.approx(found.base - found.head, rel=0.06)
-    assert (rough.scatter or 0) < counted.ROUNDS_DIFFER
-    assert rough.collector_base is None
 
 
 @pytest.mark.real
@@ -255,7 +250,7 @@ def test_a_command_that_fails_fails_the_launch(
 ) -> None:
     outcome = perform(case.model_copy(update=changes), testbed)
     (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
-    assert flag.name is FlagName.SETUP_FAILED
+    assert flag.name is FlagName.NOT_READY
     assert words in flag.detail
     assert not outcome.metrics
 

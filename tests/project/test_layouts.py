@@ -4,10 +4,8 @@ They are prepared without a server, from an index on loopback that also has newe
 """
 
 import json
-import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from duetbench.judge import affected, deployment, preparation, revisions
 from duetbench.judge.preparation import Scope
 from duetbench.project import foreign_locks, target_locks, target_python
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving
@@ -131,7 +130,7 @@ LAYOUTS = {
     "pipenv": Layout(
         {"Pipfile": '[packages]\nalpha = "*"\n[requires]\npython_version = "3.14"\n',
          "Pipfile.lock": json.dumps(PIPFILE_LOCK), "web.py": ""},
-        "web:app", "Pipfile.lock", python="==3.14.*",
+        "web:app", "Pipfile.lock", python="3.14",
     ),
     "django": Layout(
         {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
@@ -214,7 +213,9 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
             return [
                 p.reason
-                for p in affected.find(preparation.of_revisions(project, base, head, scope)).pairs
+                for p in affected.find(
+                    preparation.prepare(project, Contrast((base, head)), scope)
+                ).pairs
             ]
 
     top = root.parent
@@ -234,29 +235,9 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         revisions.copies() as copies,
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
     ):
-        preparation.of_revisions(moved, "HEAD~1", None, Scope("quick", (), tmp_path, QUIET, copies))
-
-
-@pytest.mark.real
-def test_one_interpreter_suits_the_locks_of_both_sides(tmp_path: Path, index: Index) -> None:
-    """The lock of base has a wheel only for the Python that the harness runs on."""
-    minor = sys.version_info.minor
-    index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"")
-    index.add("old", "1.0", "2026-01-10", tag=f"cp3{minor}-none-linux_{platform.machine()}")
-    layout = Layout({"requirements.txt": "old==1.0\n", "web.py": ""}, "", "")
-    root = made(layout, tmp_path / "repo", index)
-    commit(root, "A new lock", **{"requirements.txt": PINNED})
-    project = Project(root, Target.model_validate({"app": "web:app", "interface": "asgi"}))
-    with revisions.copies() as copies:
-        scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
-        both = preparation.of_revisions(project, "HEAD~1", "HEAD", scope)
-        pythons = [case.python for side in (both.base, both.head) for case in side.cases]
-        assert pythons == [f"3.{minor}"] * 2
-        write(root, "other.txt", "old==1.0\n")
-        alone = deployment.working(project, QUIET, copies)
-        assert alone.cases("quick")[0].python == "3.14"
-        beside = deployment.working(project, QUIET, copies, other="other.txt")
-        assert beside.cases("quick")[0].python == f"3.{minor}"
+        preparation.prepare(
+            moved, Contrast(("HEAD~1", None)), Scope("quick", (), tmp_path, QUIET, copies)
+        )
 
 
 @pytest.mark.real
@@ -270,7 +251,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
         with revisions.copies() as copies:
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
-            both = preparation.of_revisions(project, base, head, scope)
+            both = preparation.prepare(project, Contrast((base, head)), scope)
             assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
             return [p.reason for p in affected.find(both).pairs], both.notes
 
@@ -320,4 +301,4 @@ def test_an_application_is_tried_with_the_versions_that_are_measured(
 )  # fmt: skip
 def test_bounds_of_poetry_are_read(asked: str, specifier: str, tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", f'[tool.poetry.dependencies]\npython = "{asked}"\n')
-    assert foreign_locks.interpreter(tmp_path) == specifier
+    assert foreign_locks.interpreter(tmp_path) == (specifier, "pyproject.toml")

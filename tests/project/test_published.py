@@ -11,9 +11,9 @@ from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
 from duetbench.project.schema import PROFILES
-from duetbench.show import run_view
 from duetbench.trend.summary import summarise
 from observatory.project.published import load_published
+from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 
 ROOT = Path(__file__).parents[2]

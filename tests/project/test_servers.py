@@ -178,11 +178,11 @@ def test_servers_of_no_stack_of_ours_are_measured(
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
         outcome = launch.perform(case, others, tmp_path / "server.log", window=0.1)
-        if not failures(outcome) & {"littles_law", "no_answer"}:
+        if not failures(outcome) & {"impossible", "no_answer"}:
             break
     assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())
-    assert outcome.metrics["good"] == outcome.metrics["requests"] > 0
-    assert outcome.metrics["connections_reopened"] == 0
+    assert outcome.metrics["requests"] > 0
+    assert "connections_closed" not in {flag.name for flag in outcome.flags}
 
 
 @pytest.mark.real

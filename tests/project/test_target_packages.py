@@ -201,25 +201,29 @@ def test_a_lock_that_is_none_is_named_as_its_project_names_it(
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("tag", "advice"),
+    ("tag", "source", "advice"),
     [
-        ("cp312-cp312-linux", "has a wheel for Python 3.12, but none for 3.14.+: choose --python"),
-        ("cp312-cp312-win", "has no wheel for this machine: pin another version of old"),
+        ("cp312-cp312-linux", True, "has a wheel for Python 3.12, but none for 3.14.+: choose --"),
+        ("cp312-cp312-linux", False, "has a wheel for Python 3.12, but none for 3.14.+: choose --"),
+        ("cp314-cp314-win", True, "has no wheel for this machine: pin another version of old"),
     ],
 )
-def test_a_package_that_does_not_build_names_a_python_that_has_its_wheel(
-    tag: str, advice: str, root: Path, index: Index, python: Interpreter,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_package_that_is_not_to_be_had_names_a_python_that_has_its_wheel(
+    tag: str, source: bool, advice: str, root: Path, index: Index, python: Interpreter,
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     line = index.add("old", "1.0", "2026-01-10", tag=f"{tag}_{platform.machine()}").strip()
-    source = b"no archive"
-    index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", source)
-    write(root, "old.txt", f"{line} --hash=sha256:{hashlib.sha256(source).hexdigest()}\n")
+    if source:
+        index.files["old-1.0.tar.gz"] = ("old", "2026-01-10", b"no archive")
+        line += f" --hash=sha256:{hashlib.sha256(b'no archive').hexdigest()}"
+    write(root, "old.txt", f"{line}\n")
     stack = stacks.read_lock("project", root / "old.txt", python.version, root)
-    with pytest.raises(SetupError, match=f"build `old==1.0`.* old==1.0 {advice}") as caught:
+    with pytest.raises(SetupError, match=rf"old==1\.0.* old==1\.0 {advice}") as caught:
         stacks.make_environment(stack, python, QUIET)
     assert "cannot be reached" not in str(caught.value)
+    if not source:
+        write(root, "requirements.txt", "old\n")
+        with pytest.raises(SetupError, match=rf"resolving .* old==1\.0 {advice}"):
+            given(root, python)
 
 
 def package(root: Path, version: str = "1.0", **files: str) -> str:

@@ -213,7 +213,7 @@ def test_an_application_is_measured_without_a_checkout(
         "doctor": ((), {0, 1}),
     }
     if counts:
-        words = {"compare": (("HEAD~1", "HEAD", "--counts-only", *app), {1})}
+        words = {"compare": (("HEAD~1", "HEAD", "--only", "counts", *app), {1})}
     for verb, (arguments, codes) in words.items():
         done = at.run("duetbench", verb, *arguments, **env)
         assert done.returncode in codes, (verb, done.stdout, done.stderr)

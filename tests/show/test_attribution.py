@@ -4,18 +4,18 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from rich.console import Console
 
 import site_builds
 import synthetic
-from attributing import SEND, attribution, node, row
+from attributing import CHECK, SEND, attribution, node, row
 from duetbench.show import change as comparison_text
 from duetbench.show.formats import MISSING
 from duetbench.show.html.charts import Caption
 from duetbench.store import files
-from duetbench.store.attribution import Attribution, ImportTime, Totals
+from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import Release
 from duetbench.store.comparison import PackageChange
 from observatory.show.site.flame import flame, frames
@@ -27,26 +27,33 @@ def test_each_stored_attribution_can_be_read() -> None:
 
 
 def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
-    """8,000 of 16,000; a threshold of 500 is 3.125 % of the change."""
+    """8,000 of 100,000."""
     found = comparison_text.AttributionText(attribution())
     assert found.headline == (
         "a/b executes 15.0 % more instructions per request (14.8…15.2 %, as far as counts "
         "repeat): 80,000 → 92,000."
     )
     assert found.cause == (
-        "The first row has 50 % (±3 %) of the change: Headers.copy (new), starlette/data.py:5, "
-        "starlette."
+        "Headers.copy (new) adds 8.0 % of a request: starlette/data.py:5, starlette."
     )
-    assert [one[:4] for one in found.rows] == [
-        ("50 %", "+8.0 %", "0 → 2", "Headers.copy (new)"),
-        ("38 %", "+6.0 %", "1 → 1", "route.<locals>.app"),
-        ("25 %", "+4.0 %", "", "dump"),
-        ("−19 %", "−3.0 %", "", "old_check (gone)"),
-        ("6 %", "+1.0 %", "", "send"),
+    assert [one[:3] for one in found.rows] == [
+        ("+8.0 %", "0 → 2", "Headers.copy (new)"),
+        ("+6.0 %", "1 → 1", "route.<locals>.app"),
+        ("+4.0 %", "", "dump"),
+        ("−3.0 %", "", "old_check (gone)"),
+        ("+1.0 %", "", "send"),
     ]
     assert found.rows[0].native == ("PyList_New +3.0 %",)
     assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
     assert [one[3] for one in found.by_package] == ["+8.0 %", "+7.0 %", MISSING]
+
+
+def test_a_terminal_has_a_line_for_each_function() -> None:
+    record = attribution()
+    with (console := Console(width=160)).capture() as capture:
+        comparison_text.print_attribution(console, record)
+    lines = [line for line in capture.get().splitlines() if ", called by" in line]
+    assert len(lines) == 5  # the sixth moved by less than equal sides do
 
 
 def test_where_nothing_moved_nothing_is_said() -> None:
@@ -57,46 +64,18 @@ def test_where_nothing_moved_nothing_is_said() -> None:
     assert found.headline == (
         "a/b: instructions per request did not move (counts repeat within 0.15 %)."
     )
-    assert found.cause == (
-        "No function is named: none moved by 0.50 % of all instructions or more."
-    )
+    assert found.cause == ("No function is named: none moved by 0.50 % of a request or more.")
     assert found.rows == ()
 
 
-def test_of_a_change_within_the_threshold_nothing_is_a_share() -> None:
-    """Two functions that cancel: 400 of 100,000 are left."""
-    level = Totals(base=100_000, head=100_400, spread=0.003)
-    found = comparison_text.AttributionText(attribution(counted=level))
-    assert {one.share for one in found.rows} == {MISSING}
-    assert found.cause.startswith("The largest move is in Headers.copy (new)")
-    assert found.scatter == (
-        "Equal sides differed by up to 0.50 % of all: rows are no more precise than that."
-    )
-
-
-def test_a_start_is_told_in_core_time_and_by_module() -> None:
-    """16 of 100 s beside a profiler; no totals of instructions."""
-    late = ImportTime(
-        module="fastapi.late", package="fastapi", base=0, head=0.012, moved=0.012, error=0.0005
-    )
-    every = late.model_copy(update={"module": None, "moved": -0.012})
-    changed: dict[str, Any] = {"asked": "the import of main:app", "totals": None, "unit": "seconds"}
-    changed |= {"imports": (late, every), "counted": Totals(base=100, head=116, spread=0)}
-    record = attribution(**changed)
-    found = comparison_text.AttributionText(record)
-    assert found.headline == (
-        "the import of main:app takes 100 s → 116 s of core time, by a profiler (+16 %)."
-    )
-    assert found.imports == (
-        ("fastapi.late (fastapi)", MISSING, "12.0 ms", "+12.0 ms ±500 µs"),
-        ("all of fastapi", MISSING, "12.0 ms", "−12.0 ms ±500 µs"),
-    )
-    with_totals = record.model_copy(update={"totals": attribution().totals})
-    assert comparison_text.AttributionText(with_totals).cause.startswith(
-        "It takes 100 s → 116 s of core time, by a profiler (+16 %). The first row has 50 % (±3 %)"
-    )
-    quiet = comparison_text.AttributionText(record.model_copy(update={"rows": ()}))
-    assert quiet.cause == "No function is named: none moved by 0.50 % of all core time or more."
+def test_what_is_gone_saves_and_what_both_have_does_more_or_less_itself() -> None:
+    rows = (row(CHECK, 3_000, 0), row(SEND, 15_000, 14_000), row(SEND, 15_000, 16_000))
+    found = comparison_text.AttributionText(attribution(rows=rows)).rows
+    assert [f"{one.function} {one.effect}" for one in found] == [
+        "old_check (gone) saves 3.0 % of a request",
+        "send itself does 1.0 % of a request less",
+        "send itself does 1.0 % of a request more",
+    ]
 
 
 def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
@@ -144,8 +123,8 @@ def test_colours_say_whether_a_function_moved_itself() -> None:
     assert frames_["validate"][1] == pytest.approx(100 * 52 / 116, abs=0.01)
     assert [frames_[name][2] for name in ("send", "validate")] == ['<a href="#30">', ""]
     assert frames_["dump"][3] == (
-        "dump, fastapi/encoders.py:20 (fastapi): itself 10,000 → 14,000, +4.0 % of all; with what "
-        "it calls 40,000 → 52,000, +12 %"
+        "dump, fastapi/encoders.py:20 (fastapi): itself 10,000 → 14,000, +4.0 % of a request; with "
+        "what it calls 40,000 → 52,000, +12 %"
     )
 
 

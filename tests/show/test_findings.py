@@ -10,10 +10,9 @@ import typer
 from typer.testing import CliRunner
 
 import synthetic
-from comparing import OPEN_RATE, comparison_of
+from comparing import OPEN_RATE, Judged, comparison_of
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
-from duetbench.show.run_view import ANSWERED, Answer, Section
 from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
@@ -22,6 +21,7 @@ from observatory.project.published import Published, load_published, read_suites
 from observatory.show import inprocess
 from observatory.show.claims import Evidence, check
 from observatory.show.published_page import reference_runs
+from observatory.show.run_view import ANSWERED, Answer, Section
 from observatory.store import asv_results
 
 pytestmark = pytest.mark.long
@@ -97,7 +97,7 @@ def test_a_flag_widens_and_vetoes_nothing_that_is_far_from_its_limit() -> None:
     assert (answer.verdict, "twice as wide for host_noise" in answer.reason) == ("holds", True)
     assert answered(twice(), least=1.92).verdict == "holds"
     assert answered(noisy, least=1.92).verdict == "not decided"
-    assert answered(twice(FlagName.CORES_SHARED), least=1.92).verdict == "holds"
+    assert answered(twice(FlagName.FEW_CORES), least=1.92).verdict == "holds"
 
 
 def test_all_runs_of_one_machine_speak_together_whatever_their_profile() -> None:
@@ -144,18 +144,19 @@ def test_the_machine_with_the_best_known_of_its_least_known_statements_speaks() 
 
 
 def a_comparison(head: Case, ratio: float, n: int = 16, **more: Any) -> Comparison:
-    """Of two interpreters, 3.14 first, if no `settings` of base and head are given."""
-    settings = more.pop("settings", ({}, {}))
+    """Of two interpreters, 3.14 first, if no `words` of base and head are given."""
+    words = more.pop("words", ((), ()))
     name = more.pop("python", "3.14")
-    sizes = {"low": ratio / 1.05, "ratio": ratio, "high": ratio * 1.05, "duets": n}
+    sizes = {"low": ratio / 1.05, "ratio": ratio, "high": ratio * 1.05, "n": n}
     judged = OPEN_RATE.model_copy(update={**sizes, "alone": more.pop("alone", False)})
-    judged = judged.model_copy(update={"metric": more.pop("metric", "throughput")})
+    judged = judged.model_copy(update={"subject": more.pop("metric", "throughput")})
     duets = more.pop("pairs", ())
-    row = CaseComparison(case=head, because="", judgements=(judged,), duets=duets)
+    case = CaseComparison(case=head, because="", duets=duets)
+    row = Judged(case, (judged.model_copy(update={"case": head.id}),))
     pythons = (twice().interpreters[0].model_copy(update={"name": name}),)
-    update = {"kind": "setting" if any(settings) else "interpreter", "interpreters": pythons}
-    base, head_ = (comparison_of().base.model_copy(update={**update, "settings": setting})
-                   for setting in settings)  # fmt: skip
+    update = {"kind": "setting" if any(words) else "interpreter", "interpreters": pythons}
+    base, head_ = (comparison_of().base.model_copy(update={**update, "words": own})
+                   for own in words)  # fmt: skip
     day = more.pop("day", "2026-11-20")
     machine = synthetic.MACHINE.model_copy(update={"id": more.pop("machine", "other-2c")})
     fields = {"id": f"{day}-{n}", "started": f"{day}T12:00:00Z", "machine": machine}
@@ -184,13 +185,14 @@ def test_what_duets_of_two_interpreters_say_comes_first(swapped: bool) -> None:
 
 
 WIDER = synthetic.make_case("demo/x").load.model_copy(update={"connections": 256})
-SETTINGS: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], dict[str, Any]]] = {
-    "threads": ({"threads": "1"}, {"threads": "2"}, {"threads": 1}, {"threads": 2}),
-    "server": ({"server": "uvicorn"}, {"server": "granian"}, {}, {"server": "granian"}),
-    "loop": ({"loop": "asyncio"}, {"loop": "uvloop"}, {}, {"loop": "uvloop"}),
+Words = tuple[str, ...]
+SETTINGS: dict[str, tuple[Words, Words, dict[str, Any], dict[str, Any]]] = {
+    "threads": (("threads=1",), ("threads=2",), {"threads": 1}, {"threads": 2}),
+    "server": (("server=uvicorn",), ("server=granian",), {}, {"server": "granian"}),
+    "loop": (("loop=asyncio",), ("loop=uvloop",), {}, {"loop": "uvloop"}),
     "two": (
-        {"workers": "1", "connections": "128"},
-        {"workers": "2", "connections": "256"},
+        ("workers=1", "connections=128"),
+        ("workers=2", "connections=256"),
         {},
         {"workers": 2, "load": WIDER},
     ),
@@ -201,7 +203,7 @@ SETTINGS: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], dict[s
 @pytest.mark.parametrize("swapped", [False, True])
 def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
     """A statement about the second over the first; launches by turns say 1.3, runs 2.0."""
-    *settings, first, second = SETTINGS[name]
+    *words, first, second = SETTINGS[name]
     below, above = (synthetic.make_case(f"demo/x/{n}", **c) for n, c in enumerate((first, second)))
     launches = [
         CaseResult(case=case, launches=(synthetic.ok(case.id, 0, {"throughput": rate}),))
@@ -211,14 +213,14 @@ def test_so_does_what_two_settings_say(name: str, swapped: bool) -> None:
     found = a_comparison(
         (below if swapped else above).model_copy(update={"id": "demo/x/of-the-comparison"}),
         1 / 1.3 if swapped else 1.3,
-        settings=settings[::-1] if swapped else settings,
+        words=words[::-1] if swapped else words,
     )
     runs = [synthetic.make_run(launches)]
     answer = said(found, runs=runs, **sides)
     assert answer.ours is not None
     assert answer.verdict == "does not hold here"
     assert answer.ours.estimate == pytest.approx(1.3)
-    only_one = a_comparison(above, 1.3, settings=({"server": "hypercorn"}, {"server": "granian"}))
+    only_one = a_comparison(above, 1.3, words=(("server=hypercorn",), ("server=granian",)))
     by_launches = said(only_one, runs=runs, **sides)
     assert (by_launches.comparisons, by_launches.ours and by_launches.ours.n) == ((), 1)
 
@@ -261,8 +263,8 @@ def test_launches_by_turns_say_what_was_not_judged() -> None:
     pairs = tuple(
         Duet(
             case=free.id, order=n, head_first=False, started="2026-11-20T12:00:00Z", seconds=9,
-            load_seconds=2, alone=("response_max",), base={"response_max": 0.1, "queueing_mean": 1},
-            head={"response_max": ratio / 10, "queueing_mean": 2},
+            load_seconds=2, alone=("response_max",), base={"response_max": 0.1, "ready_time": 1},
+            head={"response_max": ratio / 10, "ready_time": 2},
         )
         for n, ratio in enumerate((1.2, 1.3, 1.4))
     )  # fmt: skip
@@ -271,7 +273,7 @@ def test_launches_by_turns_say_what_was_not_judged() -> None:
     assert answer.ours is not None
     assert (answer.ours.low, answer.ours.high) == pytest.approx((1.071, 1.572), rel=1e-3)
     assert answer.reason.startswith("by 3 pairs of launches by turns on other-2c")
-    assert said(found, metric="queueing_mean").verdict == "not measured"
+    assert said(found, metric="ready_time").verdict == "not measured"
 
 
 def test_an_open_statement_says_what_the_reference_runs_answer() -> None:
@@ -386,5 +388,5 @@ def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert shape.statement.replace("_", "\\_").replace("*", "\\*") in text
     assert "(runs/xeon-2c-a70dae/2026/20261120T110053Z-published-316bba91.json)" in text
     plain = text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "uvicorn 0.54.0 → hypercorn 0.18.0 | 316 µs → 754 µs, ▼ slower 2.4× (" in plain
+    assert "uvicorn 0.54.0 → hypercorn 0.18.0 | 316 → 754 µs, ▼ worse 2.4× (" in plain
     assert "(comparisons/20261126T170043Z-compare-43f0f453.json)" in text

@@ -12,12 +12,12 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
-from duetbench.show.run_text import as_markdown
-from duetbench.show.run_view import FigureTable, RunPage, Section
 from duetbench.trend.summary import RunSummary, summarise
 from observatory.measure import asv_runs as runs
 from observatory.project.published import read_suites
 from observatory.show import inprocess
+from observatory.show.run_text import as_markdown
+from observatory.show.run_view import FigureTable, RunPage, Section
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
 

@@ -10,10 +10,9 @@ from bench import all_cases
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.change import describe
-from duetbench.show.conclusion import benchmark_name
+from duetbench.show.findings import titles
 from duetbench.store.change import Release, SeriesName, Share
-from duetbench.store.comparison import MicroComparison
+from observatory.show.changes import describe
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
@@ -102,21 +101,12 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
 
 
 def test_a_benchmark_in_process_is_named_by_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    micro = MicroComparison(
-        benchmark="instructions.Pydantic.track_validation('valid', 20, 'json')",
-        python="3.14 → 3.15",
-        stack="pydantic-v2",
-        series="inprocess/instructions.Pydantic.track_validation"
-        "(document=valid, size=20, source=json)/py3.14/pydantic-v2",
-        unit="instructions",
-        judgement=comparing.OPEN.model_copy(update={"metric": ""}),
-        base=(1e6,),
-        head=(1e6,),
-    )
-    words = "Validating a list of 20 objects from JSON with Pydantic 2, Python 3.14 → 3.15"
-    assert benchmark_name(micro) == words
-    other = micro.model_copy(update={"series": "inprocess/b.One/py3.14/pydantic-v2"})
-    assert benchmark_name(other) == f"{micro.benchmark} [pydantic-v2, 3.14 → 3.15]"
+    benchmark = "instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
+    series = f"inprocess/{benchmark}/py3.14/pydantic-v2"
+    found = comparing.SAME.model_copy(update={"case": series, "subject": "instructions"})
+    comparison = comparing.comparison_of(findings=(found,))
+    words = "Validating a list of 20 objects from JSON with Pydantic 2"
+    assert titles(comparison)[series].startswith(words)
     monkeypatch.setattr(case_names, "read_titles", [])  # as the tool alone
     monkeypatch.setattr(case_names, "_read_once", case_names._read)
-    assert benchmark_name(micro) == f"{micro.benchmark} [pydantic-v2, 3.14 → 3.15]"
+    assert titles(comparison)[series] == f"{benchmark} [pydantic-v2, 3.14]"

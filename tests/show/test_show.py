@@ -15,14 +15,12 @@ from typer.testing import CliRunner
 
 import synthetic
 from bench import invoke
-from comparing import BROKEN, SAME, SLOWER, comparison_of, judged_case
+from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
 from duetbench.cli.show import show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
-from duetbench.show.run_text import as_markdown, print_page
-from duetbench.show.run_view import RunPage
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
@@ -32,6 +30,8 @@ from observatory.cli import experiments
 from observatory.cli.reference import reference_command
 from observatory.project.published import Published
 from observatory.show.published_page import make_page
+from observatory.show.run_text import as_markdown, print_page
+from observatory.show.run_view import RunPage
 from repos import write
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def demo_run() -> Run:
     noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
     figures = [{"throughput": x, "response_mean": 0.0125, "ceiling": 200.0} for x in (90, 100, 110)]
     good = [synthetic.ok(gil.id, n, row, *[noise] * (n == 1)) for n, row in enumerate(figures)]
-    wrong = FlagName.WRONG_BODY, "expected a | b, found c"
+    wrong = FlagName.WRONG_ANSWER, "expected a | b, found c"
     bad = [synthetic.failed(ft.id, number, *wrong) for number in range(3)]
     results = [
         CaseResult(case=case, launches=tuple(many)) for case, many in ((gil, good), (ft, bad))
@@ -101,9 +101,9 @@ def test_markdown_literally() -> None:
         "| 3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms | 200/s "
         "| host\\_noise |\n"
         "| 3.14t | failed | — | — |  |\n\n"
-        "- host\\_noise — other processes or the hypervisor took core time during the "
-        "measurement (for example: 0.2 cores)\n"
-        "- 3.14t: 3 of 3 launches failed: wrong\\_body: expected a \\| b, found c\n\n"
+        "- host\\_noise — other processes or the hypervisor took core time, or moved "
+        "server and generator (for example: 0.2 cores)\n"
+        "- 3.14t: 3 of 3 launches failed: wrong\\_answer: expected a \\| b, found c\n\n"
         "### Further cases\n\n"
         "| case | throughput |\n"
         "| --- | ---: |\n"
@@ -150,7 +150,7 @@ def test_json_is_for_programs() -> None:
     assert good["metrics"]["throughput"]["low"] == pytest.approx(77.67, abs=0.01)
     assert bad["status"] == "failed"
     assert bad["metrics"] == {}
-    assert bad["failures"][0]["reason"] == "wrong_body: expected a | b, found c"
+    assert bad["failures"][0]["reason"] == "wrong_answer: expected a | b, found c"
     assert found["run"]["machine"]["id"] == "synthetic-2c-0a1b2c3d"
     assert found["coverage"] == {"measured": 3, "expected": 6}
 
@@ -184,14 +184,14 @@ def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
     refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
     none = r"no case of run .* matches nothing/at-all; its cases: demo"
     refused(UsageError, none, "show", "--select", "nothing/at-all")
-    refused(UsageError, "choose one", "show", "--json", "--markdown", "-")
+    refused(UsageError, "-o c.html: expected a file .json or .md", "show", "-o", "c.html")
     for path in (checkout / "results").rglob("*.json"):
         path.unlink()
     refused(RecordError, "no run has been recorded", "show")
 
 
 def a_comparison(**more: Any) -> Comparison:
-    cases = (judged_case("x/a/py3.14", SLOWER), judged_case("x/b/py3.14", SAME))
+    cases = (judged_case("x/a/py3.14", WORSE), judged_case("x/b/py3.14", SAME))
     return comparison_of(*cases, **{"id": COMPARED, **more})
 
 
@@ -200,9 +200,10 @@ def test_a_stored_comparison_is_shown_as_it_was(tmp_path: Path) -> None:
     found, stream = a_comparison(), io.StringIO()
     path = save_comparison(found, tmp_path)
     print_comparison(Console(file=stream, width=120, highlight=False), found)
-    assert "▼ slower in 1 of 2 cases" in stream.getvalue()
+    assert "▼ worse in 1 of 2 cases" in stream.getvalue()
     assert called(["show", str(path)]) == stream.getvalue()
-    assert called(["show", str(path), "--markdown", "-"]) == report(found)
+    assert called(["show", str(path), "-o", str(tmp_path / "c.md")]) == ""
+    assert (tmp_path / "c.md").read_text("utf-8") == report(found)
     assert Comparison.model_validate_json(called(["show", str(path), "--json"])) == found
 
 
@@ -213,23 +214,24 @@ def acting(text: str) -> set[str]:
 
 @pytest.mark.usefixtures("checkout")
 def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
-    broken = BROKEN.model_copy(update={"reason": f"head: {HOSTILE}"})
+    broken = BROKEN.model_copy(update={"why": f"head: {HOSTILE}"})
     hostile = {"notes": (HOSTILE,), "reproduce": (f"duetbench compare {HOSTILE}",)}
     compared = comparison_of(
-        judged_case(f"x/{HOSTILE}", SLOWER), judged_case("x/b", broken), id=COMPARED, **hostile
+        judged_case(f"x/{HOSTILE}", WORSE), judged_case("x/b", broken), id=COMPARED, **hostile
     )
     case = synthetic.make_case(f"demo/{HOSTILE}")
-    failed = synthetic.failed(case.id, 0, FlagName.WRONG_BODY, f"found {HOSTILE}")
+    failed = synthetic.failed(case.id, 0, FlagName.WRONG_ANSWER, f"found {HOSTILE}")
     run = tmp_path / "run.json"
     run.write_bytes(encode(synthetic.make_run([CaseResult(case=case, launches=(failed,))])))
     shown = {
         "": "␛]0;mine␛[2J\ufffd2J␡",
         "--json": "\\u001b]0;mine\\u0007",
-        "--markdown -": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
+        f"-o {tmp_path}/c.md": "␛\\]0;mine␇␛\\[2J\ufffd2J␡",
     }
     for path in (save_comparison(compared, tmp_path), run):
         for word, pictures in shown.items():
             text = called(["show", str(path), *word.split()])
+            text = text or (tmp_path / "c.md").read_text("utf-8")
             assert (acting(text), pictures in text) == (set(), True), (path, word)
         assert not acting(path.read_text("utf-8"))
     document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
@@ -282,12 +284,12 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     path = save_comparison(a_comparison(), checkout)
     whole = "--select: not for a comparison, which .* is"
     refused(UsageError, whole, "show", path, "--select", "x/*")
-    refused(OSError, "No such file", "show", path, "--html", checkout / "no" / "c.html")
+    refused(UsageError, "there is no folder", "show", path, "-o", checkout / "no" / "c.html")
     record = files.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")
-    path.write_text(text.replace('"format": 2', '"format": 3', 1), "utf-8")
-    refused(RecordError, r"a comparison of format 2: format: .*, found 3\.", "show", path)
+    path.write_text(text.replace('"format": 3', '"format": 4', 1), "utf-8")
+    refused(RecordError, r"a comparison of format 3: format: .*, found 4\.", "show", path)
     path.write_text(text[: len(text) // 2], "utf-8")
     refused(RecordError, "truncated or damaged", "show", path)
 

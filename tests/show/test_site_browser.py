@@ -20,10 +20,10 @@ import made_up
 import site_builds
 from bench import Once
 from browsing import NewPage, WatchedPage
-from duetbench.show.change import describe
 from duetbench.store import files
 from duetbench.store.change import Change
 from observatory.show import addresses
+from observatory.show.changes import describe
 from site_builds import JSON
 
 pytestmark = pytest.mark.real
@@ -211,7 +211,7 @@ def test_a_page_is_searched_copied_from_and_drawn_in_another_theme(
     page.locator(".card .copy").click()
     expect(page.locator(".card .copy")).to_have_text("Copied")
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert "--with fastapi==0.11.0 \\\n    --app shop.main:app" in copied
+    assert "--head fastapi==0.11.0 \\\n    --app shop.main:app" in copied
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
     page.locator("button.theme").click()

@@ -131,7 +131,7 @@ def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: P
         SeriesName(machine="machine-2c", case=name, metric=metric)
         for name, metric in ((JSON, CPU), (OTHER, CPU), (OTHER, "throughput"))
     )
-    judged = comparing.judged_case(OTHER, comparing.FASTER)
+    judged = comparing.judged_case(OTHER, comparing.BETTER)
     files.save(results, comparing.comparison_of(judged, id="evidence"))
     record = synthetic.change_record(series=here, others=(there, gone), evidence="evidence")
     site = site_builds.gather_site(tmp_path)
@@ -144,9 +144,9 @@ def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: P
         return [(mark["short"], mark["tone"], mark["label"]) for mark in found["changes"]]
 
     because = "granian 2.8.6 → 2.8.7"
-    assert marks(JSON) == [("▼ +3.1 %", "worse", f"slower +3.1 % (+2.5…+3.7 %), {because}")]
+    assert marks(JSON) == [("▼ +3.1 %", "worse", f"worse +3.1 % (+2.5…+3.7 %), {because}")]
     known, unknown = marks(OTHER)
-    assert known == ("▲ −3.0 %", "better", f"faster −3.0 % (−4.0…−2.0 %), {because}")
+    assert known == ("▲ −3.0 %", "better", f"better −3.0 % (−4.0…−2.0 %), {because}")
     assert unknown[:2] == ("▼", "worse"), "no duet says how much"
     assert unknown[2].startswith(
         "together with: A JSON response from FastAPI needs 3.1 % more CPU per request"

@@ -13,10 +13,10 @@ import pytest
 import site_builds
 import synthetic
 from duetbench.core.model import Verdict
-from duetbench.show import change
 from duetbench.store import files
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
+from observatory.show import changes
 from observatory.show.site.pages import evidence as pages
 from observatory.trend import quotes
 
@@ -34,7 +34,7 @@ def a_record(**changed: Any) -> Change:
 def test_open_changes_come_worst_first(tmp_path: Path) -> None:
     """Slower before faster; 1 % of CPU is five floors of 0.2 %, 4 % of a p99 are two of 2 %."""
     tail = SeriesName(machine="m", case="a/b", metric="response_p99")
-    gain = {"ratio": 0.5, "low": 0.4, "high": 0.6, "verdict": Verdict.FASTER}
+    gain = {"ratio": 0.5, "low": 0.4, "high": 0.6, "verdict": Verdict.BETTER}
     records = (
         a_record(id="gain", **gain),
         a_record(id="tail", series=tail, ratio=1.04, low=1.03, high=1.05),
@@ -52,8 +52,8 @@ STATES = {
     side: StackState(stack="current", digest=digest, as_of=f"2026-11-{day}")
     for side, digest, day in (("base", "0", 18), ("head", "1", 19))
 }
-BOTH = "compare --stack-as-of 2026-11-18 --stack-as-of 2026-11-19"
-WITH = "compare --with granian==2.8.6 --select a/b"
+BOTH = "compare --base as-of=2026-11-18 --head as-of=2026-11-19"
+WITH = "compare --head granian==2.8.6 --select a/b"
 
 
 def of_series(case: str, metric: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def of_series(case: str, metric: str) -> dict[str, Any]:
 def test_the_commands_measure_both_sides_again(
     changed: dict[str, Any], expected: list[str]
 ) -> None:
-    found = [command for _, command in change.commands(a_record(**changed))]
+    found = [command for _, command in changes.commands(a_record(**changed))]
     assert found == [f"duetbench {line} --profile nightly" for line in expected]
 
 
@@ -141,7 +141,7 @@ def test_a_record_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> N
 def test_the_feed_has_the_newest_change_first_in_words() -> None:
     newer = a_record(
         id="x", when=datetime(2026, 11, 21, tzinfo=UTC), ratio=0.9, low=0.89, high=0.91,
-        verdict=Verdict.FASTER, culprit=None, status="closed",
+        verdict=Verdict.BETTER, culprit=None, status="closed",
     )  # fmt: skip
     records = [newer, a_record()]
     known = quotes.quotes({}, records)

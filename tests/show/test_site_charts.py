@@ -89,8 +89,8 @@ def test_dots_stand_where_arithmetic_puts_them() -> None:
 
 
 def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arrow() -> None:
-    wide = Dot("a", value(1.02, 0.5, 9.0), verdict=Verdict.INCONCLUSIVE, word="? not decided")
-    sure = Dot("b", value(1.02, 1.01, 1.03), verdict=Verdict.SLOWER, word="▼ slower")
+    wide = Dot("a", value(1.02, 0.5, 9.0), verdict=Verdict.UNKNOWN, word="? not decided")
+    sure = Dot("b", value(1.02, 1.01, 1.03), verdict=Verdict.WORSE, word="▼ slower")
     every = [*[sure] * 19, wide]
     # Nine of ten intervals are whole: 1.15 times 3 %.
     low, high = pytest.approx(0.9655), pytest.approx(1.0345)

@@ -14,7 +14,7 @@ import sites
 import synthetic
 from duetbench.show import formats
 from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
+from duetbench.store.comparison import Comparison, Finding, SideRecord
 from fake_sessions import make_duet
 
 pytestmark = pytest.mark.long
@@ -40,12 +40,6 @@ def page_of(site: Path, name: str) -> str:
     return (site / "cmp" / name / "index.html").read_text("utf-8")
 
 
-def figure_of(html: str, number: int) -> str:
-    found = re.search(rf'<figure[^>]* id="duets-{number}".*?</figure>', html, re.DOTALL)
-    assert found
-    return found[0]
-
-
 def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
     site: Path, reference_results: Path
 ) -> None:
@@ -54,19 +48,22 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
         reference_results / "comparisons" / f"{STORED}.json"
     ).read_bytes()
     html = page_of(site, STORED)
-    for number, case in enumerate(raw["cases"]):
+    for case in raw["cases"]:
         duets = sorted(case["duets"], key=lambda one: one["order"])
         ratios = [
             duet["head"]["server_cpu_per_request"] / duet["base"]["server_cpu_per_request"]
             for duet in duets
         ]
-        grid = html.partition(f'id="duets-{number}"')[2].partition("Duets of ")[2]
+        grid = html.partition(f'aria-label="Duets of {case["case"]["id"]}"')[2].partition(
+            "</table"
+        )[0]
         rows = re.findall(r'<tr><th scope="row">(\d+)</th><td [^>]*class="number">([^<]+)<', grid)
-        assert rows[: len(duets)] == [
+        assert rows == [
             (str(place), formats.percent(ratio)) for place, ratio in enumerate(ratios, 1)
         ]
-    first = figure_of(html, 0)
-    cpu = first.partition('<th scope="row">CPU per request</th>')[2].partition("</tr>")[0]
+    (second,) = re.findall(r'<figure[^>]* id="duets-1".*?</figure>', html, re.DOTALL)
+    cpu = second.partition('<th scope="row">CPU per request</th>')[2].partition("</tr>")[0]
+    assert "78.7 → 91.7 µs" in cpu, "what moved less comes second"
     assert cpu.count('class="sample"') == 15, "one duet of sixteen was excluded"
     assert "not used: base: not_steady: the throughput still moved after 517 ms" in html
 
@@ -74,11 +71,10 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
 def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     text = sites.read(site / "cmp" / STORED / "index.html").text
     assert "128 connections needs 20 % more CPU per request" in text
-    assert "56 usable, 6 not: disturbed or failed" in text
-    assert "78.7 µs → 91.7 µs" in text
+    assert "56 pairs (both sides at the same time) in 10 min; 6 more not used" in text
     assert "fastapi 0.139.0 0.163.2" in text
-    assert "duetbench compare --stack-as-of 2026-07-01 --stack-as-of locked" in text
-    assert "1 × only 1 duet usable: too few for a look" in text
+    assert "duetbench compare --base as-of=2026-07-01" in text
+    assert "time in process ? unknown — no time for a process of each side" in text
     listed = [link for link in sites.read(site / "cmp" / "index.html").links if "-compare-" in link]
     oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]
     assert listed[-2:] == oldest, "the newest comes first"
@@ -95,18 +91,13 @@ def test_a_change_and_its_evidence_lead_to_each_other(tmp_path: Path) -> None:
     assert list(sites.dead_links(site)) == []
 
 
-def test_values_that_make_no_sense_have_a_page_that_says_so(tmp_path: Path) -> None:
-    odd = comparing.judged_case(FASTAPI, comparing.SLOWER.model_copy(update={"metric": "no_such"}))
-    huge = comparing.SLOWER.model_copy(update={"ratio": 1e308, "low": 1e307, "high": 1.7e308})
-    made = [
-        site_builds.make_comparison(FASTAPI, cases=(case,), id=f"2026111{n}T120000Z-compare-a")
-        for n, case in enumerate((odd, comparing.judged_case(FASTAPI, huge)))
-    ]
-    site = put(tmp_path, *made)
-    assert "cannot be shown" in page_of(site, made[0].id)
+def test_values_that_make_no_sense_are_left_out_and_said(tmp_path: Path) -> None:
+    huge = comparing.WORSE.model_copy(update={"ratio": 1e308, "low": 1e307, "high": 1.7e308})
+    made = comparing.comparison_of(comparing.judged_case(FASTAPI, huge), id="20261110T120000Z-a")
+    site = put(tmp_path, made)
     first = sites.read(site / "index.html").text
-    assert f"{made[1].id}.json: expected a comparison" in first  # no two figures have such a ratio
-    assert f"Comparison {made[0].id}: cannot be shown" in first
+    assert f"{made.id}.json: expected a comparison" in first  # no two figures have such a ratio
+    assert not (site / "cmp" / made.id).exists()
     assert list(sites.dead_links(site)) == []
 
 
@@ -116,7 +107,7 @@ def test_every_stored_comparison_has_its_page(site: Path) -> None:
 
 
 def choice(
-    day: int, sides: tuple[str, str], *cases: CaseComparison, option: str = "server", **more: Any
+    day: int, sides: tuple[str, str], *cases: comparing.Judged, option: str = "server", **more: Any
 ) -> Comparison:
     """A comparison of two settings, or interpreters, on a day of November 2026."""
     base, head = (
@@ -124,7 +115,7 @@ def choice(
             label=f"{name} 1.{day}" if option == "server" else name, commit=None, stacks=(),
             interpreters=(),
             kind="interpreter" if option == "python" else "setting",
-            settings={} if option == "python" else {option: name},
+            words=(f"{option}={name}",),
         )
         for name in sides
     )  # fmt: skip
@@ -132,28 +123,29 @@ def choice(
     return comparing.comparison_of(*cases, **fields, base=base, head=head, cross=True, **more)
 
 
-def served(*judgements: Judgement, server: str = "granian", name: str = FASTAPI) -> CaseComparison:
+def served(*found: Finding, server: str = "granian", name: str = FASTAPI) -> comparing.Judged:
     """Three duets, of which the third is not used: 10 → 20 ms of p99, 50 → 75 MB at most."""
-    figures = ({"response_p99": 0.01, "pss_peak": 5e7}, {"response_p99": 0.02, "pss_peak": 7.5e7})
-    wrong = {"response_p99": 1.0, "pss_peak": 1e9}
+    figures = [{"response_p99": n / 100, "pss_steady": (n + 1) * 2.5e7} for n in (1, 2)]
+    wrong = {"response_p99": 1.0, "pss_steady": 1e9}
     duets = [make_duet(name, n, *figures) for n in range(2)]
     duets.append(make_duet(name, 2, wrong, wrong, flags=(comparing.UNSTEADY,)))
-    made = comparing.judged_case(
-        name, *judgements, duets=tuple(duets), absolute_base={comparing.CPU: 1e-4}
-    )
-    return made.model_copy(update={"case": made.case.model_copy(update={"server": server})})
+    sized = [finding.model_copy(update={"base": 1e-4, "head": 1e-4 * (finding.ratio or 1)})
+             if finding.subject == comparing.CPU else finding for finding in found]  # fmt: skip
+    made = comparing.judged_case(name, *sized, duets=tuple(duets))
+    case = made.case.case.model_copy(update={"server": server})
+    return made._replace(case=made.case.model_copy(update={"case": case}))
 
 
 def test_choices_stand_side_by_side(tmp_path: Path) -> None:
     """100 µs and 3 % less are 97 µs; of a pair the newest counts, whichever side is head."""
     free = FASTAPI.replace("3.14", "3.14t")
-    older = choice(18, ("uvicorn", "granian"), served(comparing.FASTER))
+    older = choice(18, ("uvicorn", "granian"), served(comparing.BETTER))
     newer = choice(
         19,
         ("granian", "uvicorn"),
-        served(comparing.FASTER, server="uvicorn", name=f"{FASTAPI}/server-uvicorn"),
+        served(comparing.BETTER, server="uvicorn", name=f"{FASTAPI}/server-uvicorn"),
     )
-    late = comparing.OPEN.model_copy(update={"metric": "response_p99"})
+    late = comparing.OPEN.model_copy(update={"subject": "response_p99"})
     put(
         tmp_path,
         older,
@@ -172,13 +164,13 @@ def test_choices_stand_side_by_side(tmp_path: Path) -> None:
         "A JSON response from FastAPI, Python 3.14, 128 connections granian 1.19 → uvicorn 1.19"
         in servers
     )
-    assert "100 µs → 97.0 µs ▲ faster 3.0 % less (2.0…4.0 %)" in servers
+    assert "100 → 97.0 µs ▲ better 3.0 % less (2.0…4.0 %)" in servers
     assert "10.0 ms → 20.0 ms not judged" in servers
     assert older.head.label not in page.text
     assert "hypercorn" not in page.text
-    assert "= below 2 % 0.0 % (−0.4…+0.5 %)" in loops
+    assert "100 → 100 µs = same (−0.4…+0.5 %)" in loops
     assert "10.0 ms → 10.1 ms" in pythons
-    assert "10.0 ms → 10.1 ms ? not decided +0.6 % (−0.9…+2.1 %)" in pythons
+    assert "10.0 ms → 10.1 ms ? unknown +0.6 % (−0.9…+2.1 %)" in pythons
     assert [link for link in page.links if "cmp/" in link and "-a/" in link] == [
         f"../../cmp/{name}/" for name in (newer.id, "20261121T120000Z-compare-a",
                                           "20261120T120000Z-compare-a")
@@ -192,5 +184,5 @@ def test_choices_may_lack_or_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = site / "x" / "side-by-side" / "index.html"
     assert "No two ways have been compared yet." in page.read_text("utf-8")
     monkeypatch.setattr("observatory.show.choices.choices", lambda _: 1 / 0)
-    put(tmp_path, choice(18, ("uvicorn", "granian"), served(comparing.FASTER)))
+    put(tmp_path, choice(18, ("uvicorn", "granian"), served(comparing.BETTER)))
     assert "cannot be shown" in (site / "x" / "side-by-side" / "index.html").read_text("utf-8")

@@ -90,7 +90,7 @@ def test_newest_worst_and_best_are_three_releases(tmp_path: Path) -> None:
     nights(tmp_path, 1)
     save(tmp_path)
     newer = datetime(2026, 11, 22, 3, tzinfo=UTC)
-    gain = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.FASTER, "status": "closed"}
+    gain = {"ratio": 0.96, "low": 0.95, "high": 0.97, "verdict": Verdict.BETTER, "status": "closed"}
     best = Release(package="uvicorn", version="0.50.0", previous="0.49.0")
     save(tmp_path, id="best", culprit=best, **gain | {"ratio": 0.9, "low": 0.89, "high": 0.91})
     culprit = Release(package="fastapi", version="0.163.2", previous="0.163.1")

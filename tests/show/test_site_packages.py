@@ -17,11 +17,12 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Missing, RequestEffect
 from duetbench.core.units import Interval
+from duetbench.judge.findings import of_effects
 from duetbench.store import files
 from duetbench.store.comparison import SideRecord
-from duetbench.store.points import AnchoredPoint, CasePoints
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
+from observatory.store.points import AnchoredPoint, CasePoints
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
@@ -30,17 +31,16 @@ FIRST, SECOND, THIRD = site_builds.RELEASES
 
 STACK: Final = partial(SideRecord, kind="stack", commit=None, stacks=(), interpreters=())
 
+EFFECTS: Final = Effects(
+    differ=(
+        *(RequestEffect(kind="sql", text=f"SELECT {n}", base=0, head=3 - n) for n in range(3)),
+        *(RequestEffect(kind="exception", text=f"E{n}", base=0, head=1) for n in range(3)),
+    ),
+    totals={"sql": (2.0, 8.0), "exception": (0.0, 3.0)},
+)
 OBSERVED: Final = comparing.comparison_of(
     comparing.judged_case(
-        JSON,
-        effects=Effects(
-            differ=(
-                *(RequestEffect(kind="sql", text=f"SELECT {n}", base=0, head=3 - n)
-                  for n in range(3)),
-                *(RequestEffect(kind="exception", text=f"E{n}", base=0, head=1) for n in range(3)),
-            ),
-            totals={"sql": (2.0, 8.0), "exception": (0.0, 3.0)},
-        ),
+        JSON, *of_effects(synthetic.make_case(JSON), EFFECTS), effects=EFFECTS
     ),
     id="20261128T000000Z-compare-a", counts_only=True, budget_seconds=None, reproduce=(),
     base=STACK(label="fastapi==0.10.0"), head=STACK(label="fastapi==0.11.0"),
@@ -103,11 +103,11 @@ def test_a_release_says_what_one_request_does_since_then(site: Path) -> None:
     page = sites.read(site / "p" / "fastapi" / "0.11.0" / "index.html").text
     seen = page.partition("What one request does")[2].partition("How sure")[0]
     assert "fastapi==0.10.0 fastapi==0.11.0 Difference" in seen
-    first = "SQL statements 2 8 +3 × SELECT 0 SQL statements +2 × SELECT 1"
-    last = "SQL statements +1 × SELECT 2 exceptions raised 0 3 +1 × E0"
-    assert f"{first} {last} exceptions raised +1 × E1" in seen
+    sent = "SQL statements 2 8 +3 × SELECT 0 +2 × SELECT 1 +1 × SELECT 2"
+    assert f"{sent} exceptions raised 0 3 +1 × E0 +1 × E1" in seen
     assert "E2" not in seen
-    assert (site / "cmp" / OBSERVED.id / "index.html").is_file()
+    whole = sites.read(site / "cmp" / OBSERVED.id / "index.html").text
+    assert "≠ different: A JSON response from FastAPI sends 8 SQL statements instead of 2" in whole
     assert OBSERVED.id not in (site / "cmp" / "index.html").read_text()
     other = sites.read(site / "p" / "granian" / "2.8.7" / "index.html").text
     assert "What one request does" not in other
@@ -125,8 +125,10 @@ def test_a_change_says_what_one_request_does_in_its_evidence(tmp_path: Path) -> 
     assert seen is not None
     assert (seen.comparison.id, len(seen.rows), len(seen.first)) == (made.id, 6, 5)
     assert story.request_table(site, quote) is None
-    calm = comparing.judged_case(JSON, effects=Effects())
-    later = OBSERVED.model_copy(update={"id": "20261129T000000Z-compare-a", "cases": (calm,)})
+    calm = comparing.judged_case(JSON, effects=Effects()).case
+    later = OBSERVED.model_copy(
+        update={"id": "20261129T000000Z-compare-a", "cases": (calm,), "findings": ()}
+    )
     files.save(tmp_path / "results", OBSERVED)
     assert story.request_table(site_builds.gather_site(tmp_path), quote) is not None
     files.save(tmp_path / "results", later)
@@ -155,19 +157,19 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert not (site / "p" / "fastapi" / "0.10.0").exists(), "there is nothing to tell"
     assert not (site / "p" / "uvloop").exists()
     release = text("fastapi/0.11.0")
-    assert "fastapi 0.11.0 needs 20 % more CPU for a JSON response ▼ slower" in release
+    assert "fastapi 0.11.0 needs 20 % more CPU for a JSON response ▼ worse" in release
     assert "The release before it, 0.10.1, was not measured" in release
-    again = f"duetbench compare --base-with fastapi==0.10.0 --with fastapi==0.11.0 --select {JSON}"
+    again = f"duetbench compare --base fastapi==0.10.0 --head fastapi==0.11.0 --select {JSON}"
     assert again in release
-    tried = "--with fastapi==0.11.0 \\ --app shop.main:app --path /items/7"
-    assert f"duetbench compare \\ --base-with fastapi==0.10.0 \\ {tried}" in release
+    tried = "--head fastapi==0.11.0 \\ --app shop.main:app --path /items/7"
+    assert f"duetbench compare \\ --base fastapi==0.10.0 \\ {tried}" in release
     assert "starlette 1.8.0 1.15.0 current" in release, "what came with it"
     sure = release.partition("How sure: 4 measurements, one answer")[2]
-    assert "▼ slower +20 % +19…+21 %" in sure.partition("The same, in other ways")[0]
-    assert "▼ slower +9 %" in sure.partition("The same, in other ways")[2]
+    assert "▼ worse +20 % +19…+21 %" in sure.partition("The same, in other ways")[0]
+    assert "▼ worse +9 %" in sure.partition("The same, in other ways")[2]
     on = "A JSON response from FastAPI on Granian, Python"
-    assert f"Moved {on} 3.14, 128 connections ▼ slower +20 %" in release
-    assert f"{on} 3.14t (free-threaded), 128 connections ▼ slower +9 %" in release
+    assert f"Moved {on} 3.14, 128 connections ▼ worse +20 %" in release
+    assert f"{on} 3.14t (free-threaded), 128 connections ▼ worse +9 %" in release
     assert "from the search for the cause" in text("granian/2.8.7")
 
 
@@ -189,7 +191,7 @@ def test_of_two_machines_the_narrowest_interval_is_quoted(tmp_path: Path) -> Non
     # 0.001 and 0.004: 0.0041231 with 11 degrees of freedom (289 / 25.7), t 2.2010.
     sure = sites.read(built / "p" / "fastapi" / "0.11.0" / "index.html").text
     others = sure.partition("The same, in other ways")[2]
-    assert "Python 3.14, other ▼ slower +25 % +24…+26 %" in others
+    assert "Python 3.14, other ▼ worse +25 % +24…+26 %" in others
 
 
 def test_requests_are_quoted_before_starts(tmp_path: Path) -> None:
@@ -215,13 +217,13 @@ def test_requests_are_quoted_before_starts(tmp_path: Path) -> None:
     release = sites.read(built / "fastapi" / "0.11.0" / "index.html").text
     assert "fastapi 0.11.0 needs 20 % more CPU for a JSON response" in release
     on = "FastAPI with 144 routes over 50 models on Uvicorn, Python 3.14"
-    assert f"{on} · CPU to start ▼ slower +50 %" in release
-    assert f"{on} · CPU to import ▼ slower +66 %" in release  # 1.5 ** 1.25
+    assert f"{on} · CPU to start ▼ worse +50 %" in release
+    assert f"{on} · CPU to import ▼ worse +66 %" in release  # 1.5 ** 1.25
     package = sites.read(built / "fastapi" / "index.html").text
     chart = package.partition("FastAPI with 144 routes over 50 models, Uvicorn Each")[2]
     assert '"title": "CPU to start, times the first release' in chart
     assert '"short": "\\u25bc"' in chart, "a size of requests would not be that of a start"
-    assert f"--with fastapi==0.11.0 --select {JSON}" in release, "requests come first"
+    assert f"--head fastapi==0.11.0 --select {JSON}" in release, "requests come first"
 
 
 def test_a_chart_marks_the_releases_that_moved_something(site: Path) -> None:

@@ -40,7 +40,7 @@ KERNEL: Final = 10
 """The first night of another kernel."""
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
-ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) %")
+ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) (?:%|kB)")
 FACTORS: Final = re.compile(rf"({NUMBER})…({NUMBER})×")
 SIZES: Final = re.compile(
     rf"{NUMBER} % (?:higher|lower|faster|slower|more|less|fewer|longer|shorter)"
@@ -158,7 +158,7 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
     wrong = []
     for name, html in pages(site):
         for row in elements(html, "tr", "tr"):
-            judged = 'class="verdict v-slower' in row or 'class="verdict v-faster' in row
+            judged = 'class="verdict v-worse' in row or 'class="verdict v-better' in row
             text = text_of(row)
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")

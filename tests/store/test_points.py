@@ -9,7 +9,7 @@ import foreign
 from duetbench.core.errors import RecordError
 from duetbench.store import files
 from duetbench.store.files import Journal
-from duetbench.store.points import AnchoredPoint, Points
+from observatory.store.points import AnchoredPoint, Points
 
 
 @pytest.mark.parametrize(

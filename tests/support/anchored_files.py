@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import synthetic as runs
 from duetbench.core.model import StackRecord
-from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 
 CPU: Final = "server_cpu_per_request"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"

@@ -52,7 +52,6 @@ def row(function: Function, base: float, head: float, **more: Any) -> Row:
         function=function,
         base=base,
         head=head,
-        share=(head - base) / 16_000,
         **{"state": state, **more},
     )
 

@@ -1,97 +1,82 @@
-"""Comparisons for tests, made without a server: duets of given ratios, judgements, records."""
+"""Comparisons for tests, made without a server: duets of given ratios, findings, records."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
-from duetbench.judge import rule
+from duetbench.judge import findings, rule
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.show.comparison_view import View
+from duetbench.show.report import Report
 from duetbench.store.comparison import (
+    FAILURE,
     CaseComparison,
     Comparison,
     Duet,
-    Judgement,
-    MicroComparison,
+    Finding,
     SideRecord,
 )
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"
-SLOWER: Final = Judgement(
-    metric=CPU,
-    verdict=Verdict.SLOWER,
+WORSE: Final = Finding(
+    case="",
+    subject=CPU,
+    verdict=Verdict.WORSE,
     ratio=1.0213,
     low=1.0161,
     high=1.0265,
+    limit=0.02,
     detectable=0.0062,
-    p=0.0004,
-    duets=16,
+    n=16,
+    agreeing=16,
 )
-FASTER: Final = SLOWER.model_copy(
-    update={"verdict": Verdict.FASTER, "ratio": 0.97, "low": 0.96, "high": 0.98}
+BETTER: Final = WORSE.model_copy(
+    update={"verdict": Verdict.BETTER, "ratio": 0.97, "low": 0.96, "high": 0.98}
 )
-LARGER: Final = SLOWER.model_copy(
-    update={"metric": "pss_steady", "ratio": 1.1, "low": 1.09, "high": 1.11}
+LARGER: Final = WORSE.model_copy(
+    update={"subject": "pss_steady", "ratio": 1.1, "low": 1.09, "high": 1.11, "limit": 0.05}
 )
-SAME: Final = Judgement(
-    metric=CPU,
-    verdict=Verdict.NO_CHANGE,
-    ratio=1.0004,
-    low=0.9961,
-    high=1.0047,
-    detectable=0.0081,
-    duets=8,
+SAME: Final = WORSE.model_copy(
+    update={"verdict": Verdict.SAME, "ratio": 1.0004, "low": 0.9961, "high": 1.0047,
+            "detectable": 0.0081, "n": 8},
+)  # fmt: skip
+OPEN: Final = WORSE.model_copy(
+    update={"verdict": Verdict.UNKNOWN, "ratio": 1.006, "low": 0.991, "high": 1.021,
+            "detectable": 0.021, "lack": "time", "need": 100.0},
+)  # fmt: skip
+OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
+LATE: Final = Finding(
+    case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a duet", lack="time"
 )
-OPEN: Final = Judgement(
-    metric=CPU,
-    verdict=Verdict.INCONCLUSIVE,
-    ratio=1.006,
-    low=0.991,
-    high=1.021,
-    detectable=0.021,
-    duets=16,
+DISTURBED: Final = LATE.model_copy(
+    update={"unused": 33, "why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
 )
-OPEN_RATE: Final = OPEN.model_copy(update={"metric": "throughput"})
-LATE: Final = Judgement(metric=CPU, verdict=Verdict.INCONCLUSIVE, reason="no time for a duet")
-DISTURBED: Final = Judgement(
-    metric=CPU,
-    verdict=Verdict.INCONCLUSIVE,
-    excluded=33,
-    reason="none of 33 duets was usable: host_noise",
-)
-BROKEN: Final = Judgement(
-    metric=CPU, verdict=Verdict.NOT_COMPARABLE, reason="head: wrong_body: found <script>"
+BROKEN: Final = Finding(
+    case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: wrong_answer: found <script>"
 )
 
 
-def judged_case(name: str, *judgements: Judgement, **more: Any) -> CaseComparison:
-    return CaseComparison(
-        case=make_case(name), because="granian 2.7.8 → 2.8.7", judgements=judgements, **more
-    )
+class Judged(NamedTuple):
+    """A case with what was found."""
+
+    case: CaseComparison
+    findings: tuple[Finding, ...]
 
 
-def micro(name: str, judgement: Judgement) -> MicroComparison:
-    return MicroComparison(
-        benchmark=name,
-        python="3.14",
-        stack="current",
-        unit="s",
-        judgement=judgement.model_copy(update={"metric": ""}),
-        base=(1e-4,),
-        head=(1e-4,),
-    )
+def judged_case(name: str, *found: Finding, **more: Any) -> Judged:
+    case = CaseComparison(case=make_case(name), because="granian 2.7.8 → 2.8.7", **more)
+    return Judged(case, tuple(finding.model_copy(update={"case": name}) for finding in found))
 
 
 AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
 """The command that repeats a comparison."""
 
 
-def comparison_of(*cases: CaseComparison, **more: Any) -> Comparison:
+def comparison_of(*judged: Judged, **more: Any) -> Comparison:
     side = SideRecord(label="main", kind="revision", commit="a" * 40, stacks=(), interpreters=())
     fields: dict[str, Any] = {
         "id": "x",
@@ -104,9 +89,10 @@ def comparison_of(*cases: CaseComparison, **more: Any) -> Comparison:
         "machine": MACHINE,
         "base": side,
         "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
-        "planned": len(cases),
+        "planned": len(judged),
         "untouched": 3,
-        "cases": cases,
+        "cases": [of.case for of in judged],
+        "findings": findings.sort(f for of in judged for f in of.findings),
     }
     return Comparison(**{**fields, **more})
 
@@ -122,7 +108,7 @@ BASE: Final = {
 UNSTEADY: Final = Flag(name=FlagName.NOT_STEADY, detail="it still got quicker")
 NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
 GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
-WRONG: Final = Flag(name=FlagName.WRONG_BODY, detail="expected hi, found ho")
+WRONG: Final = Flag(name=FlagName.WRONG_ANSWER, detail="expected hi, found ho")
 
 
 def busy(name: str, **changes: Any) -> Case:
@@ -171,9 +157,9 @@ def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
     return samples
 
 
-def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Judgement]:
-    """The judgements on a case alone, by metric."""
-    return {one.metric: one for one in rule.judge({"": samples}, limits)[""]}
+def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Finding]:
+    """The findings on a case alone, by subject."""
+    return {finding.subject: finding for finding in rule.judge({"": samples}, limits)[""]}
 
 
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:
@@ -187,6 +173,6 @@ def _figures(ratios: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return {"base": base, "head": head}
 
 
-def lines(view: View, title: str) -> tuple[tuple[str, str], ...]:
-    """The lines of a section; none if the view lacks it."""
-    return next((tuple(s.lines) for s in view.sections if s.title == title), ())
+def lines(report: Report, title: str) -> tuple[tuple[str, str], ...]:
+    """The lines of a section; none if the report lacks it."""
+    return next((tuple(s.lines) for s in report.sections if s.title == title), ())

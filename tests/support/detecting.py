@@ -119,7 +119,7 @@ def moved_at(
     return Change(
         id="20261121-current-abc123",
         status="candidate",
-        verdict=Verdict.INCONCLUSIVE,
+        verdict=Verdict.UNKNOWN,
         base_commit=COMMIT,
         head_commit=COMMIT,
         packages=tuple(packages),
@@ -154,7 +154,7 @@ def recorded(
         ratio=ratio,
         low=ratio * 0.99,
         high=ratio * 1.01,
-        verdict=Verdict.SLOWER if ratio > 1 else Verdict.FASTER,
+        verdict=Verdict.WORSE if ratio > 1 else Verdict.BETTER,
         evidence=evidence or None,
         packages=(),
         culprit=None,

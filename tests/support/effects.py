@@ -63,19 +63,12 @@ def look(
     """Observe requests for /, or say why not; the first answer has `patience` s."""
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
-    ask = {
-        "path": "/",
-        "paths": [],
-        "method": "GET",
-        "headers": {},
-        "body": "",
-        "status": 200,
-        "secrets": {},
-    }
-    (folder / "ask.json").write_text(json.dumps(ask))
+    ask = {"path": "/", "paths": [], "method": "GET", "headers": {}, "body": "", "status": 200}
+    (folder / "ask.json").write_text(json.dumps({**ask, "secrets": {}}))
     env = {
         "PYTHONPATH": f"{ENTRY}:{folder}",
         "DUETBENCH_CHECKOUT": str(folder),
+        "DUETBENCH_WORKSPACE": str(folder),
         "DUETBENCH_REQUEST": str(folder / "ask.json"),
         "DUETBENCH_APP": "shop:app",
         "DUETBENCH_INTERFACE": interface,

@@ -96,7 +96,7 @@ class FakeInstruments:
             raise InterruptedRun(signal.SIGINT)
         self.now += SECONDS
         if name in self.failing:
-            flag = Flag(name=FlagName.NOT_CONCURRENT, detail=self.failure)
+            flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
             return make_duet(name, order, head_first=head_first, flags=(flag,))
         return self.draw(name, order, head_first, self.source)
 
@@ -147,6 +147,9 @@ class SilentReporter(Reporter):
     notes: list[str] = field(default_factory=list)
     ended: int = 0
     beside: str = ""
+
+    def know(self, sentence: str) -> None:
+        pass
 
     def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
         self.beside = beside

@@ -11,11 +11,11 @@ from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
-from duetbench.store.comparison import CaseComparison, Comparison, Judgement, SideRecord
-from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from duetbench.store.comparison import CaseComparison, Comparison, Finding, SideRecord
 from observatory.github.incoming import Checkout, Lock
 from observatory.measure import asv_runs
 from observatory.store.night import NightPlan, Shard
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.candidates import figures_of
 from observatory.trend.confirm import conclude
 from synthetic import MACHINE, change_record, figures, make_case, make_run, make_testbed, ok
@@ -217,10 +217,8 @@ def change(**changes: Any) -> Change:
     return change_record(**{**fields, **changes})
 
 
-def conclusion(
-    candidate: Change, judgement: Judgement, **changes: Any
-) -> tuple[Comparison, Change]:
-    """Compare a candidate's two stacks, with this judgement; return the conclusion as well."""
+def conclusion(candidate: Change, finding: Finding, **changes: Any) -> tuple[Comparison, Change]:
+    """Compare a candidate's two stacks, with this finding; return the conclusion as well."""
     sides = {
         side: SideRecord(
             label="stacks",
@@ -232,8 +230,9 @@ def conclusion(
         for side, state in (("base", candidate.base), ("head", candidate.head))
     }
     (case,) = comparison().cases
-    cases = (case.model_copy(update={"judgements": (judgement,), **changes.pop("played", {})}),)
-    evidence = comparison(reproduce=(), **sides, cases=cases, **changes)
+    case = case.model_copy(update=changes.pop("played", {}))
+    found = finding.model_copy(update={"case": case.case.id})
+    evidence = comparison(reproduce=(), **sides, cases=(case,), findings=(found,), **changes)
     record = conclude(candidate, evidence)
     assert isinstance(record, Change)
     return evidence, record
@@ -242,9 +241,10 @@ def conclusion(
 def judge_candidate() -> tuple[Change, Comparison, Change]:
     """Return a candidate, the comparison of its two stacks, and the conclusion."""
     series = change().series
-    judgement = Judgement(
-        metric=series.metric, verdict=Verdict.SLOWER, ratio=1.05, low=1.04, high=1.06, duets=12
-    )
+    finding = Finding(
+        case=series.case, subject=series.metric, verdict=Verdict.WORSE, ratio=1.05, low=1.04,
+        high=1.06, limit=0.02, n=12,
+    )  # fmt: skip
     base, head = (StackState(stack="current", digest=str(number) * 64) for number in (1, 2))
     step = Step(
         series=series,
@@ -258,7 +258,7 @@ def judge_candidate() -> tuple[Change, Comparison, Change]:
     candidate = Change(
         id="current-20261119-0a1b",
         status="candidate",
-        verdict=Verdict.INCONCLUSIVE,
+        verdict=Verdict.UNKNOWN,
         when=step.when,
         before_run="a",
         after_run="b",
@@ -266,4 +266,4 @@ def judge_candidate() -> tuple[Change, Comparison, Change]:
         head=head,
         **figures_of((step,)),
     )
-    return candidate, *conclusion(candidate, judgement)
+    return candidate, *conclusion(candidate, finding)

@@ -147,7 +147,7 @@ def _record(history: History, number: int, change: Shift) -> Change:
         ratio=change.factor,
         low=change.factor * 0.994,
         high=change.factor * 1.006,
-        verdict=Verdict.SLOWER if change.factor > 1 else Verdict.FASTER,
+        verdict=Verdict.WORSE if change.factor > 1 else Verdict.BETTER,
         culprit=Release(package=name, version=f"1.{after[name]}.0", previous=f"1.{before[name]}.0"),
         method="Planted by the generator of synthetic histories.",
     )

@@ -20,7 +20,6 @@ from duetbench.core.model import (
     Missing,
     Run,
     StackRecord,
-    Verdict,
 )
 from duetbench.host import paths
 from duetbench.store import files, run_files
@@ -29,16 +28,15 @@ from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
-    Event,
     Instructions,
     PackageChange,
 )
-from duetbench.store.points import AnchoredPoint, CasePoints, Points
 from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site, gather
 from observatory.store import packages
 from observatory.store.packages import VersionLinks
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
 from observatory.trend.table import Table, of_run, tables
 
@@ -151,7 +149,7 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
         cases.append(
             comparing.judged_case(
                 name,
-                comparing.SLOWER,
+                comparing.WORSE,
                 *(comparing.LARGER,) * (duets > 1),
                 comparing.OPEN_RATE,
                 duets=tuple(duets_),
@@ -162,7 +160,6 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
         "reproduce": (comparing.AGAIN,),
-        "micro": (comparing.micro("b.One", comparing.SAME),),
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
     }
     return comparing.comparison_of(*cases, **{**fields, **more})
@@ -407,18 +404,16 @@ def _hostile_comparison() -> Comparison:
             ),
         }
     )
-    bad = comparing.BROKEN.model_copy(update={"reason": HOSTILE[4]})
+    bad = comparing.BROKEN.model_copy(update={"why": HOSTILE[4]})
     odd = comparing.judged_case(
-        "<b>odd</b>", bad, comparing.OPEN.model_copy(update={"reason": HOSTILE[2]})
+        "<b>odd</b>", bad, comparing.OPEN.model_copy(update={"why": HOSTILE[2]})
     )
-    event = Event(
-        metric=comparing.CPU,
-        verdict=Verdict.SLOWER,
-        ratio=1.02,
-        low=1.018,
-        high=1.022,
-        cases=HOSTILE,
+    told = comparing.WORSE.model_copy(
+        update={"exact": True, "subject": "sql", "base": 1, "head": 2, "place": HOSTILE[1]}
     )
+    strange = [
+        told.model_copy(update={"case": text, "text": text, "why": text}) for text in HOSTILE
+    ]
     cases: list[CaseComparison] = [
         case.model_copy(
             update={
@@ -439,13 +434,12 @@ def _hostile_comparison() -> Comparison:
             "id": "20261119T120000Z-compare-hostile",
             "base": side,
             "head": side,
-            "event": event,
-            "cases": (*cases, odd),
+            "cases": (*cases, odd.case),
+            "findings": (*result.findings, *odd.findings, *strange),
             "notes": HOSTILE,
             "reproduce": HOSTILE,
             "duetbench": HOSTILE[0],
             "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
-            "micro": tuple(comparing.micro(text, comparing.SLOWER) for text in HOSTILE),
             "method": {text: text for text in HOSTILE},
             "packages": tuple(
                 PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project
-from fake_github import FakeGitHub, State
+from fake_github import FakeGitHub
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, pack, serving
 
@@ -111,8 +111,8 @@ def theatre(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, In
     """An empty stage, a fake of GitHub, an index without packages, and a cache to write to."""
     borrow_cache(folder / "cache", patch)
     patch.delenv("DUETBENCH_ROOT", raising=False)
-    state = State(repository=REPOSITORY, uploads=str(folder / "artifacts"))
-    with serving(patch, folder / "uv") as index, FakeGitHub(state) as github:
+    with serving(patch, folder / "uv") as index, FakeGitHub() as github:
+        github.reset(REPOSITORY, folder / "artifacts")
         variables = {"STANDIN_FOLDER": str(folder)}
         yield Stage(folder, folder / "tree", github, variables), index
 

@@ -94,7 +94,7 @@ class Step:
         before = f"{method} /repos/owner/name"
         return [
             request.removeprefix(before)
-            for request in self.github.state.requests
+            for request in self.github.requests
             if request.startswith(f"{method} ")
         ]
 

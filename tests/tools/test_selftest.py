@@ -12,11 +12,11 @@ from typing import Final
 
 import pytest
 
-from comparing import CPU, comparison_of, duet, judged_case
+from comparing import BROKEN, CPU, comparison_of, duet, judged_case
 from duetbench import Contrast, Extent
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
-from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.comparison import Comparison, Finding
 from repos import commit, git
 
 pytestmark = pytest.mark.long
@@ -38,12 +38,14 @@ def selftest() -> Iterator[ModuleType]:
     del sys.modules["selftest"]
 
 
-def said(metric: str, log: float, *, moved: bool = True) -> Judgement:
+def said(metric: str, log: float, *, moved: bool = True) -> Finding:
     """A change with an interval of ±0.01, on the log scale, called by its direction."""
-    called = Verdict.SLOWER if log > 0 else Verdict.FASTER
-    return Judgement(
-        metric=metric,
-        verdict=called if moved else Verdict.INCONCLUSIVE,
+    called = Verdict.WORSE if log > 0 else Verdict.BETTER
+    return Finding(
+        case="",
+        subject=metric,
+        limit=0.02,
+        verdict=called if moved else Verdict.UNKNOWN,
         ratio=math.exp(log),
         low=math.exp(log - 0.01),
         high=math.exp(log + 0.01),
@@ -51,11 +53,11 @@ def said(metric: str, log: float, *, moved: bool = True) -> Judgement:
     )
 
 
-def made(sign: int, *judgements: Judgement, count: float | None = None) -> tuple[int, Comparison]:
+def made(sign: int, *found: Finding, count: float | None = None) -> tuple[int, Comparison]:
     """A comparison of two duets: CPU +0.01 and -0.01."""
     duets = tuple(duet(CASE, {CPU: math.exp(log)}) for log in (0.01, -0.01))
-    counted = said("", count) if count else None
-    return sign, comparison_of(judged_case(CASE, *judgements, count=counted, duets=duets))
+    counted = [said("instructions", count)] if count else []
+    return sign, comparison_of(judged_case(CASE, *found, *counted, duets=duets))
 
 
 def columns(selftest: ModuleType, row: tuple[str, ...]) -> Mapping[str, str]:
@@ -73,7 +75,7 @@ def test_whatever_is_called_of_the_same_code_is_false(selftest: ModuleType) -> N
             "1 of 3", "0.8…90.6 %", *[""] * 7, "0 of 1", "", "2", "600 s",
         )  # fmt: skip
         for row, metric in zip(by, ("", CPU), strict=True):
-            hit = wrong.metric == metric
+            hit = wrong.subject == metric
             assert row[3] == f"{int(hit)} of {hit + (2 if metric == CPU else 0)}", (wrong, metric)
         assert alone[3] == "0 of 3"
     counted = [*selftest.Tries(0.0, "", made=[made(1, count=0.02)]).rows()]
@@ -119,11 +121,15 @@ def test_finds_and_sizes_are_those_of_the_slower_side(selftest: ModuleType) -> N
     ]  # fmt: skip
 
 
-def test_no_slower_handler_needs_more_memory(selftest: ModuleType) -> None:
-    """It is a wrong verdict."""
-    tries = [made(1, said(MEMORY, 0.02)), made(1)]
-    row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
-    assert (row["times"], row["wrong way"]) == ("0 of 2", "1")
+def test_of_a_slower_handler_only_cpu_and_counts_are_told(selftest: ModuleType) -> None:
+    """Counts that no duet confirms are called different, and have the direction of their size."""
+    sql = Finding(case="", subject="sql", verdict=Verdict.DIFFERENT, exact=True, base=0, head=1)
+    more = said("instructions", 0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
+    less = said("instructions", -0.02).model_copy(update={"verdict": Verdict.DIFFERENT})
+    for found, right in ((said(MEMORY, 0.02), 0), (BROKEN, 0), (sql, 0), (less, 0), (more, 1)):
+        tries = [made(1, found), made(1)]
+        row = columns(selftest, next(selftest.Tries(0.02, "", made=tries).rows()))
+        assert (row["times"], row["wrong way"]) == (f"{right} of 2", f"{1 - right}"), found
 
 
 def test_every_second_time_the_slower_side_is_base(

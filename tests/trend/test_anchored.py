@@ -35,9 +35,9 @@ from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 from duetbench.store.files import Journal
-from duetbench.store.points import Points
 from fake_sessions import make_duet, make_pairs, side
 from observatory.store.packages import PackageRecord
+from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
 from observatory.trend.anchored import NIGHTLY, Head, Precision
@@ -198,7 +198,7 @@ def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
     found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
-    assert [one.reason for one in lost] == ["head: wrong_body: expected hi, found ho"] * 2
+    assert [one.reason for one in lost] == ["head: wrong_answer: expected hi, found ho"] * 2
 
 
 @pytest.mark.parametrize("stop", [1, 11])

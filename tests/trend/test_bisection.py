@@ -1,4 +1,4 @@
-"""Searches for the release behind a change: by duets that measure nothing."""
+"""The search for the first bad one of a row, and for releases by duets that measure nothing."""
 
 import math
 import random
@@ -6,11 +6,51 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from comparing import CPU
 from detecting import recorded
 from duetbench.core.errors import SetupError
 from duetbench.store.change import Cause, Release, Share
-from duetbench.trend.bisection import Search, TimeIsUpError, blame
+from duetbench.trend.bisection import TIME_IS_UP, ReleaseSearch, StuckError, first_bad
+from observatory.cli.changes import blame
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[int, int, frozenset[int]]:
+    """The number of items, which one is the culprit, and of which nothing can be told."""
+    number = draw(st.integers(1, 200))
+    unknown = draw(st.frozensets(st.integers(0, number - 1)))
+    return number, draw(st.integers(0, number - 1)), unknown
+
+
+@given(rows())
+def test_the_culprit_is_named_with_the_unknown_ones_around_it(
+    row: tuple[int, int, frozenset[int]],
+) -> None:
+    number, culprit, unknown = row
+    asked: list[int] = []
+
+    def ask(item: int) -> bool | None:
+        asked.append(item)
+        return None if item in unknown else item >= culprit
+
+    start = max((item + 1 for item in range(culprit) if item not in unknown), default=0)
+    known = (item for item in range(culprit, number) if item not in unknown)
+    assert first_bad(range(number), ask) == range(start, min(next(known, number), number - 1) + 1)
+    assert len(asked) == len({*asked})
+    without = sum(item in unknown for item in asked)
+    assert len(asked) <= math.ceil(math.log2(number)) + without
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=60))
+def test_what_comes_and_goes_is_named_where_it_comes(answers: list[bool | None]) -> None:
+    """With nothing known to be good or bad inside of what is named."""
+    found = first_bad(range(len(answers)), answers.__getitem__)
+    assert found[-1] == len(answers) - 1 or answers[found[-1]]
+    assert all(answers[item] is None for item in found[:-1])
+    assert found[0] == 0 or answers[found[0] - 1] is False
 
 
 @dataclass
@@ -36,17 +76,17 @@ class Played:
 
     def duet(self, purpose: str, base: frozenset[str], head: frozenset[str]) -> float | None:
         if len(self.asked) == self.most:
-            raise TimeIsUpError
+            raise StuckError(TIME_IS_UP)
         self.asked.append((purpose, base, head))
         size = sum(math.log1p(self.does.get(name, 0.0)) for name in head - base)
         size += sum(more for pair, more in self.together.items() if head.issuperset(pair))
         return self.source.gauss(size, self.scatter)
 
 
-def searched(played: Played, packages: int = 7, expected: float | None = None) -> Cause:
+def searched(played: Played, packages: int = 7) -> Cause:
     row = [f"p{number}" for number in range(packages)]
     releases = {name: Release(package=name, version="2", previous="1") for name in row}
-    return Search(releases, played, expected=expected).run()
+    return ReleaseSearch(releases, played, CPU, lambda _: None).run()
 
 
 def names(share: Share) -> list[str]:
@@ -69,7 +109,7 @@ def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
     assert cause.rest.ratio == pytest.approx(1)
     halves = [head for purpose, _, head in played.asked if purpose == "half"]
     assert len(halves) in {8, 12}
-    alone = [(*base, "→", *head) for purpose, base, head in played.asked if purpose == "alone"]
+    alone = [(*base, "→", *head) for purpose, base, head in played.asked if purpose == "half alone"]
     assert alone == [("→", f"p{guilty}")] * 8
 
 
@@ -88,11 +128,12 @@ def test_several_culprits_are_named_each_with_its_share() -> None:
 
 
 RATES: Final = (
-    (0.012, (0.02,), 0.95, 100),
-    (0.012, (0.03,), 0.95, 70),
-    (0.020, (0.03,), 0.95, 120),
-    (0.012, (0.04, 0.02), 0.9, 120),
-    (0.012, (0.05, -0.03), 0.9, 110),
+    (0.012, (0.02,), 0.95, 140),
+    (0.012, (0.03,), 0.95, 90),
+    (0.020, (0.03,), 0.95, 150),
+    (0.012, (0.04, 0.02), 0.95, 180),
+    (0.012, (0.05, -0.03), 0.95, 150),
+    (0.012, (0.03, 0.03), 0.95, 140),
 )
 """Scatter of a duet, what releases do, least rate of naming all, most duets of the median."""
 
@@ -108,7 +149,7 @@ def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
         chosen = source.sample([f"p{number}" for number in range(21)], len(does))
         guilty = dict(zip(chosen, does, strict=True))
         played = Played(guilty, scatter, source=source)
-        cause = searched(played, 21, expected=1.2 * math.log1p(sum(does)))
+        cause = searched(played, 21)
         named = set().union(*map(names, cause.shares))
         assert named <= guilty.keys()
         right += named == guilty.keys()
@@ -129,7 +170,7 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
 
 
 def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
-    cause = searched(Played({}), expected=0.03)
+    cause = searched(Played({}))
     assert (cause.shares, cause.reason) == ((), "measured again, the whole change is not seen")
 
 

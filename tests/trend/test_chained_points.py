@@ -7,7 +7,7 @@ import pytest
 
 from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.model import Missing
-from duetbench.store.points import CANARY, Points
+from observatory.store.points import CANARY, Points
 from observatory.trend.candidates import steps
 from observatory.trend.reading import coverage, of_points, trend_points
 from observatory.trend.table import Table, tables

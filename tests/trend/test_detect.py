@@ -30,7 +30,7 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.model import Verdict
 from duetbench.project import tools
 from duetbench.store import files
-from duetbench.store.change import Candidates, Change, SeriesName, judgement_on
+from duetbench.store.change import Candidates, Change, SeriesName, finding_on
 from duetbench.store.comparison import Comparison, PackageChange
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
@@ -153,18 +153,18 @@ def test_what_the_duets_see_too_becomes_a_record(compared: Compared) -> None:
     comparison = compared("a", "b", "still", a=0.05, b=0.03)
     record = conclude(candidate, comparison)
     assert record.confirmed
-    assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.SLOWER)
+    assert (record.id, record.status, record.verdict) == (candidate.id, "open", Verdict.WORSE)
     assert record.series.case == "x/a"
     assert {one.case for one in record.others} == {"x/b"}
     assert {one.case for one in record.unplayed} == {"x/unplayed"}
-    judged = judgement_on(comparison, record.series)
+    judged = finding_on(comparison, record.series)
     assert judged is not None
     assert (record.ratio, record.low, record.high) == (judged.ratio, judged.low, judged.high)
     assert record.low < 1.05 < record.high
     assert record.evidence == comparison.id
     assert record.culprit is not None
     assert (record.culprit.package, record.culprit.version) == ("granian", "2")
-    assert f"confirmed by {judged.duets} duets" in record.method
+    assert f"confirmed by {judged.n} duets" in record.method
 
 
 def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
@@ -176,18 +176,18 @@ def test_of_several_releases_none_is_blamed_and_an_improvement_is_closed(
     record = conclude(candidate, compared("a", a=-0.05))
     assert record.confirmed
     assert record.culprit is None
-    assert (record.verdict, record.status, record.note) == (Verdict.FASTER, "closed", IMPROVED)
+    assert (record.verdict, record.status, record.note) == (Verdict.BETTER, "closed", IMPROVED)
 
 
 def test_what_the_duets_do_not_see_is_dismissed(compared: Compared) -> None:
     """No change is final; the opposite change, or no verdict, is asked for two times more."""
     undecided, opposite = compared("a", seconds=5.0), compared("a", a=-0.05)
     for comparison, tries, verdict, final in (
-        (compared("a"), 0, Verdict.NO_CHANGE, True),
-        (opposite, 0, Verdict.INCONCLUSIVE, False),
-        (undecided, 0, Verdict.INCONCLUSIVE, False),
-        (undecided, 1, Verdict.INCONCLUSIVE, False),
-        (undecided, 2, Verdict.INCONCLUSIVE, True),
+        (compared("a"), 0, Verdict.SAME, True),
+        (opposite, 0, Verdict.UNKNOWN, False),
+        (undecided, 0, Verdict.UNKNOWN, False),
+        (undecided, 1, Verdict.UNKNOWN, False),
+        (undecided, 2, Verdict.UNKNOWN, True),
     ):
         found = conclude(candidate_of(("x/a", 1.05), tries=tries), comparison)
         assert found.status == "dismissed"
@@ -206,10 +206,10 @@ def test_nothing_is_judged_twice() -> None:
     for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
         found = detect(made, records)
         assert (found.known, len(found.candidates)) == (known, 1 - known)
-    undecided = dismiss(one, Verdict.INCONCLUSIVE, 2)
+    undecided = dismiss(one, Verdict.UNKNOWN, 2)
     (again,) = detect(made, [undecided]).candidates
     assert again.tries == 2
-    for final in (dismiss(one, Verdict.INCONCLUSIVE, 3), dismiss(one, Verdict.NO_CHANGE, 1)):
+    for final in (dismiss(one, Verdict.UNKNOWN, 3), dismiss(one, Verdict.SAME, 1)):
         assert detect(made, [final]).known == 1
 
 
@@ -325,6 +325,6 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     done = command("observatory", "bisect", "change-20-a")
     assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
     assert "no change 'x'; there are: change-20-a" in command("observatory", "bisect", "x").err
-    done = command("bisect", "--lock", "a", "b")
+    done = command("bisect", "--base", "lock=a", "--head", "lock=b")
     expected = "expected --select with the case to measure"
     assert (done.code, expected in done.err) == (2, True), done

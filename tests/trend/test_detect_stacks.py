@@ -112,9 +112,8 @@ def making(instruments: object) -> Any:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("unserved")
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
-    """From the locks of then, installed, on the applications of now; what cannot differ is out."""
+    """From the locks of then, installed, on the applications of now."""
     told = QUIETLY
     found = compare_stacks(
         Project(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=told, make=making(None)
@@ -127,10 +126,11 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
-    assert [pair.case.id for pair in question.sides.pairs] == ["tiny/dependent/py3.14"]
-    assert (question.sides.untouched, question.jobs) == (1, ())
-    (problem,) = question.seen.reasons.values()  # what one request does was looked at
-    assert "'module' object is not callable" in problem
+    cases = [f"tiny/{name}/py3.14" for name in ("dependent", "alone")]
+    assert [pair.case.id for pair in question.sides.pairs] == cases
+    assert (question.sides.untouched, question.jobs) == (0, ())
+    for problem in question.seen.reasons.values():  # what one request does was looked at
+        assert "'module' object is not callable" in problem
     assert found.base.label == f"one of {run_of(19)}"
     assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
@@ -364,10 +364,11 @@ QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
     """From the duet in which it was: what was played is not played again."""
     root = tmp_path / "tiny"
-    same = mixed_locks.of_locks(Project(root), DEPENDENT, four[0], four[0])
+    series = SeriesName(machine="here", case=DEPENDENT, metric=CPU)
+    same = mixed_locks.SearchTask(series, "one", four[0], four[0])
     with pytest.raises(UsageError, match="same versions"):
         mixed_locks.find(Project(root), same, QUIETLY, 600.0, 1, making(Ratios(None)))
-    sought = mixed_locks.of_locks(Project(root), DEPENDENT, *four)
+    sought = mixed_locks.SearchTask(series, "one", *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
@@ -379,7 +380,7 @@ def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
             cause = mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
-    assert [len(one.duet_log) for one in played] == [7, 18]  # of 24; in one of them it was stopped
+    assert [len(one.duet_log) for one in played] == [7, 20]  # of 26; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [

@@ -19,7 +19,7 @@ from observatory.trend.quotes import Quote
 def a_quote(ratio: float, spread: float, metric: str = CPU, case: str = "a/b/py3.14") -> Quote:
     return Quote(
         "fastapi", "1.1", "1.0", datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, "3.14", metric,
-        Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.SLOWER, "duets",
+        Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE, "duets",
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
     (quote,) = quotes.quotes({}, [record]).values()
     assert quote.key == ("fastapi", "0.142.0")
     assert (quote.ratio.estimate, quote.machine, quote.metric) == (0.8, "x", "throughput")
-    assert quote.verdict is Verdict.SLOWER, "fewer requests are worse"
+    assert quote.verdict is Verdict.WORSE, "fewer requests are worse"
     assert quoting.finding(quote) == "fastapi 0.142.0 serves 20 % fewer requests per second for a/b"
     assert quotes.quote_of(record, {quote.key: quote}) == quote
     both = Share(releases=(old, new), ratio=1.1, low=1.09, high=1.11, duets=8)

@@ -20,7 +20,7 @@ def a_quote(
 ) -> Quote:
     return Quote(
         "fastapi", "1.1", previous, datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, "3.14",
-        metric, Interval(ratio), Verdict.SLOWER, "duets",
+        metric, Interval(ratio), Verdict.WORSE, "duets",
     )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ import pytest
 import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
-from duetbench.show.change import describe, narrowed_line
 from duetbench.store.change import Change, Effect, Release, SeriesName, Share
-from duetbench.store.points import Points
+from observatory.show.changes import describe, narrowed_line
+from observatory.store.points import Points
 from observatory.trend import releases
 from observatory.trend.releases import ReleaseEffect, narrow
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
@@ -28,13 +28,13 @@ def test_errors_of_two_releases_add_in_quadrature() -> None:
     assert one.ratio.estimate == pytest.approx(1.2)
     half = 2.1009 * 0.005
     assert one.ratio.ends == pytest.approx((1.2 * math.exp(-half), 1.2 * math.exp(half)), rel=1e-5)
-    assert one.verdict is Verdict.SLOWER
+    assert one.verdict is Verdict.WORSE
     swapped = effects(
         release_points("1", None, 1, gil=(1.2, 0.004), free=(1.0, 0.01)),
         release_points("2", "1", 8, gil=(1.0, 0.003), free=(1.0, 0.01)),
     )
     assert swapped[JSON].ratio.estimate == pytest.approx(1 / 1.2)
-    assert swapped[JSON].verdict is Verdict.FASTER
+    assert swapped[JSON].verdict is Verdict.BETTER
 
 
 def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
@@ -45,13 +45,13 @@ def test_what_is_seen_by_chance_among_many_is_not_called() -> None:
     head = release_points("2", "1", 8, gil=(ratio, 0.003), free=(1.0, 0.003))
     both = effects(base, head)
     assert (both[JSON].ratio.low or 0) > 1.002
-    assert both[JSON].verdict is Verdict.INCONCLUSIVE
+    assert both[JSON].verdict is Verdict.UNKNOWN
     alone = [one.model_copy(update={"cases": one.cases[:1]}) for one in (base, head)]
-    assert effects(*alone)[JSON].verdict is Verdict.SLOWER
+    assert effects(*alone)[JSON].verdict is Verdict.WORSE
     assert (effects(*alone)[JSON].detectable or 0) < (both[JSON].detectable or 0)
     same = effects(FIRST, SECOND)
-    assert same[JSON].verdict is Verdict.NO_CHANGE  # all of ±0.69 % is within 1 %
-    assert same[FREE].verdict is Verdict.INCONCLUSIVE
+    assert same[JSON].verdict is Verdict.SAME  # all of ±0.69 % is within 1 %
+    assert same[FREE].verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -68,7 +68,7 @@ def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> 
         results = axis_of(*points).results().items()
         return {name: result.moved[0].verdict for name, result in results if result.moved}
 
-    verdict = Verdict.SLOWER if sign > 0 else Verdict.FASTER
+    verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER
     assert called(*files[-2:]) == {"12": verdict}
     assert called(*files) == {"6": verdict}
 
@@ -93,7 +93,7 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
     small = [0.04 * (n >= 10) + more for n, more in enumerate(scatter)]
     ((key, effect),) = steps(*small).items()
     assert key == ("10", JSON, CPU)
-    assert effect.verdict is (Verdict.SLOWER if sign > 0 else Verdict.FASTER)
+    assert effect.verdict is (Verdict.WORSE if sign > 0 else Verdict.BETTER)
     assert effect.levels == (10, 12)
     assert math.log(effect.ratio.estimate) == pytest.approx(sign * 0.04)
     half = 1.96 * 0.01 * math.sqrt(1 / 10 + 1 / 12)

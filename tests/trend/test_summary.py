@@ -45,7 +45,7 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
         case=case,
         launches=(
             synthetic.ok(case.id, 0, {"throughput": 4.0}, noise, noise),
-            synthetic.failed(case.id, 1, FlagName.WRONG_BODY, "expected 'a', found 'b'"),
+            synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'"),
             synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}),
         ),
     )
@@ -55,7 +55,7 @@ def test_failed_launches_enter_nothing_and_are_told() -> None:
     assert found.metrics["throughput"].estimate == pytest.approx(6)
     assert found.metrics["throughput"].n == 2
     assert found.metrics["errors"].n == 1
-    assert found.failures[0].reason == "wrong_body: expected 'a', found 'b'"
+    assert found.failures[0].reason == "wrong_answer: expected 'a', found 'b'"
     assert [(flag.name, flag.launches) for flag in found.warnings] == [
         (FlagName.HOST_NOISE, 1),
         (FlagName.FEW_LAUNCHES, 2),

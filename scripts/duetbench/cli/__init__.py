@@ -4,13 +4,14 @@ import errno
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import PANELS, VERBS, VerbGroup
+from duetbench.cli.verbs import VERBS, VerbGroup
 from duetbench.core import __version__
-from duetbench.core.errors import EXIT_CODES, FAILED, DuetbenchError, UsageError
+from duetbench.core.errors import FAILED, DuetbenchError, UsageError
 from duetbench.host.signals import InterruptedRun, interruptible
 
 CLOSED_PIPE: Final = 141
@@ -19,20 +20,13 @@ CLOSED_PIPE: Final = 141
 _LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
 """A name that somebody has given, and that is longer than any of a file or a package."""
 
-EPILOG: Final = "\n".join(
-    ("Exit codes", *(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items()))
-)
-
 
 class _Verbs(VerbGroup):
-    listed, panels = VERBS, PANELS
+    listed, text = VERBS, "duetbench"
 
 
 app = typer.Typer(
-    cls=_Verbs,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    epilog=EPILOG,
+    cls=_Verbs, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
@@ -49,26 +43,22 @@ VersionOption = Annotated[
 
 @app.callback()
 def _root(_version_: VersionOption = False) -> None:
-    """What did this change do to our Python web application, and which release did it?
-
-    $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
-    $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
-    $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app
-
-    The first measures what the last commit did, the second what an upgrade does, and the third
-    which package does it. Each command has --help, with examples.
-    """
+    """What did this change do to our Python web application, and which release did it?"""
 
 
-def main(application: typer.Typer | None = None, name: str = "duetbench") -> None:
-    """Run a command line; expected errors become one line and their exit code.
+def main(
+    application: typer.Typer | None = None,
+    name: str = "duetbench",
+    words: Sequence[str] | None = None,
+) -> None:
+    """Run a command line, this process's or `words`; an expected error is one line, and exits.
 
     A bug keeps its traceback, and does not exit as Python does: code 1 would say that something got
     slower. A closed pipe does not exit with 1 either, as typer and rich would.
     """
     try:
         with interruptible():
-            (application or app)()
+            (application or app)(words)
     except DuetbenchError as error:
         _say(name, str(error))
         sys.exit(error.exit_code)

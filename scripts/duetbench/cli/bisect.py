@@ -5,6 +5,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from duetbench.cli.options import (
+    BaseOption,
+    HeadOption,
     JsonOption,
     ResultsOption,
     WaitOption,
@@ -14,12 +16,17 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.side_options import LockOption
-from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
+from duetbench.cli.target_options import (
+    Options,
+    repetition,
+    with_options,
+    with_target,
+)
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.show.change import cause_lines, commit_lines
 from duetbench.store.result_files import find_comparison
 from duetbench.trend import commit_search, mixed_locks
@@ -35,7 +42,8 @@ def bisect_command(
             show_default=False,
         ),
     ] = None,
-    lock: LockOption = None,
+    of_base: BaseOption = None,
+    of_head: HeadOption = None,
     select: Annotated[
         str | None,
         Option(
@@ -52,35 +60,39 @@ def bisect_command(
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    python: PythonOption = None,
     *,
     options: Options,
 ) -> None:
     """Find the release, or the commit, that caused a change.
 
-    $ duetbench bisect --lock uv.lock@main uv.lock --app shop.main:app --path /items/7
+    $ duetbench bisect --base lock=uv.lock@main --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
     $ duetbench bisect v1.4 main --app shop.main:app --path /items/7
 
     Between two commits, each look compares GOOD with one commit, each with its own lock: by what
-    a request does, by counts of instructions if it does the same at both ends, and by duets if
-    these execute the same. --start looks at how long servers take to start instead. A commit that
-    does not start is skipped. Of a branch that was merged, only the merge is looked at.
+    a request does, by counts of instructions where it does the same, and by duets if neither shows
+    anything. The largest change is searched first, then what is left before and after its commit;
+    of what only duets show, the largest. --start looks at how long servers take to start instead.
+    A commit that does not start is skipped. Of a branch that was merged, only the merge is looked
+    at.
 
-    Between two locks, if several packages changed at once, duets compare the stack before with a
-    lock in which half of them have changed. After every duet, a test decides whether that lock has
-    all of the effect or none: each answer halves the candidates. Fresh duets measure the last
-    candidate alone before it is named. If the other packages still have an effect, the search
-    continues among them. Packages that cannot be installed apart are named as one.
+    Between the packages of two sides, if several changed at once, duets compare the stack before
+    with a lock in which half of them have changed, and tell whether that lock has most of the
+    effect: each answer halves the candidates. Fresh duets measure the last candidate alone before
+    it is named. If the other packages still have an effect, the search continues among them.
+    Packages that cannot be installed apart are named as one.
 
-    Every duet between locks is saved at once: the same command continues a search that was
+    Every duet of mixed locks is saved at once: the same command continues a search that was
     interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
     project = Project.here(stand_in=options["app"] is None)
     limit = budget_seconds(budget) or 0.0
-    if names and lock:
-        raise UsageError("expected a comparison, two commits or --lock, found two: choose one")
+    contrast = Contrast(base=of_base or (), head=of_head or ())
+    _ = contrast.settings  # which refuses wrong words
+    words = bool(of_base or of_head)
+    if names and words:
+        raise UsageError("expected a comparison, two commits, or --base and --head: choose one")
     if len(names or []) > 2:
         raise UsageError(f"expected a comparison, or GOOD and BAD, found {' '.join(names or [])}")
     name, bad = (*(names or []), None, None)[:2]
@@ -89,12 +101,12 @@ def bisect_command(
         comparison = find_comparison(name, results or project.results)
         if comparison is None:
             raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
-    project = with_options(project, options, [python] if python else [])
-    evidence = comparison or lock
+    project = with_options(project, options)
+    evidence = comparison or (contrast if words else None)
     if start and evidence:
         raise UsageError("--start searches between two commits: give GOOD and BAD")
     if not (evidence or bad):
-        raise UsageError("expected what to search: GOOD BAD, --lock BASE HEAD, or a comparison")
+        raise UsageError("expected what to search: GOOD BAD, --base lock=FILE, or a comparison")
     clean_up(console)
     reporter = Reporter(console)
     result: Any
@@ -106,9 +118,12 @@ def bisect_command(
             lines = cause_lines(found)
         else:
             ends = str(name), str(bad)
-            cause = commit_search.search(project, ends, select or "*", limit, reporter, start=start)
-            result = cause and cause.model_dump(mode="json")
-            lines = commit_lines(cause, *ends)
+            causes = commit_search.search(
+                project, ends, select or "*", limit, reporter, start=start
+            )
+            result = [cause.model_dump(mode="json") for cause in causes]
+            again = repetition(options, own=True)
+            lines = commit_lines(causes, *ends, again)
     if as_json:
         print_json(result)
         return

@@ -3,36 +3,32 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Exit, Option
 
 from duetbench.cli.options import (
-    COMPARED,
     DEFAULT_SEED,
-    EXIT_CODE,
-    EXTENT,
-    REPORT,
-    DetailsOption,
-    HtmlOption,
+    BaseOption,
+    HeadOption,
     JsonOption,
-    MarkdownOption,
-    OutputOption,
     ProfileOption,
+    ReportsOption,
     SeedOption,
     SelectOption,
     WaitOption,
     budget_option,
     budget_seconds,
     clean_up,
-    console_for,
-    document,
+    console_beside,
+    html_page,
     machine,
     put,
-    put_html,
+    reports,
     repository,
+    require_files,
+    write_reports,
 )
-from duetbench.cli.side_options import AS_LOCKED, BaseWithOption, LockOption, WithOption, days
 from duetbench.cli.target_options import (
     Options,
     left_out,
@@ -47,7 +43,6 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
 from duetbench.host.console import Console
-from duetbench.project.setting import Setting
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -55,8 +50,6 @@ if TYPE_CHECKING:
     from duetbench.judge.session import Question
     from duetbench.store.attribution import Attribution
     from duetbench.store.comparison import Comparison
-
-_SIZES: Final = ", ".join(f"{name}={100 * size:g}%" for name, size in MATERIAL.items())
 
 
 @with_target
@@ -67,169 +60,105 @@ def compare_command(
     head: Annotated[
         str | None, Argument(help="A revision; default: the files as they are.", show_default=False)
     ] = None,
-    stack_as_of: Annotated[
-        list[str] | None,
+    of_base: BaseOption = None,
+    of_head: HeadOption = None,
+    only: Annotated[
+        Literal["effects", "counts"] | None,
         Option(
-            "--stack-as-of",
-            metavar="DATE",
-            help=f"Packages of a day (2026-07-01), or {AS_LOCKED!r}. Twice: base, then head.",
-            rich_help_panel=COMPARED,
+            "--only",
+            help="effects: what a request does; counts: that, and its instructions. Neither loads "
+            "a server: it takes seconds, on any machine.",
         ),
     ] = None,
-    with_: WithOption = None,
-    base_with: BaseWithOption = None,
-    lock: LockOption = None,
-    python: Annotated[
-        list[str] | None,
-        Option(
-            "--python",
-            metavar="VERSION",
-            help="One for both sides of an --app, or two: BASE HEAD, e.g. 3.14 3.14t.",
-            rich_help_panel=COMPARED,
-        ),
-    ] = None,
-    select: SelectOption = None,
-    profile: ProfileOption = "quick",
+    start: Annotated[
+        bool,
+        Option("--start", help="Compare how long the servers take to start, without load."),
+    ] = False,
     budget: Annotated[
         str | None, budget_option("Stop after this time", "Default: when all is decided.")
     ] = None,
-    everything: Annotated[
-        bool,
-        Option(
-            "--all",
-            help="Also measure cases that the change cannot affect, or that do not run it.",
-            rich_help_panel=EXTENT,
-        ),
-    ] = False,
-    start: Annotated[
-        bool,
-        Option(
-            "--start",
-            help="Compare how long the servers take to start, without load.",
-            rich_help_panel=COMPARED,
-        ),
-    ] = False,
-    output: OutputOption = None,
-    as_json: JsonOption = False,
-    markdown: MarkdownOption = None,
-    html: HtmlOption = None,
-    results: Annotated[
-        Path | None,
-        Option(
-            "--results",
-            metavar="FOLDER",
-            help="Keep the comparison here, for the site.",
-            rich_help_panel=REPORT,
-        ),
-    ] = None,
-    details: DetailsOption = False,
-    fail_on: Annotated[
-        Literal["undecided", "slower", "instructions", "sql"],
-        Option(
-            "--fail-on",
-            help="slower: undecided cases give 0 as well; instructions: only counts decide; sql: "
-            "only SQL statements, of which HEAD may send no more.",
-            rich_help_panel=EXIT_CODE,
-        ),
-    ] = "undecided",
-    same_answers: Annotated[
-        bool,
-        Option(
-            "--same-answers",
-            help="Exit code 1 if head answers anything else.",
-            rich_help_panel=EXIT_CODE,
-        ),
-    ] = False,
-    counts_only: Annotated[
-        bool,
-        Option(
-            "--counts-only", help="Count instructions, and load no server.", rich_help_panel=EXTENT
-        ),
-    ] = False,
-    material: Annotated[
+    wait: WaitOption = None,
+    limit: Annotated[
         list[str] | None,
         Option(
-            "--material",
+            "--limit",
             metavar="WHAT=SIZE",
-            help=f"Smallest size you act on: {_SIZES}.",
-            rich_help_panel=EXIT_CODE,
+            help="What is worse: more by a size that you act on "
+            f"({', '.join(f'{name}={100 * size:g}%' for name, size in MATERIAL.items())}), "
+            "sql=N: more SQL statements than base and N, answers: any other answer; repeatable.",
         ),
     ] = None,
-    seed: SeedOption = DEFAULT_SEED,
-    wait: WaitOption = None,
     why: Annotated[
         Path | None,
         Option(
             "--why",
             metavar="FILE",
             help="Write the functions behind the clearest change as JSON: a minute more.",
-            rich_help_panel=REPORT,
         ),
     ] = None,
+    output: ReportsOption = None,
+    as_json: JsonOption = False,
+    select: SelectOption = None,
+    profile: ProfileOption = "quick",
+    seed: SeedOption = DEFAULT_SEED,
+    everything: Annotated[
+        bool,
+        Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
+    ] = False,
+    results: Annotated[
+        Path | None,
+        Option("--results", metavar="FOLDER", help="Keep it here, for the site.", hidden=True),
+    ] = None,
     *,
-    choice: tuple[Setting, Setting],
     options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
-    $ duetbench compare --lock uv.lock@main uv.lock --app shop.main:app
-    $ duetbench compare --with granian==2.7.8 --budget 5m
-    $ duetbench compare --python 3.14 3.14t --select 'asgi-wsgi/*'
-    $ duetbench compare --server uvicorn granian --app shop.main:app
+    $ duetbench compare --base lock=uv.lock@main --app shop.main:app
+    $ duetbench compare --head granian==2.7.8 --head workers=4 --budget 5m
 
-    Exit code 0: all that was planned was judged, and nothing got slower by a size you act on; or
+    Exit code 0: all that was planned was judged, and nothing got worse by a size you act on; or
     there was nothing to judge. 1: something did, or no longer works. 3: nothing did, but something
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.judge.comparison import Contrast, Extent, compare, require_code
+    from duetbench.judge.comparison import Extent, compare, require_code
     from duetbench.judge.duet_loop import Reporter
+    from duetbench.judge.findings import exit_code
     from duetbench.judge.session import InterruptedComparison
-    from duetbench.show import effects
-    from duetbench.show.conclusion import exit_code
+    from duetbench.project.setting import Contrast
+    from duetbench.show import findings
+    from duetbench.store import files as kept
 
-    pythons = python or []
-    contrast = Contrast(
-        (base, head),
-        days(stack_as_of or ()),
-        (base_with or [], with_ or []),
-        lock,
-        (pythons[0], pythons[1]) if len(pythons) == 2 else None,
-        choice,
-    )
+    contrast = Contrast((base, head), of_base or (), of_head or ())
+    sizes, statements, answers = _limits(limit or ())
     extent = Extent(
         tuple(select or ()),
         profile,
         budget_seconds(budget),
         everything,
         start,
-        counts_only,
-        material=_sizes(material or ()),
+        only or "",
+        material=sizes,
         seed=seed,
     )
     extent.require_sense(contrast)
     if why is not None:
         require_code("--why", contrast)
-    output = document(output, as_json=as_json)
-    console = console_for(
-        {"--output": output, "--markdown": markdown, "--html": html, "--why": why}
-    )
+    files = reports(output, ".json", ".md", ".html", as_json=as_json)
+    require_files({"--why": [why] if why else []})
+    console = console_beside(files)
     project = repository(console)
     clean_up(console)
-    project = with_options(project, options, pythons)
-    if project.target is None and len(pythons) == 1:
-        raise UsageError(
-            f"--python {pythons[0]}: expected two interpreters, BASE and HEAD, or an --app that is "
-            "measured on this one"
-        )
+    project = with_options(project, options)
     words = [
         *(word for glob in select or () for word in ("--select", glob)),
         *("--profile", profile, "--seed", str(seed), *["--all"] * everything),
-        *(*["--start"] * start, *["--counts-only"] * counts_only),
+        *(*["--start"] * start, *(["--only", only] if only else [])),
         *(["--budget", budget] if budget else []),
-        *(word for text in material or () for word in ("--material", text)),
-        *repetition(options, pythons),
+        *(word for text in limit or () for word in ("--limit", text)),
+        *repetition(options),
     ]
     reporter, attribution, interruption = Reporter(console), None, None
 
@@ -247,29 +176,30 @@ def compare_command(
                 reporter,
                 words=words,
                 notes=left_out(options),
-                first=lambda case, seen: reporter.say(effects.first(case, seen)),
+                first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
-    code = exit_code(
-        comparison,
-        lenient=fail_on == "slower",
-        counts=fail_on == "instructions",
-        same=same_answers,
-        sql=fail_on == "sql",
-    )
+    code = exit_code(comparison, effects=only == "effects", answers=answers, statements=statements)
+    text = _summarise(comparison, code, attribution)
     try:
-        put(_summarise(comparison, code, attribution), markdown)
-        put(visible_json(comparison.model_dump_json(indent=1)) + "\n", output)
-        put_html(html, comparison)
+        write_reports(
+            files,
+            {
+                ".json": lambda: visible_json(comparison.model_dump_json(indent=1)) + "\n",
+                ".md": lambda: text,
+                ".html": lambda: html_page(comparison),
+            },
+        )
         if attribution is not None:
             put(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
-        more = unrecorded(options)
-        _print(console, comparison, attribution, more, details=details)
-        _keep(comparison, results, console)
+        own = comparison.model_copy(update={"to_repeat": left_out(options, own=True)})
+        _print(console, own, attribution, unrecorded(options))
+        if results is not None and comparison.status == "complete":
+            console.say(f"\nsaved: {kept.save(results, comparison)}")
     if interruption is not None:
         raise interruption
     if code:
@@ -280,7 +210,7 @@ def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | 
     """Return a report as Markdown; in GitHub Actions, the page of the job has it as well."""
     from duetbench.github import actions
     from duetbench.show.comparison_text import as_markdown
-    from duetbench.show.verdict import check_line
+    from duetbench.show.report import check_line
 
     text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
     actions.summary(text)
@@ -288,58 +218,51 @@ def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | 
 
 
 def _print(
-    console: Console,
-    comparison: "Comparison",
-    attribution: "Attribution | None",
-    more: str,
-    *,
-    details: bool,
+    console: Console, comparison: "Comparison", attribution: "Attribution | None", more: str
 ) -> None:
-    """Print the report."""
+    """Print the report, and where all of it is."""
     from duetbench.show.comparison_text import print_comparison
-
-    print_comparison(console, comparison, details=details, code=attribution, more=more)
-    if attribution is not None and details:
-        console.say("")
-        hook("why:print_attribution")(console, attribution)
-
-
-def _keep(comparison: "Comparison", results: Path | None, console: Console) -> None:
-    """Save a complete comparison in `results`, if that is given, and print where it is."""
-    from duetbench.store import files
     from duetbench.store.result_files import comparison_file
 
-    if results is not None and comparison.status == "complete":
-        console.say(f"\nsaved: {files.save(results, comparison)}")
+    print_comparison(console, comparison, details=False, code=attribution, more=more)
     # In a job or a sandbox the folder may be gone when somebody reads this.
-    elif console.is_terminal and comparison_file(comparison).is_file():
+    if console.is_terminal and comparison_file(comparison).is_file():
         console.say("\nSaved; the whole report: duetbench show latest")
 
 
-def _sizes(texts: Sequence[str]) -> dict[Concern, float]:
-    """Read the sizes of --material; raises UsageError."""
+def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, bool]:
+    """Read --limit: sizes to act on, SQL statements, and whether answers count.
+
+    Raises UsageError.
+    """
     sizes: dict[Concern, float] = {}
+    statements, answers = None, False
     for text in texts:
         name, _, size = text.partition("=")
         concern = next((concern for concern in MATERIAL if concern == name), None)
-        if concern is None:
-            raise UsageError(f"--material {text!r}: expected one of {', '.join(MATERIAL)}")
-        try:
-            sizes[concern] = units.read_share(size)
-        except ValueError as error:
-            raise UsageError(f"--material {text!r}: {error}") from error
-    return sizes
+        if text == "answers":
+            answers = True
+        elif name == "sql" and size.isdecimal():
+            statements = float(size)
+        elif concern is None:
+            known = ", ".join(MATERIAL)
+            raise UsageError(f"--limit {text}: expected one of {known}, sql=N or answers")
+        else:
+            try:
+                sizes[concern] = units.read_share(size)
+            except ValueError as error:
+                raise UsageError(f"--limit {text}: {error}") from error
+    return sizes, statements, answers
 
 
 def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
-    from duetbench.show import effects
-    from duetbench.show.comparison_view import side_texts
-    from duetbench.show.conclusion import covers
+    from duetbench.show import findings
+    from duetbench.show.report import side_texts
 
     touched = question.sides
     if question.coverage:
-        reporter.say(covers(question.coverage))
+        reporter.say(findings.covers(question.coverage))
     if touched.empty_reason:
         return
     for sentence in touched.notes:
@@ -352,9 +275,9 @@ def announce(reporter: "Reporter", question: "Question") -> None:
         "without counterpart": len(touched.missing),
         "in-process benchmarks": len(question.jobs),
     }
-    for name, seen in question.seen.effects.items():
-        case = next(pair.case for pair in touched.pairs if pair.case.id == name)
-        for line in effects.announce(case, seen):
-            reporter.say(line)
+    for pair in touched.pairs:
+        if seen := question.seen.effects.get(pair.case.id):
+            for line in findings.announce(pair.case, seen):
+                reporter.say(line)
     if sum(counts.values()) > 1:  # for a single case the next line says it
         reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))

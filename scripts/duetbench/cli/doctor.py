@@ -13,7 +13,7 @@ from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
-from duetbench.host import command, counters, machine, paths
+from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import interpreters, stacks, tools
 from duetbench.project.project import Project
@@ -22,7 +22,7 @@ _PATIENCE_S: Final = 10.0  # with GitHub: a person is waiting
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
-class Finding(Frozen):
+class Item(Frozen):
     """One thing that measuring needs; `absent` if it is not needed, or cannot be checked."""
 
     what: str
@@ -35,7 +35,7 @@ class Diagnosis(Frozen):
 
     machine: Machine
     conditions: dict[str, str]
-    findings: tuple[Finding, ...]
+    findings: tuple[Item, ...]
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -123,7 +123,6 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "memory": units.size(facts.memory),
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",
-        "hardware counters": counters.availability(),
         "frequency governor": facts.governor or "none shown",
         "steal": f"{units.share(steal)} now, {units.share(since_boot)} since boot",
         "control groups": f"cores {cores}, memory {memory}",
@@ -131,7 +130,7 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
     }
 
 
-def _findings(project: Project) -> Iterator[Finding]:
+def _findings(project: Project) -> Iterator[Item]:
     declared = project.known_stacks
     looks: dict[str, Callable[[], str]] = {"oha": partial(_oha, project)}
     for name in project.configuration.interpreters if declared else ():
@@ -143,19 +142,19 @@ def _findings(project: Project) -> Iterator[Finding]:
             looks[f"{name} for {python}"] = partial(_environment, project, name, python)
     for what, look in looks.items():
         try:
-            yield Finding(what=what, state="ok", detail=look())
+            yield Item(what=what, state="ok", detail=look())
         except SetupError as error:
             if what in optional:
-                yield Finding(what=what, state="absent", detail=f"not required; {error}")
+                yield Item(what=what, state="absent", detail=f"not required; {error}")
             else:
-                yield Finding(what=what, state="missing", detail=str(error))
+                yield Item(what=what, state="missing", detail=str(error))
         except DuetbenchError as error:
-            yield Finding(what=what, state="wrong", detail=str(error))
+            yield Item(what=what, state="wrong", detail=str(error))
     if place := shutil.which(tools.VALGRIND):
-        yield Finding(what=tools.VALGRIND, state="ok", detail=place)
+        yield Item(what=tools.VALGRIND, state="ok", detail=place)
     else:
         detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
-        yield Finding(what=tools.VALGRIND, state="absent", detail=detail)
+        yield Item(what=tools.VALGRIND, state="absent", detail=detail)
 
 
 def _interpreter(project: Project, name: str) -> str:

@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.text import Text
 from typer import Argument
 
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host.console import Console
-from duetbench.show import formats, labels
+from duetbench.show import findings, formats
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
@@ -21,24 +21,25 @@ _PLACES: Final = (
 )
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_SIGN: Final = re.compile(r"^[▼▲=?≠]\s*")
 
 
 def explain_command(
     word: Annotated[list[str] | None, Argument(help="A word of a report.")] = None,
 ) -> None:
-    """Explain a word of the reports, a flag, or a metric; without one, list the words by group.
+    """Explain a word of the reports, a flag, or a metric; without one, list the words.
 
     $ duetbench explain host_noise
-    $ duetbench explain too small to matter
+    $ duetbench explain would have been seen
     """
     console, known = Console(), meanings()
     if not word:
-        for group, words in {**labels.groups(), "other words": _glossary()}.items():
-            console.print(Text(group, style="bold"))
-            console.print(Padding(Text(" · ".join(words)), (0, 0, 0, 2)))
-        console.say("\nduetbench explain WORD says what a word means.")
+        console.print(Padding(Text(" · ".join(_glossary())), (0, 0, 0, 2)))
+        console.say(
+            "\nduetbench explain WORD says what one means, or a metric or flag of a report."
+        )
         return
-    name = labels.key(" ".join(word))
+    name = _SIGN.sub("", " ".join(word).strip()).lower()
     if name not in known:
         # A label of a report has more words than what it names: `p99 response time of 3 cases`.
         named = (other for other in known if re.search(rf"\b{re.escape(other)}\b", name))
@@ -52,7 +53,7 @@ def explain_command(
 
 
 def meanings() -> dict[str, str]:
-    """Return what labels of reports, words of the glossary and metrics mean, by the word."""
+    """Return what words of the glossary, metrics, effects and flags mean, by the word."""
     words = _glossary()
     for name in [*words]:
         for part in name.split(", "):
@@ -62,10 +63,12 @@ def meanings() -> dict[str, str]:
         for row in METRICS.values()
         for key in (row.name, row.title, formats.noun(row.name))
     }
-    printed = {
-        name.lower(): text for group in labels.groups().values() for name, text in group.items()
+    kinds = {
+        title.lower(): f"What one request {verb}, seen in requests made without a server."
+        for title, verb, _ in findings.KINDS.values()
     }
-    return {**metrics, **printed, **words}
+    flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
+    return {**metrics, **kinds, **flags, **words}
 
 
 def _glossary() -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final
 from typer import Context, Option
 
 from duetbench.cli.options import clean_up, repository
-from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
+from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment, revisions, trial
-from duetbench.project import pyproject, target, variable_hints
+from duetbench.project import hints, pyproject, target
 from duetbench.project.project import Project
 from duetbench.project.pyproject import FILE, read_toml
 from duetbench.store import files
@@ -71,7 +71,6 @@ class Application:
 @with_target
 def init_command(
     context: Context,
-    python: PythonOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
@@ -102,7 +101,7 @@ def init_command(
     if app is not None:
         named = [candidate for candidate in candidates if candidate.name == app]
         candidates = (*named, Application(app, "", factory=False))[:1]
-    given = {**options, "python": python}
+    given = dict(options)
     chosen, requests = _first(candidates, project, given, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
@@ -151,7 +150,7 @@ def _first(
         try:
             requests = _answered(candidate, project, options, Narrator(console))
         except UsageError as error:
-            if len(candidates) == 1 or variable_hints.LACKING in str(error):
+            if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
             console.say(
                 f"not {candidate.name}{how}: {str(error).removeprefix(f'{candidate.name}: ')}"
@@ -172,8 +171,7 @@ def _answered(
 ) -> Sequence[str]:
     """Serve an application once; return the requests to measure; UsageError if one is wrong."""
     own = {"app": candidate.name, "factory": candidate.factory or options["factory"]}
-    pythons = [options["python"]] if options["python"] else []
-    declared = with_options(project, {**options, **own}, pythons)
+    declared = with_options(project, {**options, **own})
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]

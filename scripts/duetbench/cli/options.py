@@ -1,14 +1,14 @@
 """What several commands share: options, readers of their values, and the start of a measurement."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from typer import Context, Option
+from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED: Final = 1
 
-COMPARED: Final = "What is compared"
-EXTENT: Final = "Cases and time"
-REPORT: Final = "The report"
-EXIT_CODE: Final = "What fails"
-
+WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
 SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
 
@@ -40,66 +36,40 @@ ProfileOption = Annotated[
         help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
         "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
         "articles' own durations, about an hour.",
-        rich_help_panel=EXTENT,
     ),
 ]
 
-SelectOption = Annotated[
-    list[str] | None, Option("--select", metavar="GLOB", help=SELECT, rich_help_panel=EXTENT)
-]
+SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
 
 LaunchesOption = Annotated[
     int | None,
-    Option(
-        "--launches",
-        metavar="N",
-        min=1,
-        help="Server starts per case (1); 3 give verdicts.",
-        rich_help_panel=EXTENT,
-    ),
+    Option("--launches", metavar="N", min=1, help="Server starts per case (1); 3 give verdicts."),
 ]
 
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.", rich_help_panel=REPORT)]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
     Path | None,
-    Option(
-        "--results",
-        metavar="FOLDER",
-        help="Results folder; default: the checkout's.",
-        rich_help_panel=REPORT,
-    ),
+    Option("--results", metavar="FOLDER", help="Results folder; default: the checkout's."),
 ]
 
-HtmlOption = Annotated[
-    Path | None,
+ReportsOption = Annotated[
+    list[Path] | None,
     Option(
-        "--html",
-        metavar="FILE",
-        help="Write one HTML page: every sample as a dot.",
-        rich_help_panel=REPORT,
-    ),
-]
-
-MarkdownOption = Annotated[
-    Path | None,
-    Option(
-        "--markdown",
-        metavar="FILE",
-        help="Write the report as Markdown; -: standard output.",
-        rich_help_panel=REPORT,
-    ),
-]
-
-OutputOption = Annotated[
-    Path | None,
-    Option(
-        "--output",
         "-o",
         metavar="FILE",
-        help="Write JSON; -: standard output, as --json.",
-        rich_help_panel=REPORT,
+        help="Write FILE.json, FILE.md or FILE.html; repeatable. -: JSON on standard output.",
     ),
+]
+
+BaseOption = Annotated[
+    list[str] | None,
+    Option("--base", metavar="WORD", help=f"What base has otherwise: {WORDS}; repeatable."),
+]
+
+HeadOption = Annotated[
+    list[str] | None,
+    Option("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
 ]
 
 PlanOption = Annotated[
@@ -111,48 +81,26 @@ ShardOption = Annotated[
     int | None, Option("--shard", metavar="N", min=1, help="Which shard of --plan, from 1.")
 ]
 
-DetailsOption = Annotated[
-    bool,
-    Option(
-        "--details", help="Print all of the report, as duetbench show does.", rich_help_panel=REPORT
-    ),
-]
-
 SecondsOption = Annotated[
     float | None,
-    Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, rich_help_panel=EXTENT),
+    Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS),
 ]
 
 SeedOption = Annotated[
     int,
-    Option(
-        "--seed",
-        metavar="N",
-        help="Random seed of the order of measurements.",
-        rich_help_panel=EXTENT,
-    ),
+    Option("--seed", metavar="N", help="Random seed of the order of measurements."),
 ]
 
 
 WaitOption = Annotated[
     str | None,
-    Option(
-        "--wait",
-        metavar="TIME",
-        help="Wait at most this long for a quiet machine, e.g. 10m.",
-        rich_help_panel=EXTENT,
-    ),
+    Option("--wait", metavar="TIME", help="Wait at most this long for a quiet machine, e.g. 10m."),
 ]
 
 
 def budget_option(purpose: str, more: str = "") -> Any:
     """Return the option `--budget`, read by `budget_seconds`; `more` follows the format."""
-    return Option(
-        "--budget",
-        metavar="TIME",
-        help=f"{purpose}: {_TIMES}. {more}".rstrip(),
-        rich_help_panel=EXTENT,
-    )
+    return Option("--budget", metavar="TIME", help=f"{purpose}: {_TIMES}. {more}".rstrip())
 
 
 def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
@@ -223,17 +171,27 @@ def commit(option: str, text: str | None) -> str:
     return text
 
 
-def console_for(targets: Mapping[str, Path | None]) -> Console:
-    """Return the console of a command that will write these files, and check them by option.
+def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) -> list[Path]:
+    """Check the files of -o, with that of --json, whose suffixes must be among `kinds`.
 
-    If one of them is standard output, the console prints to standard error.
-
-    Raises UsageError if a path can be no file, and RecordError if it cannot be written.
+    Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
+    for path in paths or ():
+        if path != _STANDARD and path.suffix not in kinds:
+            raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
+    found = [*(paths or ()), *[_STANDARD] * as_json]
+    if len(found) > len(set(found)):
+        raise UsageError("-o: expected different files")
+    require_files({"-o": found})
+    return found
+
+
+def require_files(paths: Mapping[str, Sequence[Path]]) -> None:
+    """Check that files, by option, can be written; raises as `reports`."""
     from duetbench.store import files
 
-    for option, path in targets.items():
-        if path is None or path == _STANDARD:
+    for option, path in ((option, path) for option, own in paths.items() for path in own):
+        if path == _STANDARD:
             continue
         if path.is_dir():
             raise UsageError(f"{option} {path}: expected a file, found a folder")
@@ -241,29 +199,26 @@ def console_for(targets: Mapping[str, Path | None]) -> Console:
             raise UsageError(f"{option} {path}: there is no folder {path.parent}: create it first")
         if path.is_file() or not path.exists():  # not for pipes and devices
             files.require_writable(path)
-    return Console(stderr=_STANDARD in targets.values())
 
 
-def document(output: Path | None, *, as_json: bool) -> Path | None:
-    """Return the path for JSON, from --output and --json; UsageError if both were given."""
-    if output is not None and as_json:
-        raise UsageError("--json and --output were both given; choose one")
-    return _STANDARD if as_json else output
+def console_beside(paths: Sequence[Path]) -> Console:
+    """Return a console, which prints to standard error if standard output is one of the files."""
+    return Console(stderr=_STANDARD in paths)
+
+
+def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:
+    """Write each file, with the text of its suffix; RecordError if it cannot be written."""
+    for path in paths:
+        put(texts[path.suffix or ".json"](), path)
+
+
+def html_page(comparison: object) -> str:
+    """Return a comparison as one HTML page; only this imports what makes pages."""
+    page: str = import_module("duetbench.show.html.comparison_page").one_file(comparison)
+    return page
 
 
 def put(text: str, path: Path | None) -> None:
     """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
     if path is not None:
         write(text, None if path == _STANDARD else path)
-
-
-def put_html(path: Path | None, comparison: object) -> None:
-    """Write a comparison as one HTML page; only this imports what makes pages."""
-    if path is not None:
-        put(import_module("duetbench.show.html.comparison_page").one_file(comparison), path)
-
-
-def is_set(context: Context, name: str) -> bool:
-    """Whether an option, named by its parameter, was given explicitly."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name in {"COMMANDLINE", "ENVIRONMENT"}

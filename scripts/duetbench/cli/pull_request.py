@@ -1,32 +1,33 @@
 """`duetbench ci sides`, `compare` and `report`: compare a pull request, and comment on it."""
 
+import io
 import json
 import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
+from duetbench.cli import main
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.github import actions, archives, comments, event, proposals
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.github.event import MeasuringRun
 from duetbench.github.proposals import Upgrade
 from duetbench.host import git, proc
 from duetbench.host.console import Console, errors
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import UNDECIDED
-from duetbench.show.verdict import Answer
+from duetbench.host.signals import InterruptedRun
+from duetbench.judge.findings import UNDECIDED
+from duetbench.show.report import Report, make_report
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
@@ -35,13 +36,12 @@ from duetbench.store.comparison import Comparison
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_ARTIFACT: Final = re.compile(rf"{ARTIFACT}(?:-([A-Za-z0-9][A-Za-z0-9._-]{{0,59}}))?")
 _NAMES: Final = 10
 """Most applications of one run: whoever uploads artifacts could get a comment for each."""
 
-_MAIN: Final = "from duetbench.cli import main; main()"
 _SECRET: Final = {git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
-"""Variables that are kept from commands that start untrusted code."""
+"""Variables that are kept from untrusted code."""
 
 _JUDGED: Final = frozenset({0, 1, UNDECIDED})
 
@@ -79,7 +79,9 @@ def sides_command(
     checkout; needs GITHUB_TOKEN with contents: read.
     """
     root = Path.cwd()
-    artifact = _artifact(name)
+    artifact = f"{ARTIFACT}-{name}" if name else ARTIFACT
+    if not _ARTIFACT.fullmatch(artifact):
+        raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
     context = Context.of(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
@@ -133,6 +135,12 @@ def compare_command(
         str, Option("--requests", metavar="LINES", help="Its --request, one per line.")
     ] = "",
     budget: Annotated[str, budget_option("Time for the comparison, and for the search")] = "",
+    only: Annotated[
+        Literal["", "effects", "counts"], Option("--only", help="As in `duetbench compare`.")
+    ] = "",
+    limits: Annotated[
+        str, Option("--limits", metavar="LINES", help="Its --limit, one per line.")
+    ] = "",
     args: Annotated[
         str, Option("--args", metavar="WORDS", help="More options of `duetbench compare`.")
     ] = "",
@@ -143,8 +151,8 @@ def compare_command(
         str, Option("--keep", metavar="TEXT", help="Not empty: launch head alone, too.")
     ] = "",
     fail_on: Annotated[
-        Literal["never", "slower", "instructions", "sql"],
-        Option("--fail-on", help="What gives exit code 1."),
+        Literal["never", "slower"],
+        Option("--fail-on", help="slower: exit code 1 if anything got worse."),
     ] = "never",
 ) -> None:
     """Compare both sides of a pull request, as an action does; an empty option means its default.
@@ -155,12 +163,11 @@ def compare_command(
     an upgrade branch with several releases, it adds the release behind it. The job's summary shows
     all of it. The commands that start the application get none of the job's tokens.
 
-    Exit code 0: compared, whatever the result; 1: with --fail-on slower, something got materially
-    slower or broke, with --fail-on instructions, executes materially more, with --fail-on sql,
-    sends more SQL statements; others as for `duetbench compare`, if nothing could be measured.
+    Exit code 0: compared, whatever the result; 1: with --fail-on slower, what `duetbench compare`
+    calls worse; others as of that command, if nothing could be measured.
     """
     target = _target(app, paths_, requests, args)
-    limit = ["--budget", budget] if budget else []
+    time = ["--budget", budget] if budget else []
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
@@ -168,14 +175,15 @@ def compare_command(
         place.mkdir(parents=True)
     file, code_file = report / proposals.COMPARISON, report / proposals.WHY
     sides = commit("BASE", base), commit("HEAD", head)
-    output = ["--output", str(file), "--why", str(code_file)]
-    output += ["--fail-on", fail_on] if fail_on in {"instructions", "sql"} else []
-    code = _call("compare", *sides, *target, *limit, *output).returncode
+    output = ["-o", str(file), "--why", str(code_file)]
+    output += ["--only", only] if only else []
+    output += _lines({"--limit": limits})
+    code = _call("compare", *sides, *target, *time, *output)
     if code not in _JUDGED or not file.is_file():
         raise Exit(code)
     comparison = comments.with_check(files.read(Comparison, file), code, fail_on)
     files.replace(file, files.encode(comparison))
-    cause = _cause(comparison, file, [*target, *limit]) if upgrade else None
+    cause = _cause(comparison, file, [*target, *time]) if upgrade else None
     if cause is not None:
         files.write(report / proposals.UPGRADE, cause)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
@@ -193,41 +201,50 @@ def compare_command(
 
 def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
     """Return the options that select what is measured; raises UsageError."""
-    options = {"--app": app, "--path": paths_, "--request": requests}
-    words = [
-        word
-        for option, text in options.items()
-        for line in filter(None, map(str.strip, text.splitlines()))
-        for word in (option, line)
-    ]
+    words = _lines({"--app": app, "--path": paths_, "--request": requests})
     try:
         return [*words, *shlex.split(args)]
     except ValueError as error:
         raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
 
 
+def _lines(options: Mapping[str, str]) -> list[str]:
+    """Give each option once for each of its lines."""
+    return [
+        word
+        for option, text in options.items()
+        for line in filter(None, map(str.strip, text.splitlines()))
+        for word in (option, line)
+    ]
+
+
 def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
     """Search for the package that moved an application; a single one needs no search."""
-    moved = any(judgement.moved for case in comparison.cases for judgement in case.judgements)
+    moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
         return Upgrade()
-    search = _call("bisect", str(file), "--json", *options, stdout=subprocess.PIPE)
+    with redirect_stdout(io.StringIO()) as printed:
+        _call("bisect", str(file), "--json", *options)
     try:
-        output = json.loads(search.stdout)
+        output = json.loads(printed.getvalue())
         cause = {name: output[name] for name in Cause.model_fields}
         return Upgrade(cause=Cause.model_validate_json(json.dumps(cause)))
     except (ValueError, TypeError, KeyError, ValidationError):
         return Upgrade(note="the search for it failed; the job's log has the reason")
 
 
-def _call(*words: str, stdout: int | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run another command, without this job's own variables."""
-    # Its output must come after what was printed here.
-    sys.stdout.flush()
-    environment = {name: value for name, value in os.environ.items() if name not in _SECRET}
-    # The working folder is the repository's, so its modules must not be imported.
-    argv = [sys.executable, "-P", "-c", _MAIN, *words]
-    return subprocess.run(argv, env=environment, stdout=stdout, check=False)
+def _call(*words: str) -> int:
+    """Run another command, of which no process gets this job's own variables; its exit code."""
+    kept = {name: os.environ.pop(name) for name in _SECRET & os.environ.keys()}
+    try:
+        main(words=words)
+    except SystemExit as end:
+        if isinstance(end.__context__, InterruptedRun):
+            raise
+        return int(end.code or 0)
+    finally:
+        os.environ.update(kept)
+    return 0
 
 
 def report_command(
@@ -271,7 +288,7 @@ def report_command(
             _report_here(github, source, pull, *sides, only_if_changed)
         else:
             safe = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
-            run = MeasuringRun.of(github.context.event())
+            run = event.field(github.context.event(), "workflow_run")
             _report_run(github, run, base, words if safe else "", only_if_changed)
 
 
@@ -295,7 +312,7 @@ def _publish(
     body: str,
     name: str = "",
     *,
-    answer: Answer | None = None,
+    answer: Report | None = None,
     only_if_changed: bool = False,
 ) -> None:
     title = f"### duetbench: {name}\n\n" if name else ""
@@ -305,27 +322,27 @@ def _publish(
     actions.summary(title + body)
     if answer and (address := os.environ.get(comments.WEBHOOK)):
         link = result.split()[-1] if "https://" in result else github.context.run_url
-        repository, verdict = github.context.repository, answer.verdict
+        repository, verdict = github.context.repository, answer.headline
         if problem := comments.notify(address, repository, pull, verdict, link):
             errors().say(f"note: {comments.WEBHOOK}: {problem}")
 
 
 def _report_run(
-    github: GitHub, run: MeasuringRun, base: str, words: str, only_if_changed: bool
+    github: GitHub, run: Mapping[str, Any], base: str, words: str, only_if_changed: bool
 ) -> None:
     """Fetch the result of another workflow's run, check it, and comment with it."""
-    url = f"{github.context.run_url.rpartition('/')[0]}/{run.id}"
+    url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
     with proc.scratch() as place:
-        fetched = archives.fetch(github, run.id, f"{ARTIFACT}*", place)
-        names = {entry: _application(entry) for entry in fetched.accepted}
-        applications = {entry: name for entry, name in names.items() if name is not None}
+        fetched = archives.fetch(github, run["id"], f"{ARTIFACT}*", place)
+        matches = filter(None, map(_ARTIFACT.fullmatch, fetched.accepted))
+        applications = {match[0]: match[1] or "" for match in matches}
         if len(applications) > _NAMES:
-            raise ArtifactError(f"run {run.id}: expected at most {_NAMES} comparisons")
-        pulls = run.pulls(github, base) if applications else []
+            raise ArtifactError(f"run {run['id']}: expected at most {_NAMES} comparisons")
+        pulls = event.measured_pulls(github, run, base) if applications else []
         problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
         for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
             try:
-                answer, body = _report(place / artifact, start, run.head, url, words)
+                answer, body = _report(place / artifact, start, run["head_sha"], url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{artifact}': {error}")
             else:
@@ -336,7 +353,7 @@ def _report_run(
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[Answer, str]:
+def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[Report, str]:
     """Return the answer on two commits, and their checked comparison as a comment.
 
     Raises ArtifactError or RecordError.
@@ -345,19 +362,4 @@ def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[A
         raise ArtifactError("no comparison has arrived")
     comparison, upgrade, code = proposals.proposal(source, base, head)
     body = comments.report(comparison, upgrade, code)
-    return make_view(comparison).answer, comments.sign(body, head, url, words)
-
-
-def _artifact(name: str) -> str:
-    """Return the artifact's name of an application's comparison; raises UsageError."""
-    if name and not _NAME.fullmatch(name):
-        raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
-    return f"{ARTIFACT}-{name}" if name else ARTIFACT
-
-
-def _application(artifact: str) -> str | None:
-    """Return the application of an artifact; None: it is not one of duetbench's."""
-    name = artifact.removeprefix(f"{ARTIFACT}-")
-    if artifact == ARTIFACT:
-        return ""
-    return name if name != artifact and _NAME.fullmatch(name) else None
+    return make_report(comparison), comments.sign(body, head, url, words)

@@ -11,40 +11,34 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
 
-from typer import Context, Exit, Option
+from typer import Exit, Option
 
 from duetbench.cli.options import (
     DEFAULT_SEED,
-    DetailsOption,
     JsonOption,
     LaunchesOption,
-    MarkdownOption,
-    OutputOption,
     ProfileOption,
+    ReportsOption,
     ResultsOption,
     SecondsOption,
     SeedOption,
     SelectOption,
     WaitOption,
     clean_up,
-    console_for,
-    document,
-    is_set,
+    console_beside,
     machine,
     put,
+    reports,
     repository,
+    write_reports,
 )
 from duetbench.cli.target_options import (
     Options,
-    PythonOption,
     deploy,
-    left_out,
-    repetition,
     with_options,
     with_target,
 )
-from duetbench.core import units
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -59,9 +53,7 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
 from duetbench.project.project import Project
 from duetbench.project.subject import Subject
-from duetbench.show import run_view as pages
-from duetbench.show.effects import TITLE, describe
-from duetbench.show.run_text import as_markdown, print_cases, print_page
+from duetbench.show.run import as_markdown, print_cases
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
 
@@ -71,23 +63,16 @@ KEPT_LOGS: Final = 20
 
 @with_target
 def run_command(
-    context: Context,
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
-    resume: Annotated[
-        str | None, Option("--resume", metavar="RUN", help="Continue this run, or 'latest'.")
-    ] = None,
     seconds: SecondsOption = None,
     results: ResultsOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
     ] = False,
-    python: PythonOption = None,
-    output: OutputOption = None,
+    output: ReportsOption = None,
     as_json: JsonOption = False,
-    markdown: MarkdownOption = None,
-    details: DetailsOption = False,
     seed: SeedOption = DEFAULT_SEED,
     wait: WaitOption = None,
     *,
@@ -99,30 +84,27 @@ def run_command(
     $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
     With --app, it first shows what one request does, which takes seconds: SQL statements, calls,
-    files, memory kept. The run file is saved after every launch. Ctrl-C keeps what was measured;
-    `--resume latest` continues. --dry-run shows what would be done, and how long it would take. A
-    case whose optional interpreter is not available here is recorded as not measured. Exit code 0:
-    all launches were valid. 1: some failed, the others are recorded. 3: none was usable.
+    files, memory kept. The run file is saved after every launch. Ctrl-C keeps what was measured.
+    --dry-run shows what would be done, and how long it would take. A case whose optional
+    interpreter is not available here is recorded as not measured. Exit code 0: all launches were
+    valid. 1: some failed, the others are recorded. 3: none was usable.
     """
-    output = document(output, as_json=as_json)
-    console = console_for({"--output": output, "--markdown": markdown})
+    written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
+    console = console_beside(written)
     project = repository(console)
     results = results or project.results
     ended_sessions = [] if dry_run else clean_up(console)
-    earlier = _earlier(resume, results)
-    pythons, narrator = [python] if python else [], Narrator(console)
-    project = with_options(project, options, pythons)
+    narrator = Narrator(console)
+    project = with_options(project, options)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
         deploy(project, narrator) as subject,
     ):
-        plan = _plan_of(context, earlier)
-        if plan is None:
-            plan = planning.make_plan(
-                subject.cases, profile, list(select or ()), launches, seed, seconds
-            )
+        plan = planning.make_plan(
+            subject.cases, profile, list(select or ()), launches, seed, seconds
+        )
         if dry_run:
-            _show(console, plan, subject, output, cases=details)
+            _show(console, plan, subject, written)
             return
         notes = {
             f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
@@ -133,9 +115,6 @@ def run_command(
         def begin(run: Run) -> Run:
             return run.model_copy(update={"notes": run.notes + new})
 
-        def advise(run: Run) -> str:
-            return _advice(project, run, results, options, pythons)
-
         lines: list[str] = []
 
         def say(line: str) -> None:
@@ -144,20 +123,16 @@ def run_command(
 
         finished, path = execute(
             plan, subject, results, console,
-            begin=begin, advise=advise, earlier=earlier, observe=partial(observe, project, say),
+            begin=begin, observe=partial(observe, project, say),
         )  # fmt: skip
     summary = summarise(finished)
-    page = pages.make_page(summary)
-    text = as_markdown(page)
+    text = as_markdown(summary)
     if lines:
-        text += "\n".join(("", f"## {TITLE}", "", "```", *lines, "```", ""))
+        text += "\n".join(("", "## What one request does", "", "```", *lines, "```", ""))
     actions.summary(text)  # for the page of the job, in GitHub Actions
-    put(text, markdown)
-    put(visible_json(finished.model_dump_json(indent=1)) + "\n", output)
-    if details:
-        print_page(console, page)
-    else:
-        print_cases(console, summary)
+    encoded = visible_json(finished.model_dump_json(indent=1)) + "\n"
+    write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
+    print_cases(console, summary)
     if report(finished, path, console, _in(project, results)):
         raise Exit(1)
 
@@ -169,14 +144,12 @@ def execute(
     console: Console,
     *,
     begin: Callable[[Run], Run] = lambda run: run,
-    advise: Callable[[Run], str] = lambda _: "",
-    earlier: Run | None = None,
     observe: Callable[[Sequence[SideCase]], Mapping[str, Effects]] = lambda _: {},
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
-    `begin` completes the header of the run, and `advise` says how an interrupted one continues.
-    `observe` gets the cases that will be launched, and returns what a request to each does.
+    `begin` completes the header of the run. `observe` gets the cases that will be launched, and
+    returns what a request to each does.
     """
     narrator = Narrator(console)
     missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
@@ -184,16 +157,14 @@ def execute(
     assembly.require_packages(attainable, subject.lock)
     installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
     testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
-    if earlier is not None:
-        runner.require_resumable(earlier, testbed, subject.repository)
-    start = begin(earlier or runner.header(plan, testbed, subject.repository))
+    start = begin(runner.header(plan, testbed, subject.repository))
     files.require_room(results)
     effects = observe([SideCase(case, testbed) for case in attainable])
     start = start.model_copy(update={"effects": dict(effects)})
     try:
         return _measure(plan, start, testbed, results, console, missing)
     except InterruptedRun as interruption:
-        interruption.advice = advise(start)
+        interruption.advice = _kept(results, start)
         raise
 
 
@@ -205,6 +176,7 @@ def observe(
         return {}
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
+    from duetbench.show.findings import describe
 
     seen = observed.observe([Pair(side, side) for side in sides], alone=True)
     for side in sides:
@@ -226,35 +198,8 @@ def report(run: Run, path: Path, console: Console, where: str = "") -> int:
     return failed
 
 
-def _earlier(resume: str | None, results: Path) -> Run | None:
-    if resume is None:
-        return None
-    unfinished = run_files.partials(results)
-    if resume == "latest" and not unfinished:
-        raise UsageError(f"{results} has no interrupted run to resume; start a new one")
-    path = unfinished[-1] if resume == "latest" else run_files.find(results, resume)
-    if path not in unfinished:
-        raise UsageError(f"{path.name} is a finished run, which never changes; start a new one")
-    return files.read(Run, path)
-
-
-def _plan_of(context: Context, earlier: Run | None) -> Plan | None:
-    """Return the plan of an earlier run, if there is one; UsageError if options contradict it."""
-    own = ("select", "launches", "seconds", "profile", "seed")
-    if stray := [f"--{name}" for name in own if earlier is not None and is_set(context, name)]:
-        raise UsageError(
-            f"{', '.join(stray)}: the plan of --resume says what is measured: leave it out, or "
-            "start a new run"
-        )
-    return planning.of_run(earlier) if earlier is not None else None
-
-
-def _show(
-    console: Console, plan: Plan, subject: Subject, document: Path | None, *, cases: bool
-) -> None:
+def _show(console: Console, plan: Plan, subject: Subject, written: Sequence[Path]) -> None:
     """Print what a run would do, and why it would be refused, as far as declarations show."""
-    for case in plan.cases if cases else ():
-        console.say(f"{case.id}  {units.seconds(launch_seconds(case, plan.profile))}")
     experiments = Counter(case.experiment for case in plan.cases)
     console.say("; ".join(f"{name}, cases: {number}" for name, number in experiments.items()))
     console.say(
@@ -267,7 +212,8 @@ def _show(
         console.say(f"note: this cannot run yet: {problem}")
     seconds = round(planning.plan_seconds(plan), 1)
     value = {"expected_seconds": seconds, "plan": plan.model_dump(mode="json")}
-    put(f"{json.dumps(value, indent=1)}\n", document)
+    for path in written:
+        put(f"{json.dumps(value, indent=1)}\n", path)
 
 
 def _measure(
@@ -308,20 +254,13 @@ def _measure(
     )
 
 
-def _advice(
-    project: Project, begun: Run, results: Path, options: Options, pythons: Sequence[str]
-) -> str:
+def _kept(results: Path, begun: Run) -> str:
     path = run_files.partial_path_for(results, begun)
     if not path.is_file():
         return ""
     run = files.read(Run, path)
-    usable = sum(1 for _ in runner.resumable(run))
-    newest = run_files.partials(results)[-1] == path
-    words = ["duetbench", "run", "--resume", "latest" if newest else run.id]
-    words += repetition(options, pythons, own=True)
-    again = f"{shlex.join(words)}{_in(project, results)}"
-    advice = f"{usable} of {run.launches * len(run.results)} launches kept; go on: {again}"
-    return "; ".join((advice, *left_out(options, own=True)))
+    usable = sum(len(result.usable) for result in run.results)
+    return f"{usable} of {run.launches * len(run.results)} launches kept: duetbench show {run.id}"
 
 
 def _in(project: Project, results: Path) -> str:

@@ -1,98 +1,83 @@
 """`duetbench show`: write a stored result in a format."""
 
-from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from typer import Argument
 
 from duetbench.cli.options import (
-    HtmlOption,
     JsonOption,
-    MarkdownOption,
+    ReportsOption,
     ResultsOption,
     SelectOption,
-    put,
-    put_html,
+    html_page,
+    reports,
+    write_reports,
 )
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.host.console import Console, print_json
+from duetbench.host.console import Console, json_text
 from duetbench.project.project import Project
 from duetbench.show import comparison_text
-from duetbench.show import run_view as pages
-from duetbench.show.run_text import as_markdown as run_markdown
-from duetbench.show.run_text import print_page
+from duetbench.show import run as run_text
 from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import Points
-from duetbench.trend.summary import summarise
-
-_OF: Final[Mapping[str, Collection[type]]] = {
-    "--select": {Run},
-    "--markdown": {Run, Comparison},
-    "--html": {Comparison},
-}
-"""The kinds of results that each option applies to."""
+from duetbench.trend.summary import RunSummary, summarise
 
 
 def show_command(
     run: Annotated[
-        str, Argument(help="Id or part of it; file of a run, comparison or points; or 'latest'.")
+        str, Argument(help="Id or part of it; file of a run or comparison; or 'latest'.")
     ] = "latest",
     select: SelectOption = None,
-    as_json_: JsonOption = False,
-    markdown: MarkdownOption = None,
-    html: HtmlOption = None,
+    output: ReportsOption = None,
+    as_json: JsonOption = False,
     results: ResultsOption = None,
 ) -> None:
-    """Show a run, a comparison, or anchored points; 'latest' is this repository's newest.
+    """Show a run or a comparison, or write it; 'latest' is this repository's newest.
 
     $ duetbench show latest
-    $ duetbench show COMPARISON --html report.html
+    $ duetbench show COMPARISON -o report.html
 
     Comparisons are found by their id, if they were among the last on this machine or are in
-    results/comparisons/. A file of `duetbench compare --output` is shown as well.
+    results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
-    if as_json_ and markdown:
-        raise UsageError("--json and --markdown were both given; choose one")
     results = results or Project.here().results
     if run == "latest" and not select:  # which is for runs
         path = result_files.newest(results)
     else:
         path = result_files.find(run, results)
     kind = result_files.type_of(path)
-    options = {"--select": select, "--markdown": markdown, "--html": html}
-    if stray := [name for name, value in options.items() if value and kind not in _OF[name]]:
-        noun = "anchored points" if kind is Points else kind.noun
-        raise UsageError(f"{', '.join(stray)}: not for {noun}, which {path} is")
-    if kind is Run:
-        _show_run(path, tuple(select or ()), as_json=as_json_, markdown=markdown)
-        return
+    if select and kind is not Run:
+        raise UsageError(f"--select: not for {kind.noun}, which {path} is")
+    written = reports(output, ".json", ".md", *[".html"] * (kind is Comparison), as_json=as_json)
+    texts: dict[str, Callable[[], str]]
     content = files.read(kind, path)
-    put_html(html, content)
-    if as_json_:
-        print_json(content.model_dump(mode="json"))
-    elif isinstance(content, Points):
-        comparison_text.print_points(Console(), content)
-    elif isinstance(content, Comparison) and markdown:
-        put(comparison_text.as_markdown(content), markdown)
-    elif isinstance(content, Comparison):
-        comparison_text.print_comparison(Console(), content)
+    if isinstance(content, Run):
+        chosen = _chosen(content, select or ())
+        texts = {
+            ".json": lambda: json_text(run_text.as_json(chosen)),
+            ".md": lambda: run_text.as_markdown(chosen),
+        }
+        if not written:
+            run_text.print_run(Console(), chosen)
+    else:
+        texts = {
+            ".json": lambda: json_text(content.model_dump(mode="json")),
+            ".md": lambda: comparison_text.as_markdown(content),
+            ".html": lambda: html_page(content),
+        }
+        if not written:
+            comparison_text.print_comparison(Console(), content)
+    write_reports(written, texts)
 
 
-def _show_run(path: Path, select: tuple[str, ...], *, as_json: bool, markdown: Path | None) -> None:
-    summary = summarise(files.read(Run, path))
-    chosen = pages.narrow(summary, select)
+def _chosen(run: Run, select: Sequence[str]) -> RunSummary:
+    """Summarise the selected cases of a run; UsageError if there are none."""
+    chosen = run_text.narrow(summarise(run), tuple(select))
     if not chosen.cases:
         raise UsageError(
-            f"no case of run {summary.run.id} matches {' or '.join(select or ['*'])}; "
-            "its cases: " + ", ".join(result.case.id for result in summary.run.results[:5]) + ", …"
+            f"no case of run {run.id} matches {' or '.join(select or ['*'])}; "
+            "its cases: " + ", ".join(result.case.id for result in run.results[:5]) + ", …"
         )
-    page = pages.make_page(summary, select)
-    if as_json:
-        print_json(pages.as_json(chosen, page))
-    elif markdown:
-        put(run_markdown(page), markdown)
-    else:
-        print_page(Console(), page)
+    return chosen

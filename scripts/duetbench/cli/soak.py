@@ -15,7 +15,6 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import (
     Options,
-    PythonOption,
     deploy,
     with_options,
     with_target,
@@ -48,7 +47,6 @@ def soak_command(
     select: SelectOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    python: PythonOption = None,
     *,
     options: Options,
 ) -> None:
@@ -66,7 +64,7 @@ def soak_command(
         raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
     project, narrator, progress = repository(console), Narrator(console), Progress(console)
     clean_up(console)
-    project = with_options(project, options, [python] if python else [])
+    project = with_options(project, options)
     with machine(wait, console.say), deploy(project, narrator) as subject:
         plan = make_plan(subject.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
         if len(plan.cases) != 1:

@@ -1,20 +1,23 @@
 """The commands, each in a module that is imported only when it is called.
 
-`duetbench --help` and completion print the table below and import none of them. What only a call of
-a command needs is imported in its function, if that is slow: a command's `--help` imports the rest.
+Completion prints the table below and imports none of them. What only a call of a command needs is
+imported in its function, if that is slow: a command's `--help` imports the rest.
 """
 
-import inspect
 import pkgutil
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
+
+from duetbench.core.errors import UsageError
 
 Table = Mapping[str, tuple[str, str]]
 
@@ -31,17 +34,9 @@ VERBS: Final[Table] = {
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
     "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }
-"""All commands, as `--help` lists them, each with its module beside this one and its line there.
-The module has a function NAME_command, or for a group of commands NAME_app. To add a command, add
-a row."""
-
-PANELS: Final = {
-    "Compare two versions": ("compare", "bisect", "why"),
-    "Measure one, and read results": ("run", "soak", "show", "explain"),
-    "Set up": ("init", "doctor", "setup"),
-    "Automate": ("ci",),
-}
-"""The groups of the list."""
+"""All commands, as `help/duetbench.txt` lists them, each with its module beside this one. A module
+has a function NAME_command, or for a group of commands NAME_app. To add a command, add a row there
+and here."""
 
 CI: Final[Table] = {
     "sides": ("pull_request", "Find what to compare a pull request or a push with."),
@@ -56,11 +51,45 @@ def hook(place: str) -> Any:
     return pkgutil.resolve_name(f"{__package__}.{place}")
 
 
+RENAMED: Final = {
+    "--with": "--head PACKAGE==VERSION",
+    "--head-with": "--head PACKAGE==VERSION",
+    "--base-with": "--base PACKAGE==VERSION",
+    "--stack-as-of": "--base as-of=DATE, --head as-of=DATE",
+    "--lock": "--base lock=FILE, --head lock=FILE",
+    "--base-env": "--base env.NAME=VALUE",
+    "--head-env": "--head env.NAME=VALUE",
+    "--base-server-arg": "--base arg=ARGUMENT",
+    "--head-server-arg": "--head arg=ARGUMENT",
+    "--material": "--limit WHAT=SIZE",
+    "--same-answers": "--limit answers",
+    "--fail-on": "--limit sql=0, --only counts or --only effects",
+    "--counts-only": "--only counts",
+    "--output": "-o FILE.json",
+    "--markdown": "-o FILE.md",
+    "--html": "-o FILE.html",
+    "--details": "`duetbench show`",
+    "--resume": "`duetbench show` has what an interrupted run kept",
+}
+"""Options of earlier versions, and what replaces them."""
+
+
+class RenamingCommand(TyperCommand):
+    """A command that says what replaces an option of an earlier version."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {name for param in self.params for name in param.opts}
+        for name in (word.partition("=")[0] for word in takewhile(lambda word: word != "--", args)):
+            if name in RENAMED.keys() - own:
+                raise UsageError(f"{name} is gone: {RENAMED[name]}")
+        return super().parse_args(ctx, args)
+
+
 class Verb(TyperCommand):
     """A command's line in a list; the command itself is created when it is resolved."""
 
-    def __init__(self, name: str, module: str, line: str, panel: str | None) -> None:
-        super().__init__(name, help=line, rich_help_panel=panel)
+    def __init__(self, name: str, module: str, line: str) -> None:
+        super().__init__(name, help=line)
         self.module = module
 
     def load(self) -> Any:
@@ -71,65 +100,58 @@ class Verb(TyperCommand):
             command.name = self.name
         else:
             function = getattr(module, f"{self.name}_command")
-            info = CommandInfo(self.name, cls=getattr(function, "command", None), callback=function)
-            command = get_command_from_info(
-                info, pretty_exceptions_short=True, rich_markup_mode="rich"
+            info = CommandInfo(
+                self.name, cls=getattr(function, "command", RenamingCommand), callback=function
             )
-        _lay_out(command)
+            command = get_command_from_info(
+                info, pretty_exceptions_short=True, rich_markup_mode=None
+            )
+        for own in (command, *getattr(command, "commands", {}).values()):
+            for param in (param for param in own.params if param.param_type_name == "argument"):
+                param.metavar = param.metavar or param.name.upper()
+                param.display_type_rich = lambda ctx: ""  # noqa: ARG005 - typer's signature
+            # Examples stay on lines of their own.
+            own.help = re.sub(r"^(?=\$ )", "\b\n", own.help or "", count=1, flags=re.MULTILINE)
         return command
 
 
 class VerbGroup(TyperGroup):
-    """A group of commands from a table, with modules in a package; a subclass names them."""
+    """A group of commands from a table, with modules in a package; a subclass names them.
+
+    Its help is `text`, a file of `help/`, if it has one.
+    """
 
     listed: ClassVar[Table]
     package: ClassVar[str] = __package__
-    panels: ClassVar[Mapping[str, Sequence[str]]] = {}
+    text: ClassVar[str] = ""
 
     def __init__(self, **settings: Any) -> None:
-        panel_of = {verb: panel for panel, verbs in self.panels.items() for verb in verbs}
         verbs = {
-            verb: Verb(verb, f"{self.package}.{module}", line, panel_of.get(verb))
+            verb: Verb(verb, f"{self.package}.{module}", line)
             for verb, (module, line) in self.listed.items()
         }
         super().__init__(**{**settings, "commands": verbs})
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _lay_out(self)  # not before: typer adds some options of its own
-        super().format_help(ctx, formatter)
+        if self.text:
+            formatter.write(stored(self.text))
+        else:
+            super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, verb, rest = super().resolve_command(ctx, args)
         return name, verb.load() if isinstance(verb, Verb) else verb, rest
 
 
+def stored(name: str) -> str:
+    """Return a help that is stored as a text."""
+    return (Path(__file__).parent / "help" / f"{name}.txt").read_text("utf-8")
+
+
 class _WorkflowVerbs(VerbGroup):
     listed = CI
 
 
-ci_app = typer.Typer(cls=_WorkflowVerbs, no_args_is_help=True, help=VERBS["ci"][1])
-
-
-def _lay_out(application: Any) -> None:
-    """Adapt helps to typer: a paragraph is one line, which it wraps at the terminal's width.
-
-    Examples, each on its own line, stay as they are; brackets are no mark-up. A flag, which takes
-    no value, shows no type, and an argument's type is its name.
-    """
-    paragraphs = inspect.cleandoc(application.help or "").split("\n\n")
-    joined = (text if text.startswith("$ ") else text.replace("\n", " ") for text in paragraphs)
-    application.help = _BRACKET.sub(r"\\[", "\n\n".join(joined))
-    for param in application.get_params(typer.Context(application)):
-        if not param.opts[0].startswith("-"):
-            more = "..." if param.nargs != 1 else ""
-            param.metavar = param.metavar or f"{param.name.upper()}{more}"
-            param.display_type_rich = lambda ctx: ""  # noqa: ARG005 - typer's signature
-        elif param.is_flag and param.metavar is None:
-            param.metavar = ""
-        if getattr(param, "help", None):
-            param.help = _BRACKET.sub(r"\\[", param.help)
-    for command in getattr(application, "commands", {}).values():
-        _lay_out(command)
-
-
-_BRACKET: Final = re.compile(r"(?<!\\)\[(?=[a-z#/@])")
+ci_app = typer.Typer(
+    cls=_WorkflowVerbs, no_args_is_help=True, help=VERBS["ci"][1], rich_markup_mode=None
+)

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from duetbench.cli.options import (
+    BaseOption,
+    HeadOption,
     JsonOption,
     ResultsOption,
     SelectOption,
@@ -13,17 +15,17 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.side_options import BaseWithOption, LockOption, WithOption
-from duetbench.cli.target_options import Options, PythonOption, with_options, with_target
+from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import measuring
-from duetbench.judge import revisions
-from duetbench.judge.comparison import Contrast
+from duetbench.judge import preparation, revisions
+from duetbench.judge.comparison import require_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.why import attribute as explain
 from duetbench.judge.why.attribute import attribute
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.show.change import print_attribution
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -38,17 +40,12 @@ def why_command(
         list[str] | None,
         Argument(help="A change, a comparison, BASE, or BASE HEAD.", show_default=False),
     ] = None,
-    lock: LockOption = None,
-    base_with: BaseWithOption = None,
-    with_: WithOption = None,
+    of_base: BaseOption = None,
+    of_head: HeadOption = None,
     select: SelectOption = None,
-    start: Annotated[
-        bool, Option("--start", help="Time the application's import instead.")
-    ] = False,
     results: ResultsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    python: PythonOption = None,
     *,
     options: Options,
 ) -> None:
@@ -56,12 +53,11 @@ def why_command(
 
     $ duetbench why HEAD~1 --app shop.main:app --path /items/7
     $ duetbench why COMPARISON --select '*/asgi-json/*'
-    $ duetbench why --start HEAD~1 --app shop.main:app
 
-    Needs Valgrind, a C compiler and CPython 3.12 or newer, except with --start. The result is
-    stored as results/attributions/<id>.json, that of a change under its id. Cases that differ only
-    in the server share a result, because no server is counted. Without --select, the case of a
-    comparison with the clearest change is counted.
+    Needs Valgrind, a C compiler and CPython 3.12 or newer. The result is stored as
+    results/attributions/<id>.json, that of a change under its id. Cases that differ only in the
+    server share a result, because no server is counted. Without --select, the case of a comparison
+    with the clearest change is counted.
     """
     console = Console(stderr=as_json)
     project, narrator = repository(console), Narrator(console)
@@ -84,16 +80,17 @@ def why_command(
         elif comparison is not None:
             sides = explain.sides_of_comparison(project, comparison, scope)
             surest = None if select else explain.moved_most(comparison, sides)
-            pairs = [surest] if surest else explain.once(sides, start=comparison.start)
+            pairs = [surest] if surest else explain.once(sides)
             for pair in pairs:
                 found = attribute(*pair, narrator)
                 keep(found.model_copy(update={"comparison": comparison.id}))
         else:
-            project = with_options(project, options, [python] if python else [])
+            project = with_options(project, options)
             base, head = (*(names or []), None, None)[:2]
-            pins = base_with or [], with_ or []
-            sides = Contrast((base, head), pins=pins, lock=lock).prepare(project, scope)
-            for pair in explain.once(sides, start=start):
+            contrast = Contrast((base, head), of_base or (), of_head or ())
+            require_code("why", contrast)
+            sides = preparation.prepare(project, contrast, scope)
+            for pair in explain.once(sides):
                 keep(attribute(*pair, narrator))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])

@@ -39,14 +39,6 @@ class UsageError(DuetbenchError):
     exit_code = 2
 
 
-class NoApplicationError(UsageError):
-    """An application cannot be imported; `output` is what the attempt printed."""
-
-    def __init__(self, message: str, output: str) -> None:
-        self.output = output
-        super().__init__(message)
-
-
 class DeclarationError(DuetbenchError):
     """A declaration is wrong; the message names file, key, value and what is allowed."""
 
@@ -113,67 +105,55 @@ class FlagName(StrEnum):
         flag.severity = "fail" if kind == "fail" else "warn"
         return flag
 
-    WRONG_STATUS = "wrong_status", "fail", "a response had a status other than declared"
-    WRONG_BODY = "wrong_body", "fail", "a response had a content type or body other than declared"
-    WRONG_SIZE = "wrong_size", "fail", "under load, a body had a size that right ones do not have"
-    TRANSPORT_ERRORS = "transport_errors", "fail", "connections failed, or requests timed out"
-    GIL_MISMATCH = "gil_mismatch", "fail", "the GIL of a serving process was not as declared"
-    VERSION_MISMATCH = "version_mismatch", "fail", "a process ran other versions than declared"
-    WORKER_RESTARTED = "worker_restarted", "fail", "the serving processes changed under load"
-    SERVER_DIED = "server_died", "fail", "the server ended before duetbench stopped it"
-    SETUP_FAILED = "setup_failed", "fail", "a command before or after the server failed"
-    NOT_READY = "not_ready", "fail", "the server was not ready in time"
-    NOT_STOPPED = "not_stopped", "fail", "a process of the server survived its end or SIGKILL"
-    LITTLES_LAW = "littles_law", "fail", "the requests in flight do not add up to the connections"
-    IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
-    NOT_CONCURRENT = "not_concurrent", "fail", "requests that should overlap were served one by one"
-    NO_ANSWER = "no_answer", "fail", "no good answer arrived under load"
-    CLIENT_SATURATED = "client_saturated", "fail", "the load generator was the limit"
-    CLIENT_FAILED = "client_failed", "fail", "the load generator failed or printed rubbish"
-    CONNECTIONS_OVER_BACKPRESSURE = (
-        "connections_over_backpressure",
+    WRONG_ANSWER = "wrong_answer", "fail", "a status, type, body or size other than declared"
+    NO_ANSWER = "no_answer", "fail", "connections failed, requests timed out, or nothing answered"
+    WRONG_RUNTIME = "wrong_runtime", "fail", "a process ran another GIL or version than declared"
+    SERVER_DIED = "server_died", "fail", "the server ended, or its processes changed under load"
+    NOT_READY = (
+        "not_ready",
         "fail",
-        "the load opens more connections than the server accepts",
+        "the server was not ready in time, or one of its commands failed",
     )
+    NOT_STOPPED = "not_stopped", "fail", "a process of the server survived its end or SIGKILL"
     FOREIGN_LISTENER = "foreign_listener", "fail", "another process listened on the server's port"
+    IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
+    LOAD_FAILED = (
+        "load_failed",
+        "fail",
+        "the load generator failed, was the limit, or opens more connections than are accepted",
+    )
     HARNESS_ERROR = "harness_error", "fail", "duetbench itself failed in this launch"
 
-    OVERLOADED = "overloaded", "warn", "the server did not keep up with the offered rate"
-    SCHED_LAG = "sched_lag", "disturbs", "the generator sent requests later than scheduled"
+    HOST_NOISE = (
+        "host_noise",
+        "disturbs",
+        "other processes or the hypervisor took core time, or moved server and generator",
+    )
+    ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
     NOT_STEADY = (
         "not_steady",
         "disturbs",
         "the warm-up ended before the throughput was steady, or it changed in the load",
     )
-    ABOVE_UNIT = "above_unit", "warn", "more throughput than the fastest single request would allow"
-    NOBODY_BUSY = "nobody_busy", "warn", "requests waited, but not for cores of server or generator"
-    SMALL_POOL = "small_pool", "warn", "cores were idle, and fewer requests ran than connections"
-    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
     MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
-    CONNECTIONS_REOPENED = "connections_reopened", "disturbs", "connections had to be opened again"
-    IDLE_CLOSED = "idle_closed", "warn", "the server closed connections that should idle"
-    WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
-    CORES_INSUFFICIENT = (
-        "cores_insufficient",
-        "warn",
-        "more workers than server cores: scaling with workers is not measurable here",
-    )
-    CORES_SHARED = "cores_shared", "warn", "server and generator share cores"
-    COUNTERS_SHARED = (
-        "counters_shared",
-        "warn",
-        "the processor counted the server only part of the time: no instructions and cycles",
-    )
-    HOST_NOISE = (
-        "host_noise",
+    CONNECTIONS_CLOSED = (
+        "connections_closed",
         "disturbs",
-        "other processes or the hypervisor took core time during the measurement",
+        "the server closed connections of the load, or those that should idle",
     )
+
+    OVERLOADED = "overloaded", "warn", "the server did not keep up with the offered rate"
+    NOT_BUSY = (
+        "not_busy",
+        "warn",
+        "requests waited although cores of server and generator were idle",
+    )
+    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
+    WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
+    FEW_CORES = "few_cores", "warn", "server, generator and workers share cores"
     FEW_SAMPLES = "few_samples", "warn", "too few requests for the tail percentiles"
     FEW_LAUNCHES = "few_launches", "warn", "too few launches for an interval"
-    UNPINNED = "unpinned", "disturbs", "server and generator could not be pinned to cores"
     ANSWERS_DIFFER = "answers_differ", "warn", "the sides consistently answer with different bodies"
-    ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
     STOP_TIMEOUT = "stop_timeout", "warn", "the server ignored SIGTERM: killed after its figures"
 
 

@@ -214,7 +214,6 @@ CPU_IDLE: Final = "cpu_idle"
 
 _ROWS: Final[list[Metric]] = [
     Metric("offered", rate, "Requests that a paced or an open load asks for per second."),
-    Metric("achieved", rate, "Requests answered per second, whatever the answer.", higher=0.002),
     Metric(
         "throughput",
         rate,
@@ -229,24 +228,9 @@ _ROWS: Final[list[Metric]] = [
     ),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
-    Metric("queueing_mean", seconds, "Mean wait from the scheduled start to the send.", lower=0.05),
-    Metric(
-        "sched_lag_p99",
-        seconds,
-        "Lag of the generator's own schedule that 99 % of the requests stayed below.",
-        "schedule lag p99",
-        lower=0.05,
-    ),
-    Metric(
-        "sched_lag_max", seconds, "Largest lag behind schedule.", "schedule lag max", lower=0.05
-    ),
     Metric("requests", count, "Requests with an answer."),
-    Metric("good", count, "Requests with the declared status."),
-    Metric("unsent", count, "Requests of the schedule that the generator never sent.", lower=0),
     Metric("timeouts", count, "Requests that timed out.", lower=0),
     Metric("errors", count, "Other transport errors.", lower=0),
-    Metric("window", seconds, "Length of the load window that the throughput refers to."),
-    Metric("in_flight_mean", plain, "Time-weighted mean of the requests in flight.", "in flight"),
     Metric(
         "server_cpu_per_request",
         seconds,
@@ -258,23 +242,6 @@ _ROWS: Final[list[Metric]] = [
         compared=True,
         column=True,
         moves="needs {} more|less CPU per request",
-    ),
-    Metric(
-        "server_instructions_per_request",
-        count,
-        "Instructions of the whole server process tree in user mode per answered request.",
-        "instructions per request",
-        lower=0.002,
-        column=True,
-        moves="executes {} more|fewer instructions per request",
-    ),
-    Metric(
-        "server_cycles_per_request",
-        count,
-        "Processor cycles of the whole server process tree in user mode per answered request.",
-        "cycles per request",
-        lower=0.002,
-        moves="takes {} more|fewer cycles per request",
     ),
     Metric(
         "server_cores",
@@ -300,14 +267,7 @@ _ROWS: Final[list[Metric]] = [
         column=True,
         moves="needs {} more|less memory",
     ),
-    Metric("pss_peak", size, "Largest proportional set size under load.", "PSS peak", lower=0.02),
-    Metric("uss_steady", size, "Median unique set size under load.", "USS steady", lower=0.01),
-    Metric("rss_steady", size, "Median resident set size under load.", "RSS steady", lower=0.01),
     Metric("memory_per_request", octets, "Memory kept per request.", "bytes kept/request"),
-    Metric("memory_per_request_low", octets, "95 % interval: low end.", "bytes kept/request, low"),
-    Metric(
-        "memory_per_request_high", octets, "95 % interval: high end.", "bytes kept/request, high"
-    ),
     Metric(
         "memory_per_request_late",
         octets,
@@ -316,39 +276,12 @@ _ROWS: Final[list[Metric]] = [
     ),
     Metric("threads_peak", count, "Most threads of the server tree.", "threads"),
     Metric(
-        "threads_computing",
-        plain,
-        "CPU time of the server tree over that of its busiest thread: 1 if one thread does all.",
-        "computing threads",
-    ),
-    Metric(
         "switches_voluntary",
         plain,
         "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
         "wake-ups/request",
         lower=0.02,
         moves="has {} more|fewer wake-ups per request",
-    ),
-    Metric(
-        "switches_involuntary",
-        plain,
-        "Involuntary context switches of the server tree per request.",
-        "involuntary switches/request",
-        lower=0.05,
-    ),
-    Metric(
-        "connections_max_share",
-        share,
-        "Share of the connections that the busiest worker process held.",
-        "largest worker share",
-        highest=1,
-    ),
-    Metric(
-        "connections_reopened",
-        count,
-        "Connections opened under load beside those that it keeps, at least.",
-        "reopened connections",
-        lower=0,
     ),
     Metric(
         "ready_time",
@@ -423,10 +356,6 @@ _ROWS: Final[list[Metric]] = [
         situation="ceiling",
         column=True,
     ),
-    Metric(
-        "full_collections", count, "Collections of all of the workers' objects during the load."
-    ),
-    Metric("collection_time", seconds, "CPU time of one, which a worker does before the load."),
     Metric("warm_up", seconds, "Length of the warm-up.", "warm-up"),
     Metric("host_steal", share, "Share of core time that the hypervisor took.", "steal", highest=1),
     Metric("host_other", cores, "Cores used by neither server nor generator.", "other load"),
@@ -436,12 +365,6 @@ METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
 CPU: Final = "server_cpu_per_request"
 """The metric that sums up a case: it confirms steps, and shows what a release changed."""
-
-BESIDE: Final = (
-    "switches_voluntary", "server_instructions_per_request", "server_cycles_per_request",
-)  # fmt: skip
-"""Figures that comparisons show and do not judge. The processor's counters give the last two, if
-they are accessible."""
 
 INSTRUCTIONS: Final = "instructions"
 """Instructions per request inside the process. No launch has this metric."""

@@ -389,13 +389,23 @@ class Machine(Frozen):
 
 
 class Verdict(StrEnum):
-    """Verdict of a comparison on one case and metric."""
+    """What is said of a finding, from head's side."""
 
-    FASTER = "faster"
-    SLOWER = "slower"
-    NO_CHANGE = "no change"
-    INCONCLUSIVE = "inconclusive"
-    NOT_COMPARABLE = "not comparable"
+    WORSE = "worse"
+    BETTER = "better"
+    DIFFERENT = "different"  # which is neither good nor bad by itself
+    SAME = "same"
+    UNKNOWN = "unknown"
+
+    @property
+    def sign(self) -> str:
+        """A sign beside the word: neither a colour nor a sign alone says which is better."""
+        return dict(zip(Verdict, "▼▲≠=?", strict=True))[self]
+
+    @property
+    def text(self) -> str:
+        """The word with its sign: `▼ worse`."""
+        return f"{self.sign} {self}"
 
 
 class Missing(Frozen):

@@ -5,7 +5,6 @@ loads, and launches are judged by it (their ceiling).
 """
 
 import math
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -167,32 +166,3 @@ def bound_queue(load: Load, seconds: float, wait: float, least: int) -> Load:
         return load
     few = max(least, 2 ** (most.bit_length() - 1))
     return load.model_copy(update={"connections": few})
-
-
-ADVICE: Final = {
-    r"404 ": "if your application has no such path, or answers WebSockets there, name another one "
-    "with --path",
-    r"426 ": "it answers WebSockets there, which are not measured; name another path with --path",
-    r"429 ": "to a rate limiter, all connections of a generator are one client, and the warm-up "
-    "goes as fast as it can, whatever --rate is; switch the limiter off for the measurement",
-    r"421 ": "it wants its port in the name of its host: --header 'Host: localhost:{port}'",
-    r"400 .*(invalid (http_)?host|disallowedhost|is not trusted|bad request \(400\))": "if it "
-    "serves only hosts that it knows, name one of them with --header 'Host: NAME'",
-    r"30[1278] https:": "it wants https: say that a proxy has it with --header "
-    "'X-Forwarded-Proto: https', or switch that redirect off",
-    r"(30[12378]) (/\S*)": r"measure that path with --path '\2', or the redirect with "
-    r"--expect-status \1",
-    r"30[12378] http://([^/\s]+)": r"it has another name: --header 'Host: \1'",
-}
-"""Pattern of an answer's status, Location and body → what to do, if its log does not tell that."""
-
-
-def advice(status: int, location: str = "", body: str = "") -> str:
-    """What to do about a wrong status, with `; ` at its end; nothing if that is unknown.
-
-    `location` has no host if that is the requested one.
-    """
-    found = f"{status} {location} {body}"
-    flags = re.DOTALL | re.IGNORECASE
-    matches = ((re.match(pattern, found, flags), words) for pattern, words in ADVICE.items())
-    return next((f"{match.expand(words)}; " for match, words in matches if match), "")

@@ -1,10 +1,11 @@
-"""Which version of Python lacks which module of the standard library."""
+"""The oldest version of Python to measure, and which one lacks which standard module."""
 
 from typing import Final
 
 from packaging.version import Version
 
-OLDEST: Final = 10  # the oldest Python 3.x to suggest
+OLDEST: Final = Version("3.10")
+"""The oldest Python for our code that runs beside an application."""
 
 REMOVED: Final = {
     "3.11": "binhex",

@@ -18,18 +18,6 @@ TURNING: Final = frozenset(
 )
 """Characters that reverse the direction of text: it then looks like other text."""
 
-TO_REPEAT: Final = "to repeat it, "
-"""Start of the note about options that the command of a comparison leaves out."""
-
-LACKING: Final = f"{TO_REPEAT}add "
-"""Start of one about options that reports must not have."""
-
-AT_START: Final = "at its start, "
-"""Start of the note about modules that only one side imports when it starts."""
-
-TOO_SMALL: Final = "the budget is too small for three"
-"""Start of the note about a budget in which no case can be judged."""
-
 ENDLESS: Final = "an answer without end"
 """In the reason of a request whose answer does not end, or never begins."""
 
@@ -46,6 +34,10 @@ HIDDEN: Final = 4
 """Fewest characters of a private value that texts hide: shorter ones occur everywhere, and are no
 secrets."""
 
+LONGEST: Final = 76
+"""Characters of a statement in a table."""
+
+_COLUMNS: Final = re.compile(r"(?i)(select (?:distinct )?)(?!.*\bselect\b).{13,}?( from )")
 _DATA: Final = "data:;base64,"
 """Start of the text for bytes that are not UTF-8 (RFC 2397)."""
 
@@ -80,6 +72,28 @@ def short(text: str, limit: int = 300) -> str:
     letters = (letter if letter.isprintable() else " " for letter in text)
     line = " ".join("".join(letters).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def shorten_alike(texts: Sequence[str], *, sql: bool = False) -> list[str]:
+    """Shorten texts to `LONGEST` characters, so that each still differs from the others.
+
+    Of a SQL statement, the columns are left out first.
+    """
+
+    def brief(text: str) -> str:
+        return short(_COLUMNS.sub(r"\1…\2", text, count=1) if sql else text, LONGEST)
+
+    def shorten(text: str, others: Sequence[str]) -> str:
+        alike = [other for other in others if brief(other) == brief(text)]
+        if not alike:
+            return brief(text)
+        if all(short(other, LONGEST) != short(text, LONGEST) for other in alike):
+            return short(text, LONGEST)
+        letters = enumerate(zip(text, *alike, strict=False))
+        shared = next((at for at, some in letters if len({*some}) > 1), len(text))
+        return short(f"… {text[text.rfind(' ', 0, shared) + 1 :]}", LONGEST)
+
+    return [shorten(text, [other for other in texts if other != text]) for text in texts]
 
 
 def ending(text: str, most: int) -> str:

@@ -22,17 +22,15 @@ from typing import Any, Final
 import httpx
 
 from duetbench.core.errors import RecordError
-from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
-from duetbench.github.api import Comment, GitHub
+from duetbench.github.api import GitHub
 from duetbench.github.proposals import Upgrade
+from duetbench.judge.findings import UNDECIDED
 from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
-from duetbench.show.comparison_view import make_view
-from duetbench.show.conclusion import UNDECIDED
 from duetbench.show.formats import escape
-from duetbench.show.verdict import check_line
+from duetbench.show.report import check_line, make_report
 from duetbench.store.attribution import APPLICATION, Attribution
 from duetbench.store.comparison import Comparison
 
@@ -45,7 +43,7 @@ WEBHOOK: Final = "DUETBENCH_WEBHOOK"
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
-FAIL_ON: Final = frozenset({"never", "slower", "instructions", "sql"})
+FAIL_ON: Final = frozenset({"never", "slower"})
 """What may fail a check."""
 
 _CODE, _FAIL_ON = "exit_code", "fail_on"  # keys of a comparison's method
@@ -121,14 +119,15 @@ def publish(
     old = _own(github, pull, kind, name)
     if not (old or begin):
         return "nothing to say: nothing changed"
-    new = None if old else github.add_comment(pull, body)
+    new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
     _remove(github, (_own(github, pull, kind, name) if new else old)[1:])
     if new:
-        return f"created {new.html_url}"
-    if old[0].body == body:
-        return f"unchanged {old[0].html_url}"
-    return f"updated {github.edit_comment(old[0].id, body).html_url}"
+        return f"created {new['html_url']}"
+    if old[0]["body"] == body:
+        return f"unchanged {old[0]['html_url']}"
+    edited = github.send("PATCH", f"/issues/comments/{old[0]['id']}", body=body)
+    return f"updated {edited['html_url']}"
 
 
 def withdraw(github: GitHub, pull: int, kind: str) -> None:
@@ -136,20 +135,26 @@ def withdraw(github: GitHub, pull: int, kind: str) -> None:
     _remove(github, _own(github, pull, kind, ""))
 
 
-def _own(github: GitHub, pull: int, kind: str, name: str) -> list[Comment]:
+def is_ours(entry: Mapping[str, Any]) -> bool:
+    """Whether the bot has written a comment or an issue; a deleted account is null."""
+    return (entry["user"] or {}).get("login") == BOT
+
+
+def _own(github: GitHub, pull: int, kind: str, name: str) -> list[dict[str, Any]]:
     """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
     return [
         comment
-        for comment in github.comments(pull)
-        if comment.author == BOT
-        and (values := marker_values(kind, comment.body)) is not None
+        for comment in github.get_all(f"/issues/{pull}/comments")
+        if is_ours(comment)
+        and (values := marker_values(kind, comment["body"])) is not None
         and values.get("name", "") == name
     ]
 
 
-def _remove(github: GitHub, comments: Iterable[Comment]) -> None:
+def _remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
+    """Remove comments; one that is gone already is fine."""
     for comment in comments:
-        github.delete_comment(comment.id)
+        github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
 
 
 def queued(head: str, url: str) -> str:
@@ -225,14 +230,14 @@ def annotations(
 
     They are those that an attribution names, or else those that differ and are called.
     """
-    answer = make_view(comparison).answer
-    verdict = answer.verdict
-    if not answer.news:
+    report = make_report(comparison)
+    verdict = report.headline
+    if not report.news:
         return
     level = "notice" if verdict.startswith("▲") else "warning"
     rows = AttributionText(code).rows if code is not None else ()
     own = [row for row in rows if row.row.function.package == APPLICATION]
-    places = [(f"{verdict}; {row.share} of it is {row.function}", row.where) for row in own]
+    places = [(f"{verdict}; {row.function} {row.effect}", row.where) for row in own]
     if not places and comparison.coverage:
         named = (text.rpartition(", ") for text in comparison.coverage.functions)
         places = [(f"{verdict}; {name} differs and is called", where) for name, _, where in named]
@@ -269,8 +274,7 @@ def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
     moved = tuple(dict.fromkeys(map(str, comparison.packages)))
     packages = escape(some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: only locks differ: {packages}."
-    verdicts = {judgement.verdict for case in comparison.cases for judgement in case.judgements}
-    changes = verdicts & {Verdict.SLOWER, Verdict.FASTER}
+    changes = any(finding.moved for finding in comparison.findings)
     if upgrade.cause is not None:
         yield f"**Cause**: {escape('; '.join(cause_lines(upgrade.cause)))}."
     elif changes and len(moved) == 1:

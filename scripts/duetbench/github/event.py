@@ -13,9 +13,10 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from urllib.parse import quote
 
 from duetbench.core.errors import ServiceError, UsageError
-from duetbench.github.api import GitHub, Payload, Pull, Sha, nested_field, read
+from duetbench.github.api import GitHub
 from duetbench.github.comments import ANSWER, KIND, failed, publish, queued, refused, withdraw
 from duetbench.host import git
 
@@ -38,7 +39,6 @@ _LOCKS: Final = re.compile(
 
 _PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
-_EVENT: Final = "the event"
 _COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -49,61 +49,50 @@ _UNGUARDED: Final = (
 )
 
 
-class _PullEvent(Payload):
-    pull: Pull = nested_field("pull_request")
+def field(event: Mapping[str, Any], *keys: str) -> Any:
+    """Return a value nested in an event; raises ServiceError if there is none."""
+    value: Any = event
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            raise ServiceError(f"the event: expected {'.'.join(keys)}, found no {key}")
+        value = value[key]
+    return value
 
 
-class _PushEvent(Payload):
-    before: Sha
-    after: Sha
+def merge_base(github: GitHub, branch: str, head: str) -> str:
+    """Return the commit at which a commit has left a branch, or another commit."""
+    span = f"{quote(branch, safe='')}...{head}"
+    return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
 
-class _RepositoryEvent(Payload):
-    default_branch: str = nested_field("repository", "default_branch", min_length=1)
+def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[tuple[int, str]]:
+    """Return the open pull requests whose head a run measured, and the bases, as GitHub has them.
+
+    An event from a fork names no pull request, and the run's own statements prove nothing.
+    `base`: compare their heads with it instead of their own bases. Raises ServiceError.
+    """
+    if run["event"] != "pull_request" or not (run["head_repository"] and run["head_branch"]):
+        return []  # of a fork or a branch that has been removed
+    branch = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
+    return [
+        (pull["number"], merge_base(github, base or pull["base"]["ref"], run["head_sha"]))
+        for pull in github.get_all("/pulls", state="open", head=branch)
+        if pull["head"]["sha"] == run["head_sha"]
+    ]
 
 
-class _CommentEvent(_RepositoryEvent):
-    action: str
-    body: str | None = nested_field("comment", "body", default=None)
-    author: str = nested_field("comment", "user", "login", default="")
-    author_type: str = nested_field("comment", "user", "type", default="User")
-    sender: str = nested_field("sender", "login")
-    number: int = nested_field("issue", "number")
-    pull_request: dict[str, Any] | None = nested_field("issue", "pull_request", default=None)
+def has_reviewers(github: GitHub, environment: str) -> bool:
+    """Whether somebody has to approve before a job in an environment starts.
 
-
-class MeasuringRun(Payload):
-    """The run of a workflow whose end started another workflow."""
-
-    id: int = nested_field("workflow_run", "id")
-    event: str = nested_field("workflow_run", "event")
-    head: Sha = nested_field("workflow_run", "head_sha")
-    branch: str | None = nested_field("workflow_run", "head_branch", default=None)
-    owner: str = nested_field("workflow_run", "head_repository", "owner", "login", default="")
-
-    @classmethod
-    def of(cls, event: Mapping[str, Any]) -> "MeasuringRun":
-        """Read the event; raises ServiceError."""
-        return read(cls, event, _EVENT)
-
-    def pulls(self, github: GitHub, base: str = "") -> list[tuple[int, Sha]]:
-        """Return the open pull requests whose head it measured, and the bases, as GitHub has them.
-
-        An event from a fork names no pull request, and the run's own statements prove nothing.
-        `base`: compare their heads with it instead of their own bases. Raises ServiceError.
-        """
-        if self.event != "pull_request" or not self.owner or not self.branch:
-            return []
-        return [
-            (pull.number, github.merge_base(base or pull.base, self.head))
-            for pull in github.open_pulls(self.branch, self.owner)
-            if pull.head == self.head
-        ]
+    A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
+    """
+    place = github.get(f"/environments/{environment}", absent={404}) or {}
+    return any(rule["type"] == "required_reviewers" for rule in place.get("protection_rules", ()))
 
 
 def sides(
-    name: str, event: Mapping[str, Any], sha: Sha, github: GitHub, base: str = ""
-) -> tuple[Sha | None, Sha]:
+    name: str, event: Mapping[str, Any], sha: str, github: GitHub, base: str = ""
+) -> tuple[str | None, str]:
     """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
     `base`: another branch or commit. Raises UsageError for events that others can start and that
@@ -117,15 +106,14 @@ def sides(
         )
     head, default = sha, ""
     if name == "pull_request":
-        pull = read(_PullEvent, event, _EVENT).pull
-        head, default = pull.head, pull.base
+        head = field(event, "pull_request", "head", "sha")
+        default = field(event, "pull_request", "base", "ref")
     elif name == "push":
-        push = read(_PushEvent, event, _EVENT)
-        head = push.after
-        default = "" if push.before == NONE else push.before
-    start = base or default or read(_RepositoryEvent, event, _EVENT).default_branch
-    merge_base = github.merge_base(start, head)
-    return None if merge_base == head else merge_base, head
+        head, before = field(event, "after"), field(event, "before")
+        default = "" if before == NONE else before
+    start = base or default or field(event, "repository", "default_branch")
+    left = merge_base(github, start, head)
+    return None if left == head else left, head
 
 
 def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
@@ -162,58 +150,63 @@ def answer(github: GitHub) -> str:
     The answer quotes nothing of the comment. Strangers get no answer: otherwise anybody could make
     the bot write as much as they like. Raises ServiceError.
     """
-    event = read(_CommentEvent, github.context.event(), _EVENT)
-    lines = (event.body or "").splitlines()
+    event = github.context.event()
+    lines = (field(event, "comment", "body") or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
         return "ignored: the comment does not begin with /bench"
-    if (reason := _ignored(event)) is not None:
+    sender = field(event, "sender", "login")
+    if (reason := _ignored(event, sender)) is not None:
         return f"ignored: {reason}"
-    if github.permission(event.sender) not in _MAY_ASK:
+    access = github.get(f"/collaborators/{sender}/permission", absent={404})
+    if access is None or access["permission"] not in _MAY_ASK:
         return "refused: only people with write permission may ask"
-    number, pull, url = event.number, github.pull(event.number), github.context.run_url
-    base: Sha | None = None
-    reason = _objection((match["words"] or "").strip(), pull)
-    if reason is None and not github.has_reviewers(ENVIRONMENT):
+    number, url = field(event, "issue", "number"), github.context.run_url
+    pull = github.get(f"/pulls/{number}")
+    head, base = pull["head"]["sha"], None
+    reason = _objection((match["words"] or "").strip(), pull["state"], head)
+    if reason is None and not has_reviewers(github, ENVIRONMENT):
         reason = _UNGUARDED
-    if reason is None and (base := github.merge_base(pull.base, pull.head)) == pull.head:
+    if reason is None and (base := merge_base(github, pull["base"]["ref"], head)) == head:
         reason = "The commit is in the base branch already: there is nothing to compare."
-    if reason is not None or base is None:
-        hint = pull.head if pull.state == "open" and base is None else None
-        publish(github, number, ANSWER, refused(str(reason), hint))
+    if reason is not None:
+        hint = head if pull["state"] == "open" and base is None else None
+        publish(github, number, ANSWER, refused(reason, hint))
         return f"refused: {reason}"
     withdraw(github, number, ANSWER)
-    publish(github, number, KIND, queued(pull.head, url))
-    inputs = {"pr": str(number), "head": pull.head, "base": base}
+    publish(github, number, KIND, queued(head, url))
+    inputs = {"pr": str(number), "head": head, "base": base}
+    branch = field(event, "repository", "default_branch")
     try:
-        github.dispatch(WORKFLOW, event.default_branch, inputs)
+        github.send("POST", f"/actions/workflows/{WORKFLOW}/dispatches", ref=branch, inputs=inputs)
     except ServiceError:
-        publish(github, number, KIND, failed(pull.head, url, "it could not start"))
+        publish(github, number, KIND, failed(head, url, "it could not start"))
         raise
     return "dispatched: the comparison was started"
 
 
-def _ignored(event: _CommentEvent) -> str | None:
+def _ignored(event: Mapping[str, Any], sender: str) -> str | None:
     """Return why a comment is no request, whatever it says; None: it may be one."""
-    if event.action != "created":
+    author = field(event, "comment", "user") or {}
+    if field(event, "action") != "created":
         # The editor of a comment need not be its author, so only its first version counts.
         return "the comment was edited, not created"
-    if event.pull_request is None:
+    if not field(event, "issue").get("pull_request"):
         return "the comment is not on a pull request"
-    if event.author_type != "User" or not _LOGIN.fullmatch(event.author):
+    if author.get("type") != "User" or not _LOGIN.fullmatch(author["login"]):
         return "the author of the comment is not a person"
-    if event.sender != event.author:
+    if sender != author["login"]:
         return "the sender of the comment is not its author"
     return None
 
 
-def _objection(words: str, pull: Pull) -> str | None:
+def _objection(words: str, state: str, head: str) -> str | None:
     """Return why a permitted person's request is refused; None: it is granted."""
     if not _SHA.fullmatch(words):
         return "The request does not name a full commit: 40 hexadecimal digits in lower case."
-    if pull.state != "open":
+    if state != "open":
         return "The pull request is not open."
-    if words != pull.head:
+    if words != head:
         return (
             f"`{words[:12]}` is not the head of this pull request; commits may have "
             "been added since the review. Review them, and name the last one."

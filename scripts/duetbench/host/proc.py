@@ -188,26 +188,15 @@ def runnable(pid: int) -> bool:
     return False
 
 
-def switches(pid: int) -> dict[int, tuple[int, int]]:
-    """Read voluntary and involuntary context switches per live thread id."""
-    counts: dict[int, tuple[int, int]] = {}
+def switches(pid: int) -> dict[int, int]:
+    """Read the voluntary context switches of each live thread, by its id."""
+    counts: dict[int, int] = {}
     for tid in threads(pid):
         with suppress(*_GONE):
             text = (PROC / str(pid) / "task" / str(tid) / "status").read_bytes()
             _, _, tail = text.rpartition(b"\nvoluntary_ctxt_switches:")
-            voluntary, _, involuntary = tail.partition(b"nonvoluntary_ctxt_switches:")
-            counts[tid] = (int(voluntary), int(involuntary))
+            counts[tid] = int(tail.split()[0])
     return counts
-
-
-def clocks(pid: int) -> dict[int, float]:
-    """Read the core time so far of each live thread, s; empty if the kernel does not count it."""
-    seconds: dict[int, float] = {}
-    for tid in threads(pid):
-        with suppress(*_GONE):
-            text = (PROC / str(pid) / "task" / str(tid) / "schedstat").read_bytes()
-            seconds[tid] = int(text.split()[0]) / 1e9
-    return seconds
 
 
 def sockets(pid: int) -> set[int]:

@@ -1,10 +1,10 @@
 """A server or load generator in a session of its own: started pinned, and proven to have ended.
 
 Pinning sets the affinity of the short-lived *thread* that starts the command. The child and its own
-children inherit it, and a server also inherits the thread's `counters`. Setting either afterwards
-would race with the first workers (`move` repeats until all have moved). Signal handlers run only in
-the main thread, so no Ctrl-C falls between the fork and the record of its pid. A Ctrl-C may fall
-between that record and the code that stops the session; the session then ends with this process.
+children inherit it. Setting it afterwards would race with the first workers (`move` repeats until
+all have moved). Signal handlers run only in the main thread, so no Ctrl-C falls between the fork
+and the record of its pid. A Ctrl-C may fall between that record and the code that stops the
+session; the session then ends with this process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to another process.
@@ -41,8 +41,7 @@ from pydantic import ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
-from duetbench.host import counters, proc
-from duetbench.host.counters import Counters
+from duetbench.host import proc
 from duetbench.host.paths import state_dir
 
 MARKER: Final = "DUETBENCH_SESSION"
@@ -52,8 +51,8 @@ Role = Literal["server", "client", "command"]
 
 _REFUSED: Final[dict[Role, FlagName]] = {
     "server": FlagName.NOT_READY,
-    "client": FlagName.CLIENT_FAILED,
-    "command": FlagName.SETUP_FAILED,
+    "client": FlagName.LOAD_FAILED,
+    "command": FlagName.NOT_READY,
 }
 """The flag of a launch if such a process cannot be executed."""
 
@@ -205,11 +204,10 @@ class StopReport:
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(self, popen: Process, record: SessionRecord, log: Path, counts: Counters):
+    def __init__(self, popen: Process, record: SessionRecord, log: Path) -> None:
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
         self.record = record
         self.log: Final = log
-        self.counts: Final = counts
         self.started: Final = time.monotonic()
         self._popen = popen
         self._lock = threading.RLock()
@@ -239,7 +237,7 @@ class Session:
         command in records and errors if it contains private values.
 
         Raises:
-            LaunchError: not_ready (server), client_failed (client) or setup_failed (command) if it
+            LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
                 cannot be executed; harness_error if it cannot be recorded or pinned.
         """
         record = SessionRecord.new(role, argv if recorded is None else recorded)
@@ -249,7 +247,6 @@ class Session:
 
         def spawn() -> None:
             nonlocal session, problem
-            counts = Counters(counters.EVENTS if role == "server" else {})
             try:
                 if cores is not None:
                     os.sched_setaffinity(0, cores)  # 0: this thread only
@@ -258,14 +255,11 @@ class Session:
                     if cancelled:
                         return
                     popen = record.spawn(argv, env=env, cwd=cwd, stdout=output)
-                    session = Session(popen, record, log, counts)
+                    session = Session(popen, record, log)
             except (OSError, ValueError) as error:
                 problem = error
-            finally:
-                if session is None:
-                    counts.close()
 
-        # A thread: no signal handler runs in it, and it can pin and count itself.
+        # A thread: no signal handler runs in it, and it can pin itself.
         thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
         try:
             record.save()
@@ -354,7 +348,6 @@ class Session:
         # Popen has nothing left to wait for.
         self._popen.returncode = self._exit_code or 0
         self._report = StopReport(self._exit_code, tuple(sorted(self._killed)))
-        self.counts.close()
         self.record.path.unlink(missing_ok=True)
         atexit.unregister(self._leave)
         return self._report

@@ -14,13 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Self
 
 import psutil
 
 from duetbench.host import proc
-from duetbench.host.counters import EventCount
 
 COURSE_SECONDS: Final = 0.2
 """Seconds between two readings of anonymous memory; one takes 13 µs per process."""
@@ -32,16 +31,15 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 @dataclass(frozen=True, slots=True)
 class ProcessEdge:
-    """One process at one moment; `switches` are (voluntary, involuntary) per live thread.
+    """One process at one moment; pid and start identify it.
 
-    `clock` is its CPU clock in seconds, None if the kernel offers none; `threads` are the clocks of
-    its live threads. Pid and start identify it.
+    `clock` is its CPU clock in seconds, None if the kernel offers none. `switches` are the
+    voluntary context switches of each live thread, by its id.
     """
 
     stat: proc.Stat
     clock: float | None
-    switches: Mapping[int, tuple[int, int]]
-    threads: Mapping[int, float] = field(default_factory=dict)
+    switches: Mapping[int, int]
 
     @property
     def ticked(self) -> float:
@@ -60,28 +58,22 @@ class ProcessEdge:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A process tree at one moment of the monotonic clock (s), with its counters if it has any."""
+    """A process tree at one moment of the monotonic clock (s)."""
 
     at: float
     processes: tuple[ProcessEdge, ...]
-    counts: Mapping[str, EventCount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a process tree used between two edges.
 
-    `voluntary` context switches are those in which a thread began to wait; in the others it was
-    displaced. `busiest` is the core time of the thread that used most, s; 0 if unknown. `counts`
-    are the processor's, by event.
+    `switches` are its voluntary context switches, in which a thread began to wait.
     """
 
     cpu_seconds: float
     wall_seconds: float
-    voluntary: int
-    involuntary: int
-    busiest: float = 0.0
-    counts: Mapping[str, EventCount] = field(default_factory=dict)
+    switches: int
 
     @property
     def cores(self) -> float:
@@ -96,7 +88,7 @@ def between(a: Edge, b: Edge) -> Usage:
     """
     before = {(p.stat.pid, p.stat.start): p for p in a.processes}
     after = {(p.stat.pid, p.stat.start): p for p in b.processes}
-    cpu, voluntary, involuntary, busiest = 0.0, 0, 0, 0.0
+    cpu, switches = 0.0, 0
     for identity, now in after.items():
         then = before.get(identity)
         if then is None:
@@ -108,50 +100,34 @@ def between(a: Edge, b: Edge) -> Usage:
             children = (p for identity, p in before.items() if identity not in after)
             earlier = sum(p.cpu for p in children if p.stat.parent == now.stat.pid)
             cpu += max(0.0, now.children - then.children - earlier)
-        for thread, counts in now.switches.items():
-            old = then.switches.get(thread, (0, 0)) if then else (0, 0)
-            voluntary += max(0, counts[0] - old[0])
-            involuntary += max(0, counts[1] - old[1])
-        for thread, clock in now.threads.items():
-            busiest = max(busiest, clock - (then.threads.get(thread, 0.0) if then else 0.0))
-    by_event = {name: b.counts[name].since(first) for name, first in a.counts.items()}
-    return Usage(cpu, b.at - a.at, voluntary, involuntary, busiest, by_event)
+        for thread, count in now.switches.items():
+            switches += max(0, count - (then.switches.get(thread, 0) if then else 0))
+    return Usage(cpu, b.at - a.at, switches)
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySample:
-    """Memory of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
+    """PSS of a process tree (bytes) and its threads at one moment of the monotonic clock (s).
 
-    `pss` and `uss` are None if those of a process are not readable.
+    `pss` is None if that of a process is not readable.
     """
 
     at: float
     pids: tuple[int, ...]
     pss: int | None
-    uss: int | None
-    rss: int
     threads: int
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """A quantity in bytes before the load (idle), and its median and maximum under load."""
-
-    idle: float
-    steady: float
-    peak: float
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a process tree over a window; PSS and USS may be unreadable.
+    """Memory of a process tree over a window; None: PSS is unreadable.
 
-    `course` has moments of the monotonic clock (s), and the anonymous bytes of all processes then.
+    `idle` is its PSS before the load, and `steady` the median under load, in bytes. `course` has
+    moments of the monotonic clock (s), and the anonymous bytes of all processes then.
     """
 
-    pss: Level | None
-    uss: Level | None
-    rss: Level
+    idle: float | None
+    steady: float | None
     threads_peak: int
     course: tuple[tuple[float, int], ...] = ()
 
@@ -164,25 +140,17 @@ def summarise(
 ) -> Memory:
     """Summarise the samples of a window of the monotonic clock.
 
-    Idle is the first sample of all, taken before the load. Steady and peak come from the samples
-    within the window, or from the last one before its end if there are none.
+    Idle is the first sample of all, taken before the load. The others are those within the window,
+    or the last one before its end if there are none.
     """
     if not samples:
         raise ValueError("no memory sample was taken; enter the sampler first")
     last = [s for s in samples if s.at <= end] or list(samples[:1])
     inside = [s for s in last if s.at >= start] or last[-1:]
-
-    def level(idle: int | None, values: list[int | None]) -> Level | None:
-        readable = [value for value in values if value is not None]
-        if idle is None or len(readable) < len(values):
-            return None
-        return Level(idle, statistics.median(readable), max(readable))
-
-    rss, first = [sample.rss for sample in inside], samples[0]
+    readable = [sample.pss for sample in inside if sample.pss is not None]
     return Memory(
-        pss=level(first.pss, [sample.pss for sample in inside]),
-        uss=level(first.uss, [sample.uss for sample in inside]),
-        rss=Level(first.rss, statistics.median(rss), max(rss)),
+        idle=samples[0].pss,
+        steady=statistics.median(readable) if len(readable) == len(inside) else None,
         threads_peak=max(sample.threads for sample in inside),
         course=tuple((at, size) for at, size in course if start <= at <= end),
     )
@@ -191,13 +159,11 @@ def summarise(
 class TreeSampler:
     """Samples all processes of a session, as `Session.members` lists them. A context manager.
 
-    `counts` reads the counters of the same processes.
-
     Entering takes the idle sample at once; then a thread takes one per second.
     """
 
-    def __init__(self, members: Members, counts: Callable[[], Mapping[str, EventCount]] = dict):
-        self._members, self._counts = members, counts
+    def __init__(self, members: Members) -> None:
+        self._members = members
         self._samples: list[MemorySample] = []
         self._course: list[tuple[float, int]] = []
         self._stop = threading.Event()
@@ -228,16 +194,11 @@ class TreeSampler:
         # The clocks come first and close together: the moment refers to them.
         at = time.monotonic()
         clocks = [proc.cpu_clock(item.pid) for item in stats]
-        counts = self._counts()
         at = (at + time.monotonic()) / 2
         edges = zip(stats, clocks, strict=True)
         return Edge(
             at,
-            tuple(
-                ProcessEdge(stat, clock, proc.switches(stat.pid), proc.clocks(stat.pid))
-                for stat, clock in edges
-            ),
-            counts,
+            tuple(ProcessEdge(stat, clock, proc.switches(stat.pid)) for stat, clock in edges),
         )
 
     def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
@@ -262,21 +223,16 @@ class TreeSampler:
 def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
     readings = [(p.pid, *m) for p in members() if (m := _memory(p))]
-    pids, pss, uss, rss, threads = zip(*readings, strict=True) if readings else ((),) * 5
-    return MemorySample(time.monotonic(), pids, _total(pss), _total(uss), sum(rss), sum(threads))
+    pids, pss, threads = zip(*readings, strict=True) if readings else ((),) * 3
+    total = None if None in pss else sum(pss)
+    return MemorySample(time.monotonic(), pids, total, sum(threads))
 
 
-def _memory(process: psutil.Process) -> tuple[int | None, int | None, int, int] | None:
+def _memory(process: psutil.Process) -> tuple[int | None, int] | None:
     with suppress(psutil.NoSuchProcess), process.oneshot():
         threads = process.num_threads()
         try:
-            full = process.memory_full_info()
+            return process.memory_full_info().pss, threads
         except psutil.AccessDenied:
-            return None, None, process.memory_info().rss, threads
-        return full.pss, full.uss, full.rss, threads
+            return None, threads
     return None
-
-
-def _total(values: Sequence[int | None]) -> int | None:
-    readable = [value for value in values if value is not None]
-    return sum(readable) if len(readable) == len(values) else None

@@ -2,25 +2,24 @@
 
 A wrong "not affected" would be the only harmful mistake, so anything unknown counts as affected.
 
-- A module affects the cases whose application imports it, or whose imports are not all known.
-- Any other file of an application affects every case of its experiment. In other repositories than
-  ours, any file around the applications affects every case. Declarations and locks affect nothing:
-  head's declarations hold for both sides (`lending`), and a lock's packages are compared instead.
-- A package affects the cases that load it (`dependencies`): those that declare it, and those whose
-  servers have loaded it by their first answer. A package that came or went and that no case is
-  known to load affects its whole stack, since some packages pick up others when present.
-- An interpreter affects its cases.
+- An interpreter affects its cases, and a package all cases of its stack.
+- A file of an experiment affects the experiments whose files name that folder, and any other file
+  every case, except a Python file that the observed requests of a case load on neither side
+  (`Seen.loaded`).
+- Declarations and locks affect nothing: head's declarations hold for both sides (`lending`), and a
+  lock's packages are compared instead.
 - The harness (in our own repository), documents, results, and files for git or CI affect nothing,
   nor does a file whose code is the same on both sides.
 """
 
 import ast
 import filecmp
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
@@ -29,14 +28,14 @@ from duetbench.core.model import Case, InterpreterRecord, Missing
 from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
-from duetbench.judge.dependencies import SOURCES, Dependencies, Reader
+from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.matching import package_changes, relocked
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.measure.testbed import server_of
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.pyproject import FILE as TARGET
 from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
-from duetbench.project.target_locks import LOCKS
+from duetbench.project.servers import SERVERS
+from duetbench.project.target_locks import LOCKS, module_files
 from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"
@@ -81,30 +80,45 @@ class Diff:
     same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
-    experiments: frozenset[str] = frozenset()  # folders of `apps/`, on either side
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see `_users`
     own: bool = True  # whether it is our own repository, which holds the harness
     target: bool = False  # whether options or a few keys declare the application
     new: frozenset[str] = frozenset()
     relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
 
 
-def find(sides: Sides, diff: Diff | None = None, *, everything: bool = False) -> Sides:
-    """Keep the cases that the change can affect, by both sides' files and environments.
+def find(
+    sides: Sides,
+    diff: Diff | None = None,
+    loaded: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    *,
+    everything: bool = False,
+) -> Sides:
+    """Select the cases that the change can affect, by both sides' files and environments.
 
-    `diff` is the `difference` of the sides, if already known.
+    `diff` is the `difference` of the sides, if already known. `loaded` are the Python files that
+    the requests of observed cases load on either side.
     """
-    base, head, diff = sides.base, sides.head, diff or difference(sides)
-    around = () if diff.own else SOURCES
-    readers = [
-        Reader(s.root, s.testbed, tuple(s.root / name for name in around)) for s in (base, head)
-    ]
-    loaded = {
-        pair.case.id: readers[0].read(pair.base.case) | readers[1].read(pair.head.case)
-        for pair in sides.pairs
-    }
-    if not everything:
-        watch_doubtful(diff, sides.pairs, readers, loaded)
-    return select(sides, diff, loaded, everything=everything)
+    diff = diff or difference(sides)
+    pairs, untouched, missing = [], 0, list(sides.missing)
+    for pair in sides.pairs:
+        case = pair.case
+        known = loaded.get(case.id) if all(_is_whole(part.case) for part in pair.sides) else None
+        reason = pair.reason or reason_for(case, diff, known)
+        if reason := reason or (EVERYTHING if everything else ""):
+            pairs.append(Pair(pair.base, pair.head, reason, mixed=pair.mixed))
+        elif _is_lent(case, diff):
+            missing.append(Missing(case=case.id, reason="only one side has its application"))
+        else:
+            untouched += 1
+    return replace(
+        sides,
+        pairs=tuple(pairs),
+        missing=tuple(missing),
+        packages=diff.packages,
+        untouched=untouched,
+        empty_reason="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
+    )
 
 
 def difference(sides: Sides) -> Diff:
@@ -125,48 +139,48 @@ def difference(sides: Sides) -> Diff:
         packages=package_changes(base.testbed, head.testbed),
         relocked=bool(relocked(base.testbed, head.testbed)),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
-        experiments=frozenset(
-            file.parent.name
-            for side in (base, head)
-            for file in (side.root / "apps").glob(f"*/{FILE}")
-        ),
+        users=_users(base.root, head.root),
         own=not target and own,
         target=target,
         new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
 
 
-def watch_doubtful(
-    diff: Diff, common: Sequence[Pair], readers: Sequence[Reader], loaded: dict[str, Dependencies]
-) -> None:
-    """Add what servers load to the dependencies of cases that seem unaffected, but might not be."""
-    orphans = _orphans(diff.packages, common, loaded)
-    groups: dict[Hashable, list[Pair]] = defaultdict(list)
-    for pair in common:
-        if pair.reason or reason_for(pair.case, diff, loaded[pair.case.id], orphans):
-            continue
-        cases = (pair.base.case, pair.head.case)
-        packages = {
-            name
-            for reader, case in zip(readers, cases, strict=True)
-            for name in reader.environment(case).requires
-        }
-        moves = any(
-            move.stack == pair.case.stack and move.package in packages for move in diff.packages
+def _users(*roots: Path) -> dict[str, frozenset[str]]:
+    """Map each experiment's folder in `apps/` to the experiments whose code may use its files.
+
+    They are itself, and those whose Python files have its name as a word.
+    """
+    files = [file for root in roots for file in (root / "apps").glob(f"*/{FILE}")]
+    code: dict[str, str] = {}
+    for folder in [file.parent for file in files]:
+        places = filter(Path.is_file, (*folder.rglob("*.py"), *folder.parent.glob("*.py")))
+        texts = (place.read_text("utf-8", "replace") for place in places)
+        code[folder.name] = "\n".join((code.get(folder.name, ""), *texts))
+    return {
+        name: frozenset(
+            user
+            for user in code
+            if user == name or re.search(rf"\b{re.escape(name)}\b", code[user])
         )
-        code = (path for path in diff.files if path.endswith(".py"))
-        if moves or (diff.target and any(may_be_read(path, diff) for path in code)):
-            groups[tuple(map(_loading, cases))].append(pair)
-    for group in groups.values():
-        dependencies = readers[0].watch([pair.base.case for pair in group])
-        dependencies |= readers[1].watch([pair.head.case for pair in group])
-        for pair in group:
-            loaded[pair.case.id] |= dependencies
+        for name in code
+    }
 
 
-def _loading(case: Case) -> Hashable:
-    """Key that is equal for cases whose servers load the same."""
-    return server_of(case.model_copy(update={"workers": 1, "threads": None, "cores": "split"}))
+def _is_whole(case: Case) -> bool:
+    """Whether the observed requests of a case load all code that a launch of it may run.
+
+    Commands and a server's settings may run more, and of many paths only some are observed.
+    """
+    more = case.before or case.after or case.server_args or SERVERS[case.server].settings
+    return not more and len(case.endpoint.paths) < MOST_PATHS
+
+
+def _is_lent(case: Case, diff: Diff) -> bool:
+    """Whether only one side has a case's application, under this name."""
+    files = module_files(case.endpoint.app.partition(":")[0])
+    places = [Path("apps", name, file) for name in ("", case.experiment) for file in files]
+    return not diff.new.isdisjoint(place.as_posix() for place in places)
 
 
 def may_be_read(path: str, diff: Diff) -> bool:
@@ -190,51 +204,22 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
     return path == "pyproject.toml" and paths.other_keys(base.root) == paths.other_keys(head.root)
 
 
-def select(
-    sides: Sides, diff: Diff, loaded: Mapping[str, Dependencies], *, everything: bool = False
-) -> Sides:
-    """Select the affected cases among those that both sides have. Pure."""
-    orphans = _orphans(diff.packages, sides.pairs, loaded)
-    pairs, untouched, missing = [], 0, list(sides.missing)
-    for pair in sides.pairs:
-        case = pair.case
-        reason = pair.reason or reason_for(case, diff, loaded[case.id], orphans)
-        if reason := reason or (EVERYTHING if everything else ""):
-            pairs.append(Pair(pair.base, pair.head, reason))
-        elif loaded[case.id].files & diff.new:
-            missing.append(Missing(case=case.id, reason="only one side has its application"))
-        else:
-            untouched += 1
-    return replace(
-        sides,
-        pairs=tuple(pairs),
-        missing=tuple(missing),
-        packages=diff.packages,
-        untouched=untouched,
-        empty_reason="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
-    )
+def reason_for(case: Case, diff: Diff, loaded: frozenset[str] | None = None) -> str:
+    """Say why a change can affect a case; empty if it cannot.
 
-
-def reason_for(
-    case: Case, diff: Diff, loaded: Dependencies, orphans: Collection[tuple[str, str]] = ()
-) -> str:
-    """Say why a change can affect a case; empty if it cannot. `orphans`: see `_orphans`."""
+    `loaded` are the Python files that it loads on either side; None: not known.
+    """
     interpreter = diff.interpreters.get(case.python)
-    moved = [
-        str(move)
-        # A package that the case itself asks for is the better reason.
-        for move in sorted(diff.packages, key=lambda move: move.package not in loaded.direct)
-        if move.stack == case.stack
-        if loaded.unknown
-        or move.package in loaded.packages
-        or (case.stack, move.package) in orphans
+    files = [
+        path
+        for path in diff.files
+        if _affects(path, case, diff)
+        and (loaded is None or not path.endswith(".py") or path in loaded)
     ]
-    files = [path for path in diff.files if _affects(path, case, diff, loaded)]
     reasons = (
         f"interpreter {case.python}: {interpreter}" if interpreter else "",
-        some(moved, _NAMED),
+        some([str(move) for move in diff.packages if move.stack == case.stack], _NAMED),
         some(files, _NAMED),
-        loaded.unknown if moved or files else "",
     )
     return "; ".join(filter(None, reasons))
 
@@ -252,38 +237,19 @@ def interpreter_changes(
     }
 
 
-def _orphans(
-    packages: Sequence[PackageChange], common: Sequence[Pair], loaded: Mapping[str, Dependencies]
-) -> set[tuple[str, str]]:
-    """Find packages that came to or went from a stack, and that no case is known to load."""
-    known = {
-        (pair.case.stack, package) for pair in common for package in loaded[pair.case.id].packages
-    }
-    return {
-        (move.stack, move.package)
-        for move in packages
-        if (move.base is None or move.head is None) and (move.stack, move.package) not in known
-    }
-
-
-def _affects(path: str, case: Case, diff: Diff, loaded: Dependencies) -> bool:
-    """Whether the case's application reads a changed file, or may read it."""
-    parts = PurePosixPath(path).parts
-    if path in loaded.files:
-        return True
+def _affects(path: str, case: Case, diff: Diff) -> bool:
+    """Whether the case's application may read a changed file."""
     if not may_be_read(path, diff):
         return False
-    if parts[0] == "apps" and not diff.target:
-        # Packages are compared one by one, and no application loads the anchor.
-        if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
-            return False
-        if parts[1] in diff.experiments and parts[2:] in ((FILE,), (PUBLISHED,)):
-            return False
-    if loaded.unknown:
+    parts = PurePosixPath(path).parts
+    if parts[0] != "apps" or diff.target:  # a target's own folder may be called apps
         return True
-    # A target's own folder may be called apps.
-    others = frozenset() if diff.target else diff.experiments - {case.experiment}
-    return not path.endswith(".py") and not (parts[0] == "apps" and parts[1] in others)
+    # Packages are compared one by one, and no application loads the anchor.
+    if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+        return False
+    declares = parts[2:] in ((FILE,), (PUBLISHED,))
+    users = diff.users.get(parts[1])
+    return users is None or (case.experiment in users and not declares)
 
 
 def _nothing(diff: Diff, *, lone: bool) -> str:
@@ -292,7 +258,7 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
     reasons = ["the sides have no case in common"] if lone else []
     if diff.packages:
         moved = some([*map(str, diff.packages)], _NAMED_OF_NONE)
-        reasons.append(f"no measured case loads the packages that moved ({moved})")
+        reasons.append(f"no measured case has the packages that moved ({moved})")
     elif diff.relocked:
         reasons.append("both locks install the same files here")
     if areas == [_HARNESS]:

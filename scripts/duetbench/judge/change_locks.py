@@ -27,7 +27,7 @@ from duetbench.store.change import Change, StackState
 from duetbench.store.comparison import (
     SIDES,
     Comparison,
-    Judgement,
+    Finding,
     PackageChange,
     SideName,
     SideRecord,
@@ -60,7 +60,7 @@ def share_out(
     for pin in pins:
         if not any(pin in share for share in shares.values()):
             why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
-            raise UsageError(f"--with {pin} changes nothing: {why}")
+            raise UsageError(f"{pin} changes nothing: {why}")
     return shares, tuple(notes)
 
 
@@ -76,9 +76,9 @@ class Between:
     head_commit: str | None
 
 
-def least(judgement: Judgement) -> float:
+def least(finding: Finding) -> float:
     """Least size of a change, as the logarithm of a ratio; zero if there may be none."""
-    low, high = (math.log(end or 1.0) for end in (judgement.low, judgement.high))
+    low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
     return 0.0 if low * high < 0 else min(abs(low), abs(high))
 
 

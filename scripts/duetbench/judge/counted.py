@@ -20,25 +20,19 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
-from duetbench.core.model import Case, Endpoint, Profile, Verdict
+from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.model import Case, Endpoint, Profile
 from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import paths, ports
 from duetbench.host.console import duration
 from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
-from duetbench.measure.instructions import counting, profiling
+from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
 from duetbench.project.subject import Subject
 from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import (
-    Collector,
-    Instructions,
-    Judgement,
-    MicroComparison,
-    set_material,
-)
+from duetbench.store.comparison import RESOLUTION, Instructions
 
 Outcome = TypeVar("Outcome")
 
@@ -68,12 +62,6 @@ EARLY: Final = 0.25
 
 Such sides share a file or a port, which each creates when it starts."""
 
-RESOLUTION: Final = 0.001
-"""Least relative half width of an interval: twice the difference of two counts of one program."""
-
-ROUNDS_DIFFER: Final = 0.03
-"""Relative difference of rounds of one process that is usual: the half width if one side has one
-round, or if the sides are counted in different ways."""
 
 PROCESSES_DIFFER: Final = 5.0
 """Times by which counts of two processes of one program differ more than those of their rounds.
@@ -82,28 +70,12 @@ It holds for programs whose rounds differ by more than `RESOLUTION`, as the addr
 threads have a part in what they execute: equal code of a FastAPI application with SQLAlchemy
 differed by 0.0 to 1.6 % in nine comparisons, by 0.3 to 4.5 times the scatter of its rounds."""
 
-ROUGH_CALLS: Final = 10
-"""Calls in the single phase of a rough count, which takes half as long."""
-
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
-
-IMPORT: Final = "import"
-"""The job that imports a case's application once."""
 
 FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
-TOLERANCE: Final = METRICS[CPU].limit
-"""Equivalence margin of instructions that scatter: likewise that of CPU time."""
-
-FASTEST: Final = 25e9
-"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
-
-A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
-
-COLLECTIONS: Final = 4.0
-"""Factor within which the number of full collections is known."""
 
 PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
@@ -119,18 +91,9 @@ Units = Mapping[str, Mapping[str, str]]
 
 
 def instructions(
-    pairs: Sequence[BothSides],
-    limit: float,
-    ends: float = math.inf,
-    *,
-    rough: bool = False,
-    apart: bool = False,
+    pairs: Sequence[BothSides], limit: float, ends: float = math.inf
 ) -> tuple[Instructions | str, ...]:
     """Count both sides, each within `limit` s, or give the reason why not.
-
-    They are counted at the same time, or `apart`: one after the other.
-
-    A rough count takes half as long and scatters more; what collects garbage is not in it.
 
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
     monotonic clock. The cases share stack, interpreter and environment variables. A target has only
@@ -138,8 +101,7 @@ def instructions(
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return (lacking,) * len(pairs)
-    attempt = partial(_count, pairs, limit, ends, rough)
-    return attempt(False) if apart else try_sides(attempt, limit)
+    return try_sides(partial(_count, pairs, limit, ends), limit)
 
 
 def try_sides(
@@ -157,11 +119,9 @@ def try_sides(
 
 
 def _count(
-    pairs: Sequence[BothSides], limit: float, ends: float, rough: bool, at_once: bool
+    pairs: Sequence[BothSides], limit: float, ends: float, at_once: bool
 ) -> tuple[Instructions | str, ...]:
     sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
-    calls = ROUGH_CALLS if rough else None
-    how = {"switched": switched, "collector": not rough, "calls": calls}
     counts: list[counting.Outcomes] = []
     try:
         for group in [sides] if at_once else [[side] for side in sides]:
@@ -169,7 +129,7 @@ def _count(
                 under_way = []
                 for side in group:
                     _require_time(side[0], ends - preparation(*pairs[0]) / 2)
-                    under_way.append(stack.enter_context(_counting(side, how, limit, ends)))
+                    under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
                 counts += [collect() for collect in under_way]
     except CountError as error:
         return (short(str(error), _LONGEST_REASON),) * len(pairs)
@@ -192,12 +152,6 @@ class Program:
     hide: Callable[[str], str] = str
 
 
-def time_imports(side: SideCase) -> Mapping[str, float]:
-    """Time what a side's import of its application imports: s of each module; CountError."""
-    with program(side) as client:
-        return profiling.time_imports(client.python, client.payload, unit(side), env=client.env)
-
-
 @contextmanager
 def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
@@ -213,15 +167,10 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
     env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}
-    importing = side.job == IMPORT
-    if side.job and not importing:
+    if side.job:
         env["PYTHONPATH"] = str(paths.project_root())  # of units of work; nothing else may see it
     if not needs_workspace(side):
-        folder, served = testbed.folder(case), {**case.env}
-        if importing:
-            served = testbed.environment(case)
-            env[inside.IMPORTED_IN] = str(folder)
-        yield Program(python, payload, {**served, **env}, folder)
+        yield Program(python, payload, {**case.env, **env}, testbed.folder(case))
         return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
@@ -230,12 +179,9 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
         served, request = workspace.environment(), workspace.request
         asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
         request.write_text(json.dumps(asked), "utf-8")
-        env |= {
-            checkout.CHECKOUT: str(workspace.folder),
-            inside.REQUEST: str(request),
-        }
-        if importing:
-            env[inside.IMPORTED_IN] = str(workspace.folder)
+        env |= {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
+        if testbed.target:
+            env[checkout.CHECKOUT] = str(workspace.folder)
         yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
         workspace.close()
     except (CountError, LaunchError) as problem:
@@ -272,7 +218,7 @@ def _no_time(side: SideCase) -> str:
 
 @contextmanager
 def _counting(
-    side: Sequence[SideCase], how: Mapping[str, Any], limit: float, ends: float
+    side: Sequence[SideCase], switched: bool, limit: float, ends: float
 ) -> Iterator[Callable[[], counting.Outcomes]]:
     """Start counting each case's request or job, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
@@ -285,8 +231,8 @@ def _counting(
             client.payload,
             targets,
             env=client.env,
+            switched=switched,
             ends=ends,
-            **how,
         )
         collect = stack.enter_context(counter)
 
@@ -347,21 +293,11 @@ def _together(base: Count, head: Count) -> Instructions | str:
     if isinstance(head, counting.NoCount):
         return head.reason
     spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
-    once = base.brief and 1 in {len(base.rounds), len(head.rounds)}
-    if once or base.brief != head.brief:
-        scatter = max(scatter, ROUNDS_DIFFER)
-    elif scatter > RESOLUTION:
+    if scatter > RESOLUTION:
         scatter *= PROCESSES_DIFFER
-    known = base.full is not None and head.full is not None
-    collectors = [
-        Collector(full=count.full or 0.0, objects=count.objects, instructions=count.collection)
-        for count in (base, head)
-    ]
     return Instructions(
-        base=base.per_unit + known * (base.young + collectors[0].share),
-        head=head.per_unit + known * (head.young + collectors[1].share),
-        collector_base=collectors[0] if known else None,
-        collector_head=collectors[1] if known else None,
+        base=base.per_unit,
+        head=head.per_unit,
         spread=spread,
         scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
     )
@@ -378,55 +314,6 @@ def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
         return 0.0
     error = statistics.stdev(moves) / math.sqrt(len(moves))
     return student(len(moves) - 1) * error / min(*base, *head)
-
-
-def judge(counts: Instructions) -> Judgement:
-    """Judge both counts: changed beyond the threshold, no change, or inconclusive by scatter."""
-    ratio, half = counts.head / counts.base, max(RESOLUTION, counts.scatter or 0.0)
-    size, reason = abs(math.log(ratio)), ""
-    if size > math.log1p(FLOOR) + math.log1p(half):
-        verdict = Verdict.SLOWER if ratio > 1 else Verdict.FASTER
-    elif half <= RESOLUTION or size + math.log1p(half) <= math.log1p(TOLERANCE):
-        verdict = Verdict.NO_CHANGE
-    else:
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"its rounds differ by {counts.spread:.1%}: each round does something else"
-    return Judgement(
-        metric="",
-        verdict=verdict,
-        ratio=ratio,
-        low=ratio / (1 + half),
-        high=ratio * (1 + half),
-        detectable=FLOOR + half,
-        duets=1,
-        reason=reason,
-    )
-
-
-def judge_request(counts: Instructions, seconds: float) -> Judgement | None:
-    """Judge the least that moved counts change the CPU of the whole request, `seconds` of base.
-
-    The server and the kernel have the rest of it, which no count contains. None: nothing moved.
-    """
-    count = judge(counts)
-    if not count.moved or seconds <= 0:
-        return None
-    shares = [
-        part.share if part else 0.0 for part in (counts.collector_base, counts.collector_head)
-    ]
-    collected, sign = shares[1] - shares[0], 1 if counts.head > counts.base else -1
-    more, collected = sign * (counts.head - counts.base - collected), sign * collected
-    scatter = max(RESOLUTION, counts.scatter or 0.0) * max(counts.base, counts.head)
-    least = more + min(collected / COLLECTIONS, collected * COLLECTIONS) - scatter
-    ratio = 1 + sign * max(0.0, least) / FASTEST / seconds
-    if ratio <= 0:
-        return None  # another side's launch: base itself cannot have needed so little
-    return Judgement(
-        metric=CPU,
-        verdict=count.verdict if abs(math.log(ratio)) > math.log1p(FLOOR) else Verdict.INCONCLUSIVE,
-        ratio=ratio,
-        duets=1,
-    )
 
 
 class Counts:
@@ -546,20 +433,6 @@ class Job:
     @property
     def series(self) -> str:
         return _series(self.benchmark, self.head.case)
-
-    def judge(self, counts: Instructions, method: Mapping[str, object]) -> MicroComparison:
-        """Judge both sides' counts: a change beyond the relevance threshold, or none."""
-        base, head = self.base.case, self.head.case
-        return MicroComparison(
-            benchmark=self.name,
-            python=" → ".join(dict.fromkeys((base.python, head.python))),
-            stack=head.stack,
-            series=self.series,
-            unit=INSTRUCTIONS,
-            judgement=set_material(judge(counts), method),
-            base=(counts.base,),
-            head=(counts.head,),
-        )
 
 
 def jobs(sides: Iterable[BothSides], units: Units) -> tuple[Job, ...]:

@@ -1,9 +1,7 @@
 """Finds the functions that differ between two revisions, and which of them the requests enter.
 
 If the requests enter none of them, "no change" says nothing about the changed code. The syntax
-trees of both sides show which functions differ; `effects` shows which are entered on either side,
-and `live` which the servers run beside requests. If they run none either, and nothing but functions
-differs, there is nothing to measure. What is not sure counts as running.
+trees of both sides show which functions differ; `effects` shows which are entered on either side.
 """
 
 import ast
@@ -12,8 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.text import some
-from duetbench.judge import affected, live
+from duetbench.judge import affected
 from duetbench.judge.affected import Diff
 from duetbench.judge.pairs import Sides
 from duetbench.measure.effects.observation import Name
@@ -25,19 +22,13 @@ MISSED: Final = 20
 _OUTSIDE: Final = ""
 """Stands for the code outside of all functions, instead of a function's name."""
 
-_COMPILERS: Final = re.compile(rb"\b(cython|numba|taichi|torch)\b")
-
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
 
 
-def find(
-    sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]], *, everything: bool = False
-) -> Coverage | None:
+def find(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Coverage | None:
     """Find whether the judged requests run code that differs; None if the sides' code is the same.
 
-    `diff` is the difference of the sides, `entered` what the requests of each case enter. If they
-    enter none of it, the servers are started once to see whether they do, unless `everything` is
-    measured anyway.
+    `diff` is the difference of the sides, `entered` what the requests of each case enter.
     """
     if sides.empty_reason or not (sides.base.tree and sides.head.tree):
         return None
@@ -45,8 +36,9 @@ def find(
         path for path in diff.files if affected.may_be_read(path, diff) and not _TESTS.search(path)
     ]
     files = [path for path in readable if path.endswith(".py")]
-    roots = sides.base.root, sides.head.root
-    differ = {f for path in files for f in differing(path, *roots)}
+    judged = {pair.case.id for pair in sides.pairs}
+    entered = {case: names for case, names in entered.items() if case in judged}
+    differ = {f for path in files for f in differing(path, sides.base.root, sides.head.root)}
     outside = {path for path, name in differ if name == _OUTSIDE}
     functions = {function for function in differ if function[1] != _OUTSIDE}
     if not files or (functions and not entered):
@@ -55,7 +47,7 @@ def find(
     reached = functions & {f for names in entered.values() for f in names}
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
-    covered = Coverage(
+    return Coverage(
         differ=len(functions),
         entered=len(reached),
         cases=cases,
@@ -64,21 +56,6 @@ def find(
         outside=len(outside),
         alone=alone and len(cases) == len(sides.pairs),
     )
-    if not functions or reached:
-        return covered
-    update: dict[str, object] = {}
-    if covered.alone and not everything and all(only_bodies(path, *roots) for path in files):
-        names = live.entered(sides.pairs)
-        if isinstance(names, str):
-            update = {"doubt": names}
-        elif running := functions & names:
-            return covered.model_copy(update={"server": _places(running, sides)})
-        else:
-            used = {user for root in roots for user in users(functions, names, root)}
-            doubt = f"{some(_places(used, sides), 1)} uses what differs" if used else ""
-            update = {"doubt": doubt, "idle": not used}
-    paths = live.reaching(sides.pairs[0], functions)
-    return covered.model_copy(update={**update, "paths": paths})
 
 
 def _places(functions: Collection[Name], sides: Sides) -> tuple[str, ...]:
@@ -118,51 +95,6 @@ def outline(source: bytes) -> dict[str, str]:
     cutter, tree = _Cutter(), affected.parse(source)
     cutter.visit(tree)
     return {_OUTSIDE: ast.dump(tree), **cutter.functions}
-
-
-def only_bodies(path: str, base: Path, head: Path) -> bool:
-    """Whether a file differs only in what its functions execute when they are called.
-
-    A function that came or went may only be a plain one of the module: a method may replace that of
-    another class. What a compiler may execute is not seen by the interpreter.
-    """
-    try:
-        sources = [(root / path).read_bytes() for root in (base, head)]
-        names = [outline(source).keys() for source in sources]
-        frames = [_frame(source, names[0] ^ names[1]) for source in sources]
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return frames[0] == frames[1] and not any(map(_COMPILERS.search, sources))
-
-
-def _frame(source: bytes, lone: Collection[str]) -> str:
-    """Dump a module without the bodies of its functions, and without the plain ones in `lone`."""
-    tree, kinds = affected.parse(source), (ast.FunctionDef, ast.AsyncFunctionDef)
-    tree.body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, kinds) and node.name in lone and not node.name.startswith("__"))
-        or node.decorator_list
-    ]
-    for node in ast.walk(tree):
-        if isinstance(node, kinds):
-            node.body = []
-    return ast.dump(tree)
-
-
-def users(functions: Collection[Name], entered: Collection[Name], root: Path) -> set[Name]:
-    """List the entered functions that name one of others, so that they may call it later."""
-    names = {name.rpartition(".")[2] for _, name in functions}
-    words = [f"{kind}='{name}'" for name in names for kind in ("id", "attr")]
-    found = set()
-    for path in {path for path, _ in entered if (root / path).is_file()}:
-        try:
-            bodies = outline((root / path).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        using = {name for name, body in bodies.items() if any(word in body for word in words)}
-        found |= {(path, name) for name in using} & set(entered)
-    return found
 
 
 class _Cutter(ast.NodeTransformer):

@@ -8,14 +8,15 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import LaunchError, NoApplicationError, SetupError, UsageError
+from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
@@ -23,13 +24,13 @@ from duetbench.judge import revisions
 from duetbench.measure import assembly
 from duetbench.measure.testbed import find_interface
 from duetbench.project import (
-    import_hints,
     interpreters,
     locks,
     stacks,
     target_cases,
     target_locks,
     target_python,
+    tools,
 )
 from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
@@ -77,7 +78,6 @@ def deploy(
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
-    beside: SideLock | None = None,
 ) -> tuple[DeployedTarget, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
@@ -89,7 +89,6 @@ def deploy(
         lock: Where the packages come from, if not from the copy.
         pins: Package versions to measure instead of the locked ones, which need not work alone.
         settings: Settings to serve the target under, its usual one last. It gets what each needs.
-        beside: Where the other side's packages come from; the interpreter has to suit them as well.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
@@ -104,17 +103,16 @@ def deploy(
     choice = choices[-1]
     lock = lock or lock_in(place, choice)
     if like is None:
-        by_name, texts = _interpreters(project, place, choice, [lock, beside], pins, narrator)
+        by_name = _interpreters(project, place, choice, narrator)
     else:
-        by_name, texts = dict(like.configuration.interpreters), {}
+        by_name = dict(like.configuration.interpreters)
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
     packages = target_locks.NOTHING
     if lock is not None:
-        text = texts.get((lock.file, python.identity))
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator, text)
+        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
     imports = target_locks.install(place, choice.app.partition(":")[0], python, narrator)
 
     def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
@@ -148,50 +146,27 @@ def deploy(
         lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock else packages.label
     deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
-    locks.save(deployed, STACK, text_of(deployed))  # a search for a cause finds it by its digest
+    locks.save(
+        deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
+    )  # a search for a cause finds it by its digest
     return deployed, notes
 
 
-def working(
-    project: Project,
-    narrator: Narrator,
-    copies: Path,
-    lock: str | None = None,
-    pins: Sequence[str] = (),
-    settings: Sequence[Setting] = (AS_DECLARED,),
-    other: str | None = None,
-) -> DeployedTarget:
-    """Copy the repository as it is, prepare its target there, and describe it.
-
-    `lock` and `other` name where packages come from, as for `lock_at`; the rest is as for `deploy`.
-    """
-    place = revisions.copy(project.root, copies)
-    source, beside = (
-        lock_at(project.root, name, copies) if name is not None else None for name in (lock, other)
-    )
-    copy, notes = deploy(
-        project, place, narrator, lock=source, pins=pins, settings=settings, beside=beside
-    )
+def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
+    """Copy the repository as it is, prepare its target there, and describe it."""
+    copy, notes = deploy(project, revisions.copy(project.root, copies), narrator)
     for note in notes:
         narrator.say(f"note: {note}")
-    for setting in settings:
-        narrator.say(describe(copy, setting))
+    narrator.say(describe(copy))
     return copy
 
 
-def text_of(deployed: DeployedTarget) -> str:
-    """Read the lock of a prepared target."""
-    return deployed.lock_file(STACK).read_text("utf-8")
-
-
-def other_text(
-    project: Project, head: DeployedTarget, narrator: Narrator, copies: Path, *, lock: str
-) -> str:
-    """Read the lock that another file gives the target prepared as `head`; raises like `deploy`."""
-    place = revisions.copy(project.root, copies)
-    source = lock_at(project.root, lock, copies)
-    other, _ = deploy(project, place, narrator, like=head, lock=source)
-    return text_of(other)
+@contextmanager
+def deployed(project: Project, narrator: Narrator) -> Iterator[DeployedTarget]:
+    """Provide `working` for a while, with a load generator."""
+    tools.ensure_oha(project.configuration.oha, narrator)
+    with revisions.copies() as copies:
+        yield working(project, narrator, copies)
 
 
 def lock_at(root: Path, text: str, copies: Path) -> SideLock:
@@ -209,14 +184,14 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
         name, sign, revision = text.rpartition("@")
         if not sign:
             raise UsageError(
-                f"--lock {text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
+                f"lock={text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
                 f"here nor in {root}"
             )
         place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
         file = place / name
         if not file.is_file():
-            raise UsageError(f"--lock {text}: {revision} has no file {name}")
-    stacks.require_text(file, f"--lock {text}")
+            raise UsageError(f"lock={text}: {revision} has no file {name}")
+    stacks.require_text(file, f"lock={text}")
     if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
         # uv reads the lock only where the project, or its workspace, is.
         uv_lock = target_locks.workspace(place) / target_locks.UV
@@ -262,35 +237,13 @@ def lock_in(place: Path, choice: Target) -> SideLock | None:
 
 
 def _interpreters(
-    project: Project, place: Path, choice: Target, locks: Sequence[SideLock | None],
-    pins: Sequence[str], narrator: Narrator,
-) -> tuple[dict[str, InterpreterSpec], dict[tuple[Path, str], str]]:  # fmt: skip
-    """Choose the interpreters that are asked for, by name; by default one that suits all locks.
-
-    Also return the texts of the locks that were read, by file and interpreter.
-    """
+    project: Project, place: Path, choice: Target, narrator: Narrator
+) -> dict[str, InterpreterSpec]:
+    """Choose the interpreters that are asked for, by name."""
     within = revisions.within(project.root)
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
     specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
-    texts: dict[tuple[Path, str], str] = {}
-    unresolved: list[str] = []
-
-    def read() -> list[str]:
-        python = _locate(project, specs[0])
-        for lock in {lock.file.read_bytes(): lock for lock in reversed(locks) if lock}.values():
-            try:
-                text = target_locks.lines(lock.root, lock.file, choice, python, narrator)
-            except SetupError:
-                # Perhaps some package has files for other interpreters only; the pins tell.
-                unresolved.append(target_locks.pins(lock.root, lock.file, choice))
-            else:
-                texts[lock.file, python.identity] = text
-        return ["\n".join(pins), *texts.values(), *unresolved]
-
-    if not choice.python:
-        known = requests[0], specs[0], read, place, project.configuration, narrator
-        specs = [target_python.prefer(*known)]
-    return {target_python.name_of(spec): spec for spec in specs}, texts
+    return {target_python.name_of(spec): spec for spec in specs}
 
 
 def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
@@ -310,7 +263,7 @@ def _other_python(
         return ()
     note = (
         f"base asks for Python {request.text} ({request.source}): head's {python.version} is used "
-        "on both sides; compare interpreters with --python BASE HEAD"
+        "on both sides; compare interpreters with --base python=VERSION"
     )
     return (note,)
 
@@ -332,19 +285,6 @@ def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> Inter
             return find_interface(testbed, case, log, tick)
     except LaunchError as error:
         raise UsageError(error.detail) from error
-    except NoApplicationError as error:
-        root, module = trial.repository, choice.app.partition(":")[0]
-        around = import_hints.Surroundings(
-            root=root,
-            above=root.parents[: len(trial.within.parts)],
-            folders=[root / name for name in trial.imports],
-            variables=choice.env,
-            python=testbed.interpreters[name].version,
-            source=trial.packages,
-            packages=stack.packages,
-        )
-        advice = import_hints.advise(error.output, module, around)
-        raise UsageError(f"{error}. {advice}") from error
 
 
 def _served(

@@ -63,12 +63,13 @@ MakeInstruments = Callable[[Path], Instruments]
 
 
 class Reporter(Progress):
-    """Prints a line per duet; on a terminal also a bar with the time to the next decisions.
+    """Prints a line per duet, of starts one in ten; on a terminal one line that is replaced.
 
-    Of starts, of which a minute has dozens, it prints one line in ten.
+    That line says what is known so far, and how long it takes until more is.
     """
 
     _void = ""
+    _known = ""
     _cases = 2  # of one case the lines need no name
     _left = 0.0
 
@@ -83,7 +84,12 @@ class Reporter(Progress):
 
     def work(self, name: str, done: int, remaining: float) -> None:
         self._left = remaining
-        super().work(name, done, remaining)
+        text = f"pair {done + 1}" + (f" · {self._known}" if self._known else "")
+        super().work(f"{name} · {text}" if self._cases > 1 else text, done, remaining)
+
+    def know(self, sentence: str) -> None:
+        """Take what is known so far: `CPU per request +26 % so far`."""
+        self._known = sentence
 
     def report(self, duet: Duet) -> None:
         """Print the result of a duet: changes of head against base, or why there are none."""
@@ -107,9 +113,9 @@ class Reporter(Progress):
         self._left -= duet.seconds
         left = f"; next decision in about {duration(self._left)}" if self._left >= 1 else ""
         name = f" of {duet.case}" if self._cases > 1 else ""
-        self.say(
-            f"{'start' if start and not failures else 'duet'} {duet.order + 1}{name}: {text}{left}"
-        )
+        if failures or not self._console.is_terminal:
+            noun = "start" if start and not failures else "duet"
+            self.say(f"{noun} {duet.order + 1}{name}: {text}{left}")
 
 
 class Rule(Protocol):

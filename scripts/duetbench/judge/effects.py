@@ -76,8 +76,9 @@ Early = Callable[[Case, Effects], object]
 Observer = Callable[[str, Activity], object]
 """Gets a unit, and what one side did at first sight."""
 
-Outcome = tuple[Effects, frozenset[Name]] | str
-"""What was seen of a case, and the functions that it enters; or why nothing was."""
+Outcome = tuple[Effects, frozenset[Name], frozenset[str] | None] | str
+"""What was seen of a case, the functions that it enters, and the files that it loads, if they are
+known; or why nothing was."""
 
 _Both = tuple[Activity, Activity]
 
@@ -90,8 +91,8 @@ class Seen:
     reasons: Mapping[str, str] = field(default_factory=dict)
     entered: Mapping[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
-    apart: bool = False
-    """Whether the sides disturb each other unless they run one after the other."""
+    loaded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Python files that a case loads on either side, of cases that do the same on both."""
 
 
 def observe(
@@ -118,26 +119,22 @@ def observe(
             outcomes[code] = f"a request takes {units.seconds(takes)}"
         else:
             groups[counted.surroundings(pair.head)].setdefault(code, pair)
-    disturbances = []
     for group in groups.values():
-        found, apart = _observe([*group.values()], tell, alone, ends)
+        found = _observe([*group.values()], tell, alone, ends)
         outcomes |= zip(group, found, strict=True)
-        disturbances.append(apart)
     codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes.items() if code in outcomes}
     good = {case: found for case, found in seen.items() if not isinstance(found, str)}
     return Seen(
-        {case: effects for case, (effects, _) in good.items()},
+        {case: effects for case, (effects, _, _) in good.items()},
         {case: reason for case, reason in seen.items() if isinstance(reason, str)},
-        {case: names for case, (_, names) in good.items()},
-        any(disturbances),
+        {case: entered for case, (_, entered, _) in good.items()},
+        {case: f for case, (effects, _, f) in good.items() if effects.same and f is not None},
     )
 
 
-def _observe(
-    pairs: Sequence[Pair], tell: Early, alone: bool, ends: float
-) -> tuple[list[Outcome], bool]:
-    """Observe cases of one environment; also say whether the sides disturb each other."""
+def _observe(pairs: Sequence[Pair], tell: Early, alone: bool, ends: float) -> list[Outcome]:
+    """Observe cases of one environment; sides that disturb each other, one after the other."""
     began = time.monotonic()
     sight = _FirstSight(pairs, tell).of_sides
     outcomes = _look(pairs, sight, ends, at_once=True)
@@ -145,17 +142,16 @@ def _observe(
     spoiled = [index for index, both in enumerate(outcomes)
                if (early and ENDLESS not in both if isinstance(both, str)
                    else _varies(compare(*both)))]  # fmt: skip
-    apart = False
     if spoiled:
         again = _look([pairs[index] for index in spoiled], sight, ends, at_once=False)
         for index, both in zip(spoiled, again, strict=True):
             if not isinstance(both, str) and not _varies(compare(*both)):
-                outcomes[index], apart = both, True
+                outcomes[index] = both
     seconds = time.monotonic() - began
     return [
         outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
         for outcome in outcomes
-    ], apart
+    ]
 
 
 def _look(
@@ -255,7 +251,8 @@ def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> O
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}
-    return effects.model_copy(update=update), base.entered | head.entered
+    both = base.with_(head)
+    return effects.model_copy(update=update), both.entered, both.loaded
 
 
 def compare(base: Activity, head: Activity) -> Effects:

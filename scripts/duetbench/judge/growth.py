@@ -136,15 +136,13 @@ def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMe
     return kept.model_copy(update={"course": course, "requests": requests, "loaded": True})
 
 
-def leak(growths: Mapping[SideName, Growth]) -> str:
-    """Describe how head, unlike base, keeps memory for every request; empty if it does not.
+def leaks(growths: Mapping[SideName, Growth]) -> bool:
+    """Whether head, unlike base, keeps memory for every request.
 
     Only a base that was loaded alone as well is a contrast. Head must surely keep half as much
     again as it.
     """
     base, head = (growths.get(side) for side in SIDES)
     if head is None or head.course != "constant" or base is None or base.curve is None:
-        return ""
-    if base.course == "undecided" or head.low <= 1.5 * max(0.0, base.high):
-        return ""
-    return f"head: memory_grows: it keeps {head.words} for every request"
+        return False
+    return base.course != "undecided" and head.low > 1.5 * max(0.0, base.high)

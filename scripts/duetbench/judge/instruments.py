@@ -43,12 +43,8 @@ _PROGRAMS: Final = "bin"
 class Real:
     """Instruments that really measure; `duet_loop.Instruments` describes the methods."""
 
-    def __init__(self, logs: Path, *, rough: bool = False, apart: bool = False) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`.
-
-        Counts are `rough`, and of sides `apart`, if asked for: see `counted.instructions`.
-        """
-        self._rough, self._apart = rough, apart
+    def __init__(self, logs: Path) -> None:
+        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers, self._rotation = count(), Rotation()
@@ -76,7 +72,7 @@ class Real:
     def instructions(
         self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
     ) -> tuple[Instructions | str, ...]:
-        return counted.instructions(pairs, limit, ends, rough=self._rough, apart=self._apart)
+        return counted.instructions(pairs, limit, ends)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"

@@ -21,6 +21,7 @@ from duetbench.project.configuration import Configuration
 from duetbench.project.experiments import Experiment
 from duetbench.project.project import Project
 from duetbench.project.schema import ANCHOR, FILE, PUBLISHED, EndpointTable
+from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target_locks import module_files, source_folders
 
@@ -106,13 +107,15 @@ class Borrower:
         note = f"{self.label} lacks {listed}: those of {self.owner} are used on both sides"
         return (note,) if names else ()
 
-    def cases(self, profile: Profile) -> tuple[Case, ...]:
+    def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
         """List a profile's cases as this side serves them, or else as it declares them itself."""
-        declared = self.declarer.cases(profile)
+        declared = self.declarer.cases(profile, setting)
         if self.project.root == self.declarer.root:
             return declared
         own = self._own()
         before = {case.id: case for experiment in own or () for case in experiment.cases[profile]}
+        if setting.served:
+            before = {}  # its own declarations are served otherwise
         own_tables, tables = _endpoints(own or ()), _endpoints(self.declarer.experiments)
         cases = []
         for case in declared:
@@ -129,7 +132,7 @@ class Borrower:
         self.others[own.relative_to(self.project.root).as_posix()] = None
         return self.declarer.lock(name)
 
-    def configuration(self, python: str) -> Configuration:
+    def configuration_for(self, python: str) -> Configuration:
         try:
             own = self.project.configuration if paths.declares(self.project.root) else None
         except DeclarationError:

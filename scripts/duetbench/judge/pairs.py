@@ -20,7 +20,7 @@ class Pair:
     """One case as each side serves it, why the change can affect it, and its duets.
 
     `label` names head's stack if several are measured against one base. With `start`, each sample
-    is one start of each side.
+    is one start of each side. `mixed`: code or packages may differ beside how it is served.
     """
 
     base: SideCase
@@ -29,6 +29,7 @@ class Pair:
     label: str = ""
     duets: CaseDuets = field(init=False)
     start: bool = False
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         mode = Mode.START if self.start else Mode.ALONE if self.alone else Mode.TOGETHER
@@ -60,7 +61,7 @@ class Pair:
         """Whether the sides execute the same code and differ only in how they are served."""
         base, head = (flat(part.case) for part in self.sides)
         differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
-        return bool(differ) and differ <= SERVED
+        return bool(differ) and differ <= SERVED and not self.mixed
 
     @property
     def alone(self) -> bool:

@@ -1,13 +1,12 @@
-"""Prepares base and head: revisions, stacks, interpreters or settings, each ready to be measured.
+"""Prepares base and head: two revisions, or one checkout with something else on either side.
 
 - Two revisions: each has its own applications, locks and interpreters. Head's declarations say what
   is measured of both (see `lending`).
-- Two stacks of one checkout: as locked, as of a date, or with some packages in other versions.
-- Two interpreters or two settings of one checkout, such as two servers: not a change but a choice;
-  all reports say so.
+- Other packages: as of a date, of a lock, or with some in other versions.
+- Two interpreters, or two ways to serve: not a change but a choice; all reports say so.
 
-A target (an application that options or a few keys declare) is prepared in copies. Here these are
-copies of two revisions; in all other comparisons the project is such a copy (see `deployment`).
+These may be combined, which reports say as well. A target (an application that options or a few
+keys declare) is deployed in both copies (see `deployment`).
 
 Each side has its own copy of the files.
 """
@@ -15,8 +14,8 @@ Each side has its own copy of the files.
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
@@ -27,7 +26,6 @@ from duetbench.judge import change_locks, deployment, revisions
 from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
 from duetbench.judge.matching import match_cases
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.revisions import Revision
 from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, setting, stacks, tools
@@ -37,10 +35,10 @@ from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.setting import AS_DECLARED, Setting
+from duetbench.project.setting import LOCKED, Contrast, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
-from duetbench.store.comparison import AS_OF, LOCKED, SideRecord
+from duetbench.store.comparison import SideRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,68 +71,258 @@ class _Part:
     configuration: Callable[[str], Configuration]
     tree: str | None = None
     source: Borrower | None = None
+    lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
+    python: str = ""  # its interpreter, if the other side may have another one
 
 
-def of_revisions(project: Project, base: str | None, head: str | None, scope: Scope) -> Sides:
-    """Prepare two revisions. None: base where head left the main branch, head as the files are now.
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The files of one side: a copy of a revision, or of the checkout as it is."""
+
+    place: Path
+    record: SideRecord
+    tree: str | None = None  # of git; None: it is no revision
+
+
+def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
+    """Prepare base and head of a repository.
 
     Raises:
-        UsageError: There is no git repository or no such revision, or one cannot be read.
+        UsageError: There is no such revision, lock, package or interpreter, no case can be served
+            like this, or the sides are the same by their words.
         SetupError: An interpreter or environment cannot be made.
     """
+    settings, crossing, kinds = contrast.settings, contrast.crossing, sorted(contrast.kinds)
+    served = "setting" in kinds
+    if crossing and settings[0] == settings[1] and not contrast.of_revisions:
+        raise UsageError(f"base and head: expected two different sides, found {contrast.head[0]}")
+    states = _states(project, contrast, scope)
+    notes: list[str] = []
+    if project.target is None:
+        project, parts = _of_experiments(project, contrast, states, scope)
+    else:
+        parts, notes = _of_target(project, contrast, states, scope)
+    if "python" in crossing and parts[0].python == parts[1].python:
+        python = parts[0].python
+        raise UsageError(f"python: expected two different interpreters, found {python} twice")
+    chosen = _select(parts[0], parts[1], scope, crossing)
+    ready = []
+    texts = contrast.base, contrast.head
+    for own, other, part, cases, text in zip(
+        settings, settings[::-1], parts, chosen, texts, strict=True
+    ):
+        packed, remarks = _with_packages(part, own, {case.stack for case in cases}, scope)
+        notes += remarks
+        packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
+        words = [part.record.label, part.python * ("python" in crossing), packages]
+        if served:
+            way, able = _served(packed, own, other)
+            words, packed = [*words, way], replace(packed, cases=able)
+        update = {
+            "label": ", ".join(filter(None, words)) or "as declared",
+            "kind": kinds[0] if len(kinds) == 1 else "several",
+            "words": tuple(text),
+        }
+        ready.append(replace(packed, record=part.record.model_copy(update=update)))
+    before, after = ready
+    reason = f"{after.record.label} instead of {before.record.label}" if crossing else ""
+    if kinds == ["interpreter"]:
+        reason = f"Python {reason}"
+    if len(kinds) > 1:
+        notes.append(f"{', '.join(kinds)}: these differ at once, and no finding tells them apart")
+    both = _prepare(before, after, scope, project, crossing, reason, mixed=len(kinds) > 1)
+    # What a side borrows shows when it is prepared.
+    notes += [note for part in ready if part.source for note in part.source.notes]
+    if served and not both.pairs:
+        raise UsageError(f"{reason}: no selected case can be served both ways")
+    return replace(both, notes=tuple(dict.fromkeys(notes)))
+
+
+def _states(project: Project, contrast: Contrast, scope: Scope) -> list[_State]:
+    """Copy the files of both sides; raises UsageError if there is no such revision."""
     root = project.root
+    if not contrast.of_revisions:
+        record = _record("", *runner.revision(project.repository))
+        return [_State(revisions.copy(root, scope.copies), record) for _ in range(2)]
     if not revisions.is_repository(root):
         raise UsageError(
-            f"expected a git repository with a commit in {root}, found none: compare stacks or "
-            "interpreters instead (--stack-as-of, --with, --python, --server)"
+            f"expected a git repository with a commit in {root}, found none: compare packages, "
+            "interpreters or servers instead (--head PACKAGE==VERSION, --head python=3.14)"
         )
+    base, head = contrast.revisions
     later = revisions.working(root) if head is None else revisions.resolve(root, head)
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    after, before = (revisions.lay_out(root, state, scope.copies) for state in (later, earlier))
-    if project.target is not None:
-        return _of_targets(project, (earlier, before), (later, after), scope)
-    declaring, label = Project(after), later.label
-    if not declares(after):
-        # Head is older than the declarations: those of today say what to measure.
-        declaring, label = Project(revisions.copy(root, scope.copies)), "the checkout"
-        if not declares(declaring.root):
-            raise paths.undeclared(root, f"its declarations and {later.label}'s are incomplete")
-    _require_readable(declaring, label)
-
-    def part(revision: Revision, place: Path) -> _Part:
-        own = Borrower(revision.label, Project(place), declaring, label)
-        cases = own.cases(scope.profile)
-        return _Part(
-            _record(revision), own.project, cases, own.lock, own.configuration, revision.tree, own
+    return [
+        _State(
+            revisions.lay_out(root, state, scope.copies),
+            _record(state.label, state.commit, state.dirty),
+            state.tree,
         )
-
-    parts = part(earlier, before), part(later, after)
-    both = _prepare(*parts, scope, project)
-    notes = [note for part in parts if part.source for note in part.source.notes]
-    return replace(both, notes=tuple(dict.fromkeys(notes)))
+        for state in (earlier, later)
+    ]
 
 
-def _of_targets(
-    project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
-) -> Sides:
-    """Prepare a target in copies of two revisions."""
-    lent, remarks = _lend_app(project, base, head, scope)
+def _of_experiments(
+    project: Project, contrast: Contrast, states: Sequence[_State], scope: Scope
+) -> tuple[Project, list[_Part]]:
+    """Describe both sides of a repository with experiments, and the repository with their Pythons.
+
+    Each value of theirs must be given for both sides, as their cases declare several.
+    """
+    settings = contrast.settings
+    keys = [{word.partition("=")[0] for word in words} for words in (contrast.base, contrast.head)]
+    for name in sorted((keys[0] ^ keys[1]) & {"python", *setting.OPTIONS}):
+        raise UsageError(
+            f"{name}: expected --base {name}=VALUE and --head {name}=VALUE, as the experiments "
+            "declare several"
+        )
+    pythons = tuple(side.python for side in settings if side.python)
+    declared = project.configuration.interpreters
+    if unknown := [python for python in pythons if python not in declared]:
+        raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
+    project = replace(project, extra_pythons=pythons)
+    parts = []
+    declaring, owner = project, "the checkout"
+    if contrast.of_revisions:
+        head = states[1]
+        declaring, owner = replace(project, root=head.place), head.record.label
+        if not declares(head.place):
+            # Head is older than the declarations: those of today say what to measure.
+            copy = revisions.copy(project.root, scope.copies)
+            declaring, owner = replace(project, root=copy), "the checkout"
+            if not declares(copy):
+                lacks = f"its declarations and {head.record.label}'s are incomplete"
+                raise paths.undeclared(project.root, lacks)
+    _require_readable(declaring, owner)
+    for state, side in zip(states, settings, strict=True):
+        own = replace(project, root=state.place)
+        source = None
+        if contrast.of_revisions:
+            source = Borrower(state.record.label, own, declaring, owner)
+            cases = source.cases(scope.profile, side)
+        else:
+            cases = project.cases(scope.profile, side)
+        if side.python:
+            cases = tuple(case for case in cases if case.python == side.python)
+        if side.lock:
+            _lock(own, deployment.lock_at(project.root, side.lock, scope.copies).file)
+        lender = source or own
+        configuration, python = lender.configuration_for, side.python or ""
+        parts.append(
+            _Part(
+                state.record, own, cases, lender.lock, configuration, state.tree, source,
+                python=python,
+            )
+        )  # fmt: skip
+    return project, parts
+
+
+def _lock(own: Project, file: Path) -> None:
+    """Put a lock in the place of the one of its stack; raises UsageError if there is none."""
+    own.pythons(file.stem)
+    text = file.read_text("utf-8")
+    stacks.write_lock(own.lock_file(file.stem), text)
+    locks.save(own, file.stem, text)  # a search for a cause finds it by its digest
+
+
+def _of_target(
+    project: Project, contrast: Contrast, states: Sequence[_State], scope: Scope
+) -> tuple[list[_Part], list[str]]:
+    """Prepare a target in its copies of both sides; also return notes for people."""
     assert project.target is not None  # noqa: S101 - the caller asks before
-    lock = deployment.lock_in(base[1], project.target)
-    after, of_head = deployment.deploy(project, head[1], scope.narrator, beside=lock)
-    scope.narrator.say(deployment.describe(after))
-    before, of_base = deployment.deploy(project, base[1], scope.narrator, like=after)
-    parts = _itself(base[0], before, scope), _itself(head[0], after, scope)
-    notes = tuple(dict.fromkeys((*remarks, *of_head, *of_base)))
-    both = _prepare(*parts, scope, project, notes=notes)
-    old, new = (replace(s, lent=lent, declared=not lent) for s in (both.base, both.head))
-    return replace(both, base=old, head=new)
+    base, head = settings = contrast.settings
+    lent, notes = (
+        _lend_app(project, states[0], states[1], scope)
+        if contrast.of_revisions
+        else (frozenset(), ())
+    )
+    if any(side.python for side in settings):
+        usual = next(iter(project.target.python), None)
+        pythons = tuple(side.python or usual for side in settings)
+        target = project.target.model_copy(update={"python": pythons})
+        project = replace(project, target=target)
+    narrator, copies = scope.narrator, scope.copies
+    # Head's comes last but one. What neither names is found as declared, with head's variables.
+    named = "server" in base.values and "server" in head.values
+    shared = {"server": head.values["server"]} if named else {}
+    ways = (base, head, Setting(shared, head.env))
+    from_lock = [
+        deployment.lock_at(project.root, side.lock, copies) if side.lock else None
+        for side in settings
+    ]
+    after, of_head = deployment.deploy(
+        project, states[1].place, narrator, lock=from_lock[1], pins=head.pins, settings=ways
+    )
+    for side in settings if "setting" in contrast.kinds else (head,):
+        narrator.say(deployment.describe(after, side))
+    before, of_base = deployment.deploy(
+        project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways
+    )
+    parts, names = [], tuple(after.interpreters)
+    for state, place, side, python in zip(
+        states, (before, after), settings, (names[0], names[-1]), strict=True
+    ):
+        cases = place.cases(scope.profile, side)
+        cases = tuple(case for case in cases if case.python == python)
+        lock, configuration = place.lock, place.configuration_for
+        parts.append(
+            _Part(
+                state.record, place, cases, lock, configuration, state.tree,
+                lent=lent, python=python,
+            )
+        )  # fmt: skip
+    return parts, [*notes, *of_head, *of_base]
+
+
+def _with_packages(
+    part: _Part, setting: Setting, names: Collection[str], scope: Scope
+) -> tuple[_Part, tuple[str, ...]]:
+    """Resolve the stacks of a side as of its day, with its pins; also return notes.
+
+    Raises UsageError if a pin would change no stack, SetupError if there is no such set.
+    """
+    if setting.day is None and not setting.pins:
+        return part, ()
+    pins = [stacks.read_pin(text) for text in setting.pins]
+    shares, remarks = change_locks.share_out(part.subject, sorted(names), pins)
+
+    @cache
+    def lock(name: str) -> Stack:
+        own = shares.get(name, ())
+        return locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
+
+    return replace(part, lock=lock), remarks
+
+
+def _served(part: _Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, ...]]:
+    """Say how a side is served, and return the cases whose lock has what that needs.
+
+    Raises UsageError if no case has it.
+    """
+    locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
+    lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
+    cases = tuple(case for case, names in lacking if not names)
+    if part.cases and not cases:
+        case, names = lacking[0]
+        raise UsageError(
+            f"{own.label(other)}: the lock of stack {case.stack} has no {names}: add "
+            f"it to the stack's group in apps/pyproject.toml, and call `observatory stack lock "
+            f"{case.stack}`"
+        )
+    version = {locked[case.stack].packages[case.server] for case in cases}
+    return own.label(other, version.pop() if len(version) == 1 else "", cases), cases
+
+
+def _lacking(case: Case, stack: Stack) -> str:
+    """List the packages that a case needs to be served and its stack lacks."""
+    needs = {case.server, *SERVERS[case.server].loads(case)}
+    return ", ".join(sorted(needs - stack.packages.keys()))
 
 
 def _lend_app(
-    project: Project, base: tuple[Revision, Path], head: tuple[Revision, Path], scope: Scope
+    project: Project, base: _State, head: _State, scope: Scope
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Lend the module that `--app` names to a side without it; return the files and notes on them.
 
@@ -145,79 +333,29 @@ def _lend_app(
     checkout = revisions.copy(project.root, scope.copies)
     files: dict[str, None] = {}
     notes = []
-    for (revision, place), (other, source) in ((base, head), (head, base)):
-        sources = [(other.label, source), ("the checkout", checkout)]
+    for side, other in ((base, head), (head, base)):
+        label = side.record.label
+        sources = [(other.record.label, other.place), ("the checkout", checkout)]
         for whose, whence in sources[bool(files) :]:  # the other side may have borrowed it
-            if lent := lend_module(module, place, whence):
-                old = revisions.list_renames(project.root, revision.tree, other.tree)
+            if lent := lend_module(module, side.place, whence):
+                old = revisions.list_renames(project.root, side.tree or "", other.tree or "")
                 name = (revisions.within(project.root) / lent[0]).as_posix()
                 if name in old:
                     raise UsageError(
-                        f"--app {project.target.app}: {revision.label} has {old[name]} in place "
+                        f"--app {project.target.app}: {label} has {old[name]} in place "
                         f"of {name}: compare revisions in which it has the same name"
                     )
                 files |= dict.fromkeys(lent)
                 some = " and ".join(lent)
-                notes.append(f"{revision.label} has no module {module}: lent {whose}'s {some}")
+                notes.append(f"{label} has no module {module}: lent {whose}'s {some}")
                 break
     return frozenset(files), tuple(notes)
 
 
-def _itself(revision: Revision, place: Subject, scope: Scope) -> _Part:
-    """Describe a revision whose own declarations say how it is measured."""
-    cases = place.cases(scope.profile)
-    return _Part(
-        _record(revision), place, cases, place.lock, place.configuration_for, revision.tree
-    )
-
-
-def _record(revision: Revision) -> SideRecord:
+def _record(label: str, commit: str | None, dirty: bool) -> SideRecord:
     return SideRecord(
-        label=revision.label, kind="revision", commit=revision.commit, dirty=revision.dirty,
-        stacks=(), interpreters=(),
-    )  # fmt: skip
-
-
-def of_dates(subject: Subject, base: date | None, head: date | None, scope: Scope) -> Sides:
-    """Prepare the stacks as of two dates, or as locked for None. Raises like `of_revisions`."""
-
-    def part(day: date | None) -> _Part:
-        label = LOCKED if day is None else f"{AS_OF}{day}"
-
-        def lock(name: str) -> Stack:
-            return locks.resolve_stack(subject, name, scope.narrator, day)
-
-        return _here(subject, label, lock, scope)
-
-    return _prepare(part(base), part(head), scope, subject)
-
-
-def of_packages(subject: Subject, base: Sequence[str], head: Sequence[str], scope: Scope) -> Sides:
-    """Prepare the stacks with other versions of packages, such as `granian==2.7.8`, on each side.
-
-    A side without requirements stays as locked.
-
-    Raises:
-        UsageError: A requirement is malformed, or would change no stack.
-        SetupError: uv finds no such set of packages, or it cannot be installed.
-    """
-    plain = _here(subject, LOCKED, subject.lock, scope)
-    chosen, _ = _select(plain, plain, scope)
-    names = sorted({case.stack for case in chosen})
-    notes: list[str] = []
-
-    def part(requirements: Sequence[str]) -> _Part:
-        pins = [stacks.read_pin(text) for text in requirements]
-        shares, remarks = change_locks.share_out(subject, names, pins)
-        notes.extend(remarks)
-
-        def lock(name: str) -> Stack:
-            return locks.resolve_stack(subject, name, scope.narrator, pins=shares[name])
-
-        return _here(subject, ", ".join(map(str, pins)) or LOCKED, lock, scope)
-
-    parts = part(base), part(head)
-    return _prepare(*parts, scope, subject, notes=tuple(dict.fromkeys(notes)))
+        label=label, kind="stack", commit=commit, dirty=dirty, stacks=(), interpreters=()
+    )
 
 
 def of_locks(
@@ -228,73 +366,20 @@ def of_locks(
     Raises:
         SetupError: A lock cannot be installed.
     """
+    state = runner.revision(subject.repository)
+    if isinstance(subject, Project):
+        _require_readable(subject, "the checkout")
+    within = subject.within if isinstance(subject, DeployedTarget) else None
 
     def part(label: str, text: str) -> _Part:
         def lock(name: str) -> Stack:
             return locks.save(subject, name, text) if name == stack else subject.lock(name)
 
-        return _here(subject, label, lock, scope)
+        place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
+        cases, configuration = subject.cases(scope.profile), subject.configuration_for
+        return _Part(_record(label, *state), place, cases, lock, configuration)
 
     return _prepare(part(*base), part(*head), scope, subject)
-
-
-def of_interpreters(subject: Subject, base: str, head: str, scope: Scope) -> Sides:
-    """Prepare one checkout on two interpreters.
-
-    Raises:
-        UsageError: They are the same, or one of them is not declared.
-        SetupError: An interpreter or environment cannot be made.
-    """
-    declared = subject.configuration.interpreters
-    for name in (base, head):
-        if name not in declared:
-            raise UsageError(f"--python: no interpreter {name!r}; declared are {sorted(declared)}")
-    if base == head:
-        raise UsageError(f"--python: expected two different interpreters, found {base} twice")
-
-    def part(name: str) -> _Part:
-        return _here(subject, name, subject.lock, scope, python=name)
-
-    reason = f"Python {head} instead of {base}"
-    return _prepare(part(base), part(head), scope, subject, {"python"}, reason)
-
-
-def of_settings(subject: Subject, base: Setting, head: Setting, scope: Scope) -> Sides:
-    """Prepare one checkout under two settings.
-
-    Raises:
-        UsageError: No case can be served like this, or only with a package that its lock lacks.
-        SetupError: An interpreter or environment cannot be made.
-    """
-    sides = []
-    for own, other in ((base, head), (head, base)):
-        part = _here(subject, "", subject.lock, scope, chosen=own)
-        locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
-        lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
-        cases = tuple(case for case, names in lacking if not names)
-        if part.cases and not cases:
-            case, names = lacking[0]
-            raise UsageError(
-                f"{own.label(other)}: the lock of stack {case.stack} has no {names}: add "
-                f"it to the stack's group in apps/pyproject.toml, and call `observatory stack lock "
-                f"{case.stack}`"
-            )
-        version = {locked[case.stack].packages[case.server] for case in cases}
-        label = own.label(other, version.pop() if len(version) == 1 else "")
-        record = part.record.model_copy(update={"label": label, "settings": own.record()})
-        sides.append(replace(part, record=record, cases=cases))
-    before, after = sides
-    reason = f"{after.record.label} instead of {before.record.label}"
-    both = _prepare(before, after, scope, subject, setting.crossing(base, head), reason)
-    if not both.pairs:
-        raise UsageError(f"{reason}: no selected case can be served both ways")
-    return both
-
-
-def _lacking(case: Case, stack: Stack) -> str:
-    """List the packages that a case needs to be served and its stack lacks."""
-    needs = {case.server, *SERVERS[case.server].loads(case)}
-    return ", ".join(sorted(needs - stack.packages.keys()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +441,10 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
         checkout = Project(revisions.lay_out(project.root, state, scope.copies))
         lent = lend_experiments(checkout, place, scope.profile)
     lent = tuple(case for case in lent if {case.stack, case.python} <= known)
-    part = _itself(revision, place, scope)
-    part = replace(part, cases=(*part.cases, *lent))
+    cases = (*place.cases(scope.profile), *lent)
+    record = _record(revision.label, revision.commit, dirty=False)
+    record = record.model_copy(update={"kind": "revision"})
+    part = _Part(record, place, cases, place.lock, place.configuration_for, revision.tree)
     cases, _ = _select(part, part, scope)
     notes = tuple(
         f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
@@ -368,29 +455,6 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     base = _side(part, cases, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator, notes)
-
-
-def _here(
-    subject: Subject,
-    label: str,
-    lock: Callable[[str], Stack],
-    scope: Scope,
-    python: str | None = None,
-    chosen: Setting | None = None,
-) -> _Part:
-    """Describe the checkout of the command, with the given stacks, interpreter or settings."""
-    commit, dirty = runner.revision(subject.repository)
-    record = SideRecord(
-        label=label, kind="interpreter" if python else "stack" if chosen is None else "setting",
-        commit=commit, dirty=dirty, stacks=(), interpreters=(),
-    )  # fmt: skip
-    if isinstance(subject, Project):
-        _require_readable(subject, "the checkout")
-    cases = subject.cases(scope.profile, chosen or AS_DECLARED)
-    cases = tuple(case for case in cases if python in {None, case.python})
-    within = subject.within if isinstance(subject, DeployedTarget) else None
-    place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
-    return _Part(record, place, cases, lock, subject.configuration_for)
 
 
 def _generator(subject: Subject, scope: Scope) -> Path:
@@ -416,7 +480,7 @@ def _prepare(
     crossing: Collection[str] = (),
     reason: str = "",
     *,
-    notes: tuple[str, ...] = (),
+    mixed: bool = False,
 ) -> Sides:
     """Prepare what both sides need for the cases that they have in common.
 
@@ -435,10 +499,10 @@ def _prepare(
     before = _side(base, cases[0], [old for old, _ in common], scope, generator)
     after = _side(head, cases[1], [new for _, new in common], scope, generator)
     pairs = tuple(
-        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason)
+        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, mixed=mixed)
         for old, new in common
     )
-    return Sides(before, after, subject.root, pairs, missing, bool(crossing), notes)
+    return Sides(before, after, subject.root, pairs, missing, bool(crossing))
 
 
 def _select(
@@ -452,10 +516,9 @@ def _select(
     for glob in scope.select:
         matching = {name for name in names if fnmatchcase(name, glob)}
         if not matching:
-            label = head.record.label
             # Raises an error that suggests what may have been meant.
             planning.make_plan(head.subject.cases, scope.profile, [glob], None, 0)
-            raise UsageError(f"--select {glob!r} selects no case of {base.record.label} or {label}")
+            raise UsageError(f"--select {glob!r} selects no case of base or head")
         chosen |= matching
     for old, new in match_cases(base.cases, head.cases, crossing)[0]:
         if chosen & {old.id, new.id}:
@@ -491,6 +554,6 @@ def _side(
     }
     return Side(
         part.record.model_copy(update=records), testbed, cases, subject, part.tree,
-        lent=frozenset(source.files) if source else frozenset(),
-        declared=source is None or source.declared,
+        lent=frozenset(source.files) if source else part.lent,
+        declared=source.declared if source else not part.lent,
     )  # fmt: skip

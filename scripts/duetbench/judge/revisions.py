@@ -19,7 +19,6 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
-from duetbench.project.stacks import require_text
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
@@ -66,7 +65,7 @@ def resolve(root: Path, name: str) -> Revision:
     if name.startswith("-") or (commit := _commit(root, name)) is None:
         raise UsageError(
             f"{name!r} is no revision here: expected a branch, tag or commit of {root}; fetch it "
-            "first if it is elsewhere"
+            "first if it is elsewhere. What else a side has is --base or --head KEY=VALUE"
         )
     return Revision(name, commit, git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
 
@@ -190,18 +189,3 @@ def _ignore(_folder: str, names: list[str]) -> set[str]:
     generated = {"__pycache__", "node_modules", "results"}
     hidden = {name for name in names if name[0] == "." and name != ".python-version"}
     return hidden | (generated & {*names})
-
-
-def lock_text(root: Path, name: str) -> str:
-    """Read a stack's lock, FILE or FILE@REV of a repository; UsageError if there is none."""
-    file, sign, revision = name.rpartition("@")
-    if sign and not Path(name).is_file():
-        text = git.ask_or_none(root, "show", f"{revision}:{file}")
-        if text is None:
-            raise UsageError(f"--lock {name}: {revision} has no file {file}")
-        return f"{text}\n"
-    try:
-        require_text(Path(name), f"--lock {name}")
-        return Path(name).read_text("utf-8")
-    except OSError as error:
-        raise UsageError(f"--lock {name}: expected a lock file of a stack: {error}") from error

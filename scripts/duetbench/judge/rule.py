@@ -22,7 +22,7 @@ from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.samples import SHARE, CaseDuets
 from duetbench.judge.statistics import POWER, RATE, RESOLUTION, Logs, Sample
-from duetbench.store.comparison import ACTED_ON, Event, Judgement
+from duetbench.store.comparison import FAILURE, Finding
 
 FEWEST: Final = 3
 """Duets of a case before which nothing is decided."""
@@ -45,8 +45,6 @@ WORTH: Final = 2.0
 
 Limits = Mapping[Concern, float]
 """Relative change on which somebody acts, by concern."""
-
-_MEMORY: Final = "pss_steady"  # the metric under which a leak is reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,44 +114,44 @@ def missing(duets: CaseDuets) -> int:
 
 def judge(
     samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL
-) -> dict[str, tuple[Judgement, ...]]:
-    """Judge all cases by the duets so far, leading metrics first.
+) -> dict[str, tuple[Finding, ...]]:
+    """Judge the metrics of all cases by the samples so far, leading metrics first.
 
-    A case that failed twice on a side has one judgement, not comparable, without a ratio. A tail
-    without an answer is inconclusive and says why, as no duets are run to decide it.
+    A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
+    nor of other metrics that prolong no comparison, if it is unknown.
     """
-    return _Verdicts(samples, limits).judgements()
+    return _Findings(samples, limits).of_cases()
 
 
-def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Event | None:
+def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
     """Test whether CPU per request moved in all cases as one: each case is a sample."""
     found = {key: evidence(duets, CPU, limits) for key, duets in samples.items() if not duets.void}
-    means = {key: of.sample.mean for key, of in found.items() if of}
-    if len(means) < 2:
+    logs = np.array([of.sample.mean for of in found.values() if of])
+    if len(logs) < 2:
         return None
-    sample = statistics.sample(np.array([*means.values()]))
-    if statistics.moved_p(sample, statistics.floor_of(limits["cpu"])) > RATE:
+    sample, limit = statistics.sample(logs), limits["cpu"]
+    if statistics.moved_p(sample, statistics.floor_of(limit)) > RATE:
         return None
-    low, high = statistics.interval(sample, RATE)
-    return Event(
-        metric=CPU,
-        verdict=statistics.direction(CPU, sample.mean),
-        ratio=math.exp(sample.mean),
-        low=math.exp(low),
-        high=math.exp(high),
-        cases=tuple(means),
-    )
+    verdict = statistics.direction(CPU, sample.mean)
+    figures = {"verdict": verdict, "limit": limit, **_figures(sample, logs, limit)}
+    return within_limit(Finding(case="", subject=CPU, n=len(logs), **figures))
+
+
+def within_limit(finding: Finding) -> Finding:
+    """Call a change that is smaller than its limit the same, as nobody acts on it."""
+    small = finding.moved and finding.weight < 1
+    return finding.model_copy(update={"verdict": Verdict.SAME}) if small else finding
 
 
 def record(limits: Limits) -> dict[str, float | int | str]:
     """Return the parameters of the rule for a comparison's file."""
-    sizes = {f"{ACTED_ON}{concern}": size for concern, size in limits.items()}
+    sizes = {f"limit_{concern}": size for concern, size in limits.items()}
     own = {"fewest": FEWEST, "most": MOST, "patience": PATIENCE, "early": EARLY, "rate": RATE}
     return {**own, "power": POWER, **sizes}
 
 
-class _Verdicts:
-    """The verdicts on all cases, whose number corrects the p values of each."""
+class _Findings:
+    """The findings of all cases, whose number corrects the p values of each."""
 
     def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
         self.samples, self.limits = samples, limits
@@ -170,46 +168,60 @@ class _Verdicts:
         self.moved = dict(zip(self.evidence, moved, strict=True))
         self.same = dict(zip(self.evidence, same, strict=True))
 
-    def judgements(self) -> dict[str, tuple[Judgement, ...]]:
+    def of_cases(self) -> dict[str, tuple[Finding, ...]]:
         return {key: tuple(self._of_case(key, duets)) for key, duets in self.samples.items()}
 
-    def _of_case(self, key: str, duets: CaseDuets) -> Iterator[Judgement]:
-        counts: dict[str, Any] = {"duets": len(duets.usable), "excluded": duets.excluded}
-        void = Verdict.NOT_COMPARABLE
+    def _of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
         if duets.void:
-            yield Judgement(metric=duets.leading[0], verdict=void, reason=duets.void, **counts)
+            # The change is not the reason if base fails as well.
+            verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
+            yield Finding(
+                case=key,
+                subject=FAILURE,
+                verdict=verdict,
+                why=duets.void,
+                n=len(duets.usable),
+                unused=duets.unused,
+            )
             return
-        if leak := duets.leak:
-            yield Judgement(metric=_MEMORY, verdict=void, reason=leak, **counts)
-        moved = {metric for metric in duets.metrics if self._verdict(key, metric) == "moved"}
+        moved = {metric for metric in duets.metrics if self._state(key, metric) == "moved"}
         for metric in (*duets.leading, *duets.tails):
             if not _follows(duets, metric, moved):
                 yield from self._of_metric(key, duets, metric)
 
-    def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Judgement]:
-        counts: dict[str, Any] = {"duets": duets.count(metric), "excluded": duets.excluded}
-        leading, unknown = metric in duets.leading, Verdict.INCONCLUSIVE
-        if metric in duets.lost:
-            reason = f"{METRICS[metric].title}: {_lack(duets, metric)}"
-            verdict = Verdict.NOT_COMPARABLE if leading else unknown
-            yield Judgement(metric=metric, verdict=verdict, reason=reason, **counts)
-        elif metric in duets.metrics and (leading or duets.usable):
-            found = self.evidence.get((key, metric))
-            verdict = unknown
-            if found and (state := self._verdict(key, metric)):
-                moved = statistics.direction(metric, found.sample.mean)
-                verdict = moved if state == "moved" else Verdict.NO_CHANGE
-            yield Judgement(
-                metric=metric,
+    def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Finding]:
+        found, state = self.evidence.get((key, metric)), self._state(key, metric)
+        if state is None and (metric in duets.tails or not self._expected(duets, metric)):
+            return
+        limit, verdict = self.limits[METRICS[metric].concern], Verdict.UNKNOWN
+        if found and state:
+            moved = statistics.direction(metric, found.sample.mean)
+            verdict = moved if state == "moved" else Verdict.SAME
+        base, logs = duets.means("base").get(metric), duets.logs(metric)
+        figures = _figures(found.sample, logs, limit) if found else {}
+        yield within_limit(
+            Finding(
+                case=key,
+                subject=metric,
                 verdict=verdict,
-                reason=_reason(duets, metric),
-                p=self.moved.get((key, metric)),
+                base=base,
+                # Head's own figures scatter more than the ratio, and would often contradict it.
+                head=base * figures["ratio"] if base and found else None,
+                limit=limit,
+                n=duets.count(metric),
+                unused=duets.unused,
                 alone=duets.alone,
-                **(self._figures(metric, found.sample) if found else {}),
-                **counts,
+                why=_reason(duets, metric),
+                lack="" if state else self._lack(duets),
+                need=None if state else self._need(duets, metric),
+                **figures,
             )
+        )
 
-    def _verdict(self, key: str, metric: str) -> Literal["moved", "same"] | None:
+    def _expected(self, duets: CaseDuets, metric: str) -> bool:
+        return metric in duets.metrics or metric in duets.lost
+
+    def _state(self, key: str, metric: str) -> Literal["moved", "same"] | None:
         found = self.evidence.get((key, metric))
         if found is None:
             return None
@@ -217,13 +229,51 @@ class _Verdicts:
             return "moved"
         return "same" if found.early == "same" or self.same[key, metric] <= RATE else None
 
-    def _figures(self, metric: str, sample: Sample) -> dict[str, float]:
-        """Compute ratio, interval and detectable change."""
-        floor = statistics.floor_of(self.limits[METRICS[metric].concern])
-        low, high = statistics.interval(sample, RATE)
-        ratio, low, high = (math.exp(log) for log in (sample.mean, low, high))
-        detectable = statistics.detectable(sample, floor, alpha=RATE, power=POWER)
-        return {"ratio": ratio, "low": low, "high": high, "detectable": detectable}
+    def _lack(self, duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
+        """Say what an unknown metric lacks."""
+        if len(duets.usable) >= MOST:
+            return "samples"
+        few = duets.all and not duets.usable
+        return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
+
+    def _need(self, duets: CaseDuets, metric: str) -> float | None:
+        """Estimate the further seconds that decide a metric; None without a sample.
+
+        Beyond the floor, a detectable change shrinks with the root of the samples. A metric is
+        decided as soon as its change is detectable, or would be if it were larger than the limit.
+        """
+        if not duets.all or self._lack(duets) != "time":
+            return None
+        found, samples = self.evidence.get((duets.case.id, metric)), float(FEWEST)
+        limit = self.limits[METRICS[metric].concern]
+        if found:
+            floor, size = math.log1p(statistics.floor_of(limit)), abs(found.sample.mean)
+            seen = _detectable(found.sample, limit)
+            gap = max(size - floor, math.log1p(limit) - size)
+            samples = len(duets.usable) * ((math.log1p(seen) - floor) / gap) ** 2
+        missing = max(1, math.ceil(min(samples, MOST)) - len(duets.usable))
+        seconds = sum(duet.seconds for duet in duets.all) / max(1, len(duets.usable))
+        return seconds * missing
+
+
+def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
+    """Compute ratio, interval and detectable change, and how many samples agree on the sign."""
+    low, high = statistics.interval(sample, RATE)
+    ratio, low, high = (math.exp(log) for log in (sample.mean, low, high))
+    agreeing = int(np.sum(np.sign(logs) == np.sign(sample.mean)))
+    detectable = _detectable(sample, limit)
+    return {
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "detectable": detectable,
+        "agreeing": agreeing,
+    }
+
+
+def _detectable(sample: Sample, limit: float) -> float:
+    floor = statistics.floor_of(limit)
+    return statistics.detectable(sample, floor, alpha=RATE, power=POWER)
 
 
 def _follows(duets: CaseDuets, metric: str, moved: set[str]) -> bool:
@@ -236,20 +286,16 @@ def _follows(duets: CaseDuets, metric: str, moved: set[str]) -> bool:
     return metric == CPU and duets.waits and times
 
 
-def _lack(duets: CaseDuets, metric: str) -> str:
-    """Say how many samples have a metric, and what it needs."""
-    noun = duets.mode.noun
-    answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
-    share = f"{duets.count(metric)} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
-    return share + f"; it takes {answers:,} answers of each side in a {noun}" * (answers > 1)
-
-
 def _reason(duets: CaseDuets, metric: str) -> str:
     """Say what a verdict does not explain itself: that no sample was usable, or not all were."""
     noun, total = duets.mode.noun, len(duets.all)
     if not duets.usable:
         unusable = f"none of {total} {noun}s was usable: {duets.disturbances()}"
         return unusable if total else f"no time for a {noun}"
-    if duets.count(metric) < len(duets.usable):
-        return f"from the {noun}s that have it: {_lack(duets, metric)}"
+    if (having := duets.count(metric)) < len(duets.usable):
+        answers = {name: least for name, _, least in PERCENTILES}.get(metric.rpartition("_")[2], 1)
+        share = f"{having} of {len(duets.usable)} {noun}s have it, {SHARE:.0%} must"
+        return share + f"; it takes {answers:,} answers of each side in a {noun}" * (answers > 1)
+    if having < FEWEST:
+        return f"only {having} {noun}{'s' * (having != 1)} usable: at least {FEWEST} decide"
     return ""

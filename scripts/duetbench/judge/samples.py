@@ -30,7 +30,7 @@ SHARE: Final = 0.8
 
 With fewer, whether a duet has the metric may depend on how the duet went."""
 
-_IDLE: Final = frozenset({FlagName.NOBODY_BUSY, FlagName.SMALL_POOL})
+_IDLE: Final = frozenset({FlagName.NOT_BUSY})
 
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
 """Warnings about noise that may persist and affect both sides. A side that still gets faster is not
@@ -61,7 +61,8 @@ class CaseDuets:
         overloaded: Whether most usable duets have two servers that do not keep up with the rate.
         metrics: Judged metrics that enough usable duets have, without memory that grows, and
             without the times of servers that do not keep up: they are those of a queue.
-        void: Why the case cannot be compared, by each side's first failure; empty if it can.
+        failed: The sides that failed so often that the case cannot be compared.
+        void: Why it cannot, by each side's first failure; empty if it can.
         mode: How its samples are measured.
         waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
     """
@@ -111,13 +112,13 @@ class CaseDuets:
             for side in SIDES[::-1]
             if (failed := failures[side]) and (len(failed) >= FAILURES or ENDLESS in failed[0])
         }
-        self.void = join_reasons(texts)
+        self.failed, self.void = tuple(texts), join_reasons(texts)
 
     def _most(self, shows: Callable[[Duet], bool]) -> bool:
         return sum(map(shows, self.usable)) > len(self.usable) / 2
 
     @property
-    def excluded(self) -> int:
+    def unused(self) -> int:
         return len(self.all) - len(self.usable)
 
     @property
@@ -133,13 +134,12 @@ class CaseDuets:
         return sum(_has(duet, metric) for duet in self.usable)
 
     @property
-    def leak(self) -> str:
-        """How head, unlike base, keeps memory for every request; empty if it does not."""
+    def leaks(self) -> bool:
+        """Whether head, unlike base, keeps memory for every request."""
         if self._soaks:
-            return growth.leak(self.growth)
+            return growth.leaks(self.growth)
         base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
-        leaks = len(head) >= FAILURES > len(base)
-        return f"head: {head[0].name}: {head[0].detail}" if leaks else ""
+        return len(head) >= FAILURES > len(base)
 
     def _unsettled(self, metric: str) -> bool:
         """Whether a figure depends on how long the load lasts."""
@@ -169,7 +169,7 @@ class CaseDuets:
         ]
         values = {
             name: [figure for duet in self.usable if (figure := duet.metrics(side).get(name))]
-            for name in (*shown, *metrics.BESIDE)
+            for name in shown
         }
         return {name: fmean(figures) for name, figures in values.items() if figures}
 

@@ -15,13 +15,13 @@ from typing import Any, Final, Literal
 
 from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
-from duetbench.core.metrics import CPU, MATERIAL, Concern
+from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, Effects, Missing
-from duetbench.core.text import ENDLESS, TOO_SMALL, short
+from duetbench.core.text import ENDLESS, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import counted, growth, rule
+from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
     EACH_SECONDS,
     MOST_PATHS,
@@ -41,17 +41,15 @@ from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
 from duetbench.store.comparison import (
-    LIMIT,
     METHOD_VERSION,
     SIDES,
     CaseComparison,
     Comparison,
     Coverage,
     Duet,
-    Judgement,
+    Finding,
+    Instructions,
     SideName,
-    executes,
-    set_material,
 )
 
 COUNTING: Final = 0.15
@@ -88,6 +86,7 @@ class Question:
     limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
     start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
+    to_repeat: tuple[str, ...] = ()  # what they lack
     counts_only: bool = False  # no duets: instructions alone
     effects_only: bool = False  # neither: what a request does is the answer
     coverage: Coverage | None = None  # how much of the changed code the requests enter
@@ -172,6 +171,7 @@ class _Session:
         self.counts = Counts(instruments.instructions, {**served, **inside}, endless)
         self.notes: list[str] = []
         self.count_seconds = 0.0
+        self.first_answer_seconds: float | None = None
 
     def run(self) -> None:
         """Count instructions, then run duets."""
@@ -224,8 +224,9 @@ class _Session:
         first = 2 * rule.FEWEST * self.loop.seconds.of(*self.candidates.values()) / SAFE
         count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
         first += max(self.count_seconds, count)
+        self.first_answer_seconds = first
         return (
-            f"{TOO_SMALL} {pair.mode.noun}s: one takes about {duration(duet)}"
+            f"the budget is too small for three {pair.mode.noun}s: one takes about {duration(duet)}"
             f"{part if 4 * prepared > duet else ''}; a first answer takes about "
             f"{duration(first)}: set --budget {units.write_time(first)}"
         )
@@ -262,6 +263,7 @@ class _Session:
             few = f"{duet.connections} of its {pair.case.load.connections} connections"
             self.note(f"{pair.case.id}: {why[0]} duets use {few}: {why[1]}")
         pair.duets.add(duet)
+        self._tell_known(pair)
         rate = units.rate(pair.case.load.rate or 0.0)
         queue = (
             f"{pair.case.id}: neither side keeps up with {rate}, so its times are those of a "
@@ -270,6 +272,13 @@ class _Session:
         if pair.duets.overloaded and queue not in self.notes:
             self.note(queue)
         self._soak(pair)
+
+    def _tell_known(self, pair: Pair) -> None:
+        """Say what the duets of a case show so far, of its first figure."""
+        metric = pair.duets.leading[0]
+        if known := rule.evidence(pair.duets, metric, self.limits):
+            change = f"{math.expm1(known.sample.mean):+.0%}".replace("-", "−")
+            self.reporter.know(f"{METRICS[metric].noun} {change} so far")
 
     def _soak(self, pair: Pair) -> None:
         """Load a side alone, if it seems to keep memory for every request; if it does, the other.
@@ -324,40 +333,40 @@ class _Session:
         self.notes.append(sentence)
         self.reporter.note(sentence)
 
+    def findings(self) -> tuple[Finding, ...]:
+        """Judge all that is known so far."""
+        question, jobs = self.question, {name: self.counts.outcome(name) for name in self.jobs}
+        alone = question.counts_only or question.effects_only
+        observations = [
+            findings.CaseEvidence(
+                pair.case,
+                None if alone else pair.duets,
+                None if self._uncounted(pair) else self.counts.outcome(name),
+                self._effects(pair),
+                partial=len(pair.case.endpoint.paths) >= MOST_PATHS,
+            )
+            for name, pair in self.candidates.items()
+        ]
+        counted_jobs = {name: n for name, n in jobs.items() if isinstance(n, Instructions)}
+        return findings.judge(observations, self.limits, question.limits, counted_jobs)
+
     def comparison(self, status: Ending) -> Comparison:
-        """Return the comparison with its verdicts."""
-        samples = {name: pair.duets for name, pair in self.candidates.items()}
-        alone = self.question.counts_only or self.question.effects_only
-        judgements = {} if alone else rule.judge(samples, self.limits)
-        method: dict[str, Any] = {
-            **rule.record(self.limits),
-            "seed": self.question.seed,
-            **{f"{LIMIT}{kind}": most for kind, most in self.question.limits.items()},
-        }
-        if self.jobs:
-            method["inprocess_floor"] = counted.FLOOR
-        micro, absent = [], []
-        for name, job in self.jobs.items():
-            counts = self.counts.outcome(name)
-            if isinstance(counts, str):
-                absent.append(Missing(case=name, reason=counts))
-            else:
-                micro.append(job.judge(counts, method))
+        """Return the comparison with its findings."""
+        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
+        absent = (
+            Missing(case=name, reason=reason)
+            for name, reason in outcomes.items()
+            if isinstance(reason, str)
+        )
         cases = [
             CaseComparison(
                 case=pair.case,
                 because=pair.reason,
                 commands=pair.head.testbed.commands(pair.case),
-                judgements=tuple(set_material(j, method) for j in judgements.get(name, ())),
                 duets=tuple(pair.duets.all),
-                instructions=(tally := self.counts.of(name)),
-                count=tally and set_material(counted.judge(tally), method),
-                request=self._of_request(pair),
-                no_count="" if tally or self._uncounted(pair) else str(self.counts.outcome(name)),
+                instructions=self.counts.of(name),
                 effects=self._effects(pair),
                 growth=pair.duets.growth,
-                absolute_base=pair.duets.means("base"),
-                absolute_head=pair.duets.means("head"),
             )
             for name, pair in self.candidates.items()
         ]
@@ -367,11 +376,11 @@ class _Session:
             self.started,
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
-            event=None if alone else rule.together(samples, self.limits),
-            micro=tuple(micro),
+            findings=self.findings(),
             absent=tuple(absent),
-            method=method,
+            method={**rule.record(self.limits), "seed": self.question.seed},
             notes=tuple(self.notes),
+            first_answer_seconds=self.first_answer_seconds,
         )
 
     def _count(self) -> None:
@@ -394,17 +403,6 @@ class _Session:
             self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
         self.count_seconds = self.clock() - began
 
-    def _of_request(self, pair: Pair) -> Judgement | None:
-        """Judge what counts mean for the whole request, by its largest CPU in any duet.
-
-        The counts of some of many paths may not be those of all.
-        """
-        some = len(pair.case.endpoint.paths) >= MOST_PATHS
-        counts = None if some else self.counts.of(pair.case.id)
-        needs = [duet.base.get(CPU, 0.0) for duet in pair.duets.all]
-        judged = counted.judge_request(counts, max(needs, default=0.0)) if counts else None
-        return judged and set_material(judged, rule.record(self.limits))
-
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
         question = self.question
@@ -420,7 +418,8 @@ class _Session:
         for name in shown:
             pair = self.candidates.get(name)
             title = case_names.of(pair.case).what if pair else self.jobs[name].name
-            self.reporter.note(f"{title} {executes(counted.judge(counts[name]))}, {took}")
+            change = 100 * (counts[name].head / counts[name].base - 1)
+            self.reporter.note(f"{title}: instructions {change:+.2f} %, {took}".replace("-", "−"))
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
 
@@ -473,6 +472,7 @@ def _record(
         cases=cases,
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
+        to_repeat=question.to_repeat,
         notes=(*question.notes, *sides.notes, *notes),
         **measured,
     )

@@ -77,7 +77,7 @@ def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float
 
 def direction(metric: str, log: float) -> Verdict:
     """Say whether a metric that moved, by the sign of its log ratio, got better or worse."""
-    return Verdict.SLOWER if (log > 0) == (row(metric).better == "lower") else Verdict.FASTER
+    return Verdict.WORSE if (log > 0) == (row(metric).better == "lower") else Verdict.BETTER
 
 
 def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> float:

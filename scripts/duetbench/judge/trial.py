@@ -1,7 +1,8 @@
 """Serves an application once, without load, to find out which requests it answers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -12,9 +13,10 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
-from duetbench.judge import dependencies
 from duetbench.measure import assembly
+from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.server import Serving
+from duetbench.measure.testbed import Testbed
 from duetbench.project.subject import Subject
 
 _ENOUGH: Final = 2
@@ -55,7 +57,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
     testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
     testbed, trial = replace(testbed, patience=_SECONDS), Trial([], [])
     try:
-        with dependencies.watched(declared[0], testbed, log) as serving:
+        with _watched(declared[0], testbed, log) as serving:
             if find:
                 _find(serving, trial)
             for case in () if find else declared:
@@ -63,6 +65,28 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
     except LaunchError as error:
         raise UsageError(scrub(reason(error.detail))) from error
     return trial
+
+
+@contextmanager
+def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
+    """Serve a case with one worker that lists its routes, and end it at once.
+
+    Raises LaunchError if the server does not start.
+    """
+    environment = {**case.env, entry.WATCHED: "1"}
+    serving = Serving(case.model_copy(update={"workers": 1, "env": environment}), testbed, log)
+    try:
+        serving.start()
+        serving.meet()
+        yield serving
+    except LaunchError as error:
+        with suppress(LaunchError):  # the first failure explains the second
+            serving.kill()
+        raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
+    except BaseException:
+        serving.abandon()
+        raise
+    serving.kill()
 
 
 def _find(serving: Serving, trial: Trial) -> None:

@@ -68,6 +68,8 @@ def assemble(
         private=private,
         imports=target.imports if target else (),
         within=target.within if target else Path(),
+        origin=subject.repository,
+        source=target.packages if target else "",
     )
 
 

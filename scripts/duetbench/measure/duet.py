@@ -9,8 +9,8 @@ that share a server are measured in turn on one launch of each side, as its star
 duet. The servers are killed at the end: launches of one server test whether it stops on request.
 
 Memory is shared: the two servers map the same files. While both live, each counts for half of such
-a page (PSS) or not at all (USS): a tenth of the PSS of FastAPI's json. So the last server is read
-once more after the other has ended, and what it gained is added to both sides' figures.
+a page (PSS): a tenth of the PSS of FastAPI's json. So the last server is read once more after the
+other has ended, and what it gained is added to both sides' figures.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ _POLL_SECONDS: Final = 0.02
 _TWICE: Final = 1.6  # times a single request from which some at once are two waves
 _LOOKS: Final = 50  # at a server that seems to wait
 _LOOK_SECONDS: Final = 0.001  # between them, at least
-_OF_ANSWERS: Final = frozenset({FlagName.WRONG_STATUS, FlagName.WRONG_BODY, FlagName.WRONG_SIZE})
+_OF_ANSWERS: Final = frozenset({FlagName.WRONG_ANSWER})
 """Failures of a single request. The server goes on with others."""
 
-_SHARED: Final = {"pss_idle": "pss", "pss_steady": "pss", "pss_peak": "pss", "uss_steady": "uss"}
-"""Metrics that the other side's server makes smaller, and the kind of memory that they measure."""
+_SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
 
 
 def perform(
@@ -112,12 +111,10 @@ def own_memory(
 
     `beside` and `alone` sample one server: at the end of the duet, and after the other's end.
     """
-    memory = {}
-    for name, kind in _SHARED.items():
-        before, after = getattr(beside, kind), getattr(alone, kind)
-        if name in metrics and alone.pids and before is not None and after is not None:
-            memory[name] = metrics[name] + (after - before)
-    return memory
+    if not alone.pids or beside.pss is None or alone.pss is None:
+        return {}
+    gain = alone.pss - beside.pss
+    return {name: metrics[name] + gain for name in _SHARED if name in metrics}
 
 
 class SideRun:
@@ -373,7 +370,7 @@ class _Duets:
         ]
         if len(reports) == 1 and not self._void:
             ((serving, detail),) = reports
-            serving.fail(FlagName.WRONG_BODY, f"the other side answers without error; {detail}")
+            serving.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:

@@ -39,9 +39,6 @@ class Identity(Frozen):
     worker: str
     imported: float = 0.0  # core time of importing the application, or making it, s
     tasks: int = 0  # number of tasks of its event loop
-    collections: int = 0  # full collections of garbage so far
-    collecting: float = 0.0  # core time of the one that was asked for, s
-    files: tuple[str, ...] = ()  # used by the process, if it records them
     routes: tuple[str, ...] = ()  # paths of the application, if it records that
 
 
@@ -57,8 +54,8 @@ def probe(
 
     Threads of one process without event loops cannot be distinguished: expect one worker there.
     `check` raises an error when the server is gone. With `collect` each worker collects its garbage
-    before it answers. LaunchError: not_ready if fewer answer in `timeout` s, worker_restarted if
-    more do, wrong_status or wrong_body if something else answers.
+    before it answers. LaunchError: not_ready if fewer answer in `timeout` s, server_died if
+    more do, wrong_answer if something else answers.
     """
     url = f"{base_url}{PATH}?{COLLECT}" if collect else base_url + PATH
     workers, problems = dict[str, Identity](), list[str]()
@@ -91,7 +88,7 @@ def probe(
         ) from error
     if len(workers) > workers_expected:
         raise LaunchError(
-            FlagName.WORKER_RESTARTED,
+            FlagName.SERVER_DIED,
             f"{expected}, found {len(workers)} ({', '.join(sorted(workers))}); "
             "see the server's log",
         )
@@ -107,7 +104,7 @@ async def _ask(client: reading.LocalClient, url: str) -> Identity | str:
         return f"{type(error).__name__} {error}".strip()
     if answer.status_code != httpx.codes.OK:
         raise LaunchError(
-            FlagName.WRONG_STATUS,
+            FlagName.WRONG_ANSWER,
             f"GET {url}: expected status 200, found {answer.status_code} with "
             f"{short(answer.text, 80)!r}; see the server's log",
         )
@@ -115,7 +112,7 @@ async def _ask(client: reading.LocalClient, url: str) -> Identity | str:
         return Identity.model_validate_json(answer.content)
     except ValidationError as error:
         raise LaunchError(
-            FlagName.WRONG_BODY,
+            FlagName.WRONG_ANSWER,
             f"GET {url}: expected an identity, found {short(answer.text, 80)!r} "
             f"({first_problem(error)})",
         ) from error
@@ -131,7 +128,7 @@ def check_identity(
     loop: str | None = None,
     jit: bool | None = False,
 ) -> None:
-    """Compare every worker with the case; LaunchError gil_mismatch or version_mismatch.
+    """Compare every worker with the case; LaunchError wrong_runtime.
 
     A universal lock (`packages`) also has packages of other systems, so only installed ones are
     compared; `required` ones must be installed. `jit`: whether it is on; None: either is right.
@@ -140,7 +137,7 @@ def check_identity(
     names = {canonicalize_name(name) for name in required}
     for identity in identities:
         if problem := _wrong_gil(identity, free_threaded):
-            raise LaunchError(FlagName.GIL_MISMATCH, f"worker {identity.worker}: {problem}")
+            raise LaunchError(FlagName.WRONG_RUNTIME, f"worker {identity.worker}: {problem}")
         installed: dict[str, str] = {
             canonicalize_name(name): version for name, version in identity.packages.items()
         }
@@ -159,7 +156,7 @@ def check_identity(
             problems.append(f"expected the event loop {loop}, found {identity.loop}")
         if problems:
             raise LaunchError(
-                FlagName.VERSION_MISMATCH,
+                FlagName.WRONG_RUNTIME,
                 f"worker {identity.worker}: {'; '.join(problems)}; run `duetbench setup`",
             )
 

@@ -52,7 +52,7 @@ class IdleConnections:
                     raise ConnectionResetError("the server closed it after an answer")
             except (OSError, HTTPException) as error:
                 raise LaunchError(
-                    FlagName.TRANSPORT_ERRORS,
+                    FlagName.NO_ANSWER,
                     f"expected {number} idle connections, found {len(self._open)}, then "
                     f"{type(error).__name__}: {error}; see the server's log",
                 ) from error

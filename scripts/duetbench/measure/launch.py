@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from duetbench.core.errors import FlagName
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
@@ -93,7 +93,7 @@ class Observation:
     ) -> None:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
-        self._earlier, self.collections = ports.clients(serving.port), serving.collections
+        self._earlier = ports.clients(serving.port)
         self._host, self.before = machine.core_times(), tree.edge()
         self._commands = serving.workspace.cpu_seconds()
 
@@ -174,8 +174,6 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
         for flag in flags:
             serving.fail(flag.name, flag.detail)
     serving.require_same()
-    metrics["full_collections"] = serving.collections - observation.collections
-    metrics["collection_time"] = fmean(worker.collecting for worker in serving.workers)
     return metrics
 
 
@@ -190,7 +188,7 @@ def _conclude(
         result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
     )
     figures |= _costs(figures, observation, neighbour)
-    figures["connections_reopened"] = max(
+    figures["reopened"] = max(
         0, observation.opened - observation.checks.sent - case.load.connections
     )
     figures |= {"ready_time": serving.ready_time, "import_time": serving.import_time}
@@ -201,8 +199,6 @@ def _conclude(
     pids = {worker.pid for worker in serving.workers}
     alone = observation.connections and len(pids) == len(serving.workers)
     counts = tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone)
-    if any(counts):
-        figures["connections_max_share"] = max(counts) / sum(counts)
     ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
     if ceiling is not None:
         figures["ceiling"] = ceiling
@@ -214,13 +210,11 @@ def _conclude(
             case=case,
             figures=figures,
             ceiling=sure,
-            ceiling_unit=ceiling if ceiling != sure else None,
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
             commands=observation.commands + neighbour.commands,
             client_beside=neighbour.client,
             pinned=testbed.machine.pinned,
-            counted=min((r.share for r in observation.usage.counts.values()), default=1.0),
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
             connections=counts,
@@ -236,7 +230,8 @@ def _conclude(
     )
     changes = machine.environment_changes(testbed.machine, machine.fingerprint())
     env_flags = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
-    return figures, (*flags, *env_flags)
+    metrics = {name: figures[name] for name in METRICS if name in figures}
+    return metrics, (*flags, *env_flags)
 
 
 def _costs(
@@ -247,22 +242,13 @@ def _costs(
     costs: dict[str, float] = {
         # The whole load, with the drain after the deadline: its answers cost core time too.
         "server_cores": used.cpu_seconds / result.summary.seconds,
-        "rss_steady": memory.rss.steady,
         "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
     }
-    if used.busiest:
-        costs["threads_computing"] = max(1.0, used.cpu_seconds / used.busiest)
     if requests := figures.get("requests", 0) + observation.checks.sent:
         costs |= {
             "server_cpu_per_request": used.cpu_seconds / requests,
-            "switches_voluntary": used.voluntary / requests,
-            "switches_involuntary": used.involuntary / requests,
-        }
-        costs |= {
-            f"server_{name}_per_request": reading.count / requests
-            for name, reading in used.counts.items()
-            if reading.whole
+            "switches_voluntary": used.switches / requests,
         }
     if result.client_cores is not None:
         costs["client_cores"] = result.client_cores
@@ -272,11 +258,8 @@ def _costs(
     if result.began is not None:
         growth = oha_results.growth(memory.course, result.rows.end, result.began)
         if growth is not None:
-            ends = ("", "_low", "_high", "_late")
-            costs |= zip((f"memory_per_request{end}" for end in ends), growth, strict=True)
-    if memory.pss is not None:
-        pss = memory.pss
-        costs |= {"pss_idle": pss.idle, "pss_steady": pss.steady, "pss_peak": pss.peak}
-    if memory.uss is not None:
-        costs["uss_steady"] = memory.uss.steady
+            kept = "memory_per_request"
+            costs |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
+    if memory.idle is not None and memory.steady is not None:
+        costs |= {"pss_idle": memory.idle, "pss_steady": memory.steady}
     return costs

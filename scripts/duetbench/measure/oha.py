@@ -91,7 +91,7 @@ class Generator:
     """A running generator, with the folder of its files; use it as a context manager."""
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
-        """Start oha; `shape` replaces the client's load. LaunchError client_failed.
+        """Start oha; `shape` replaces the client's load. LaunchError load_failed.
 
         Records of the session contain no private values of its command line.
         """
@@ -129,7 +129,7 @@ class Generator:
         """The error of a generator that did something else, with its output."""
         words = last_words(read_log(self.session.log))
         return LaunchError(
-            FlagName.CLIENT_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
+            FlagName.LOAD_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
         )
 
 
@@ -157,7 +157,7 @@ class Generation(Generator):
     def over(self) -> bool:
         """Whether the last request has ended; call it at least every 50 ms while oha sends.
 
-        Raises LaunchError client_failed if the generator failed or is late.
+        Raises LaunchError load_failed if the generator failed or is late.
         """
         summary = self.folder / SUMMARY
         if summary.exists() and summary.stat().st_size:
@@ -176,7 +176,7 @@ class Generation(Generator):
     def collect(self) -> Self:
         """Wait for the end, read all results and remove the folder.
 
-        Raises LaunchError client_failed if the generator failed; no result is partial.
+        Raises LaunchError load_failed if the generator failed; no result is partial.
         """
         self.wait_load()
         code = self.session.wait(STORE_SECONDS)

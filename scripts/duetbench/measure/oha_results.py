@@ -75,12 +75,12 @@ class OhaSummary(BaseModel):
 
 
 def read_summary(text: str) -> OhaSummary:
-    """Read oha's JSON; LaunchError client_failed if it is anything else."""
+    """Read oha's JSON; LaunchError load_failed if it is anything else."""
     try:
         return OhaSummary.model_validate_json(text)
     except ValidationError as error:
         raise LaunchError(
-            FlagName.CLIENT_FAILED,
+            FlagName.LOAD_FAILED,
             f"expected oha's JSON summary, found {text[:80]!r} ({first_problem(error)}); "
             "run `duetbench setup` to get the pinned oha",
         ) from error
@@ -89,7 +89,7 @@ def read_summary(text: str) -> OhaSummary:
 def read_rows(database: Path) -> Rows:
     """Read oha's SQLite database (1 s per million rows).
 
-    Raises LaunchError client_failed if it is missing, not oha's, or holds impossible times.
+    Raises LaunchError load_failed if it is missing, not oha's, or holds impossible times.
     """
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as file:
@@ -100,7 +100,7 @@ def read_rows(database: Path) -> Rows:
             rows = np.fromiter(cursor, dtype=RECORD, count=count).view(np.recarray)
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise LaunchError(
-            FlagName.CLIENT_FAILED,
+            FlagName.LOAD_FAILED,
             f"expected oha's rows in {database.name}, found {error}; is the disk full?",
         ) from error
     # Without a rate it is NULL, read as NaN.
@@ -108,7 +108,7 @@ def read_rows(database: Path) -> Rows:
     ordered = (rows.scheduled <= rows.start) & (rows.start <= rows.end) & np.isfinite(rows.end)
     if not ordered.all():
         raise LaunchError(
-            FlagName.CLIENT_FAILED,
+            FlagName.LOAD_FAILED,
             f"expected scheduled <= start <= end in all rows of oha, found "
             f"{int((~ordered).sum())} of {len(rows)} rows with another order",
         )
@@ -146,7 +146,12 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float,
 def figures(
     rows: Rows, summary: OhaSummary, load: Load, *, status: int = 200, floor: float = 0.0
 ) -> dict[str, float]:
-    """Compute the metrics of one load, by the names of `metrics.py`. `floor` is in s.
+    """Compute the metrics of one load, and figures that only checks use; `floor` is in s.
+
+    The latter are: good (requests with the declared status), unsent (requests of the schedule that
+    were never sent), window (length of the time that throughput refers to, s), in_flight (time-
+    weighted mean of the requests in flight) and lag (behind its own schedule, s, that the generator
+    stayed below for 99 % of the requests).
 
     Requests that end after the deadline count for latencies, but not for throughput. Only good
     answers count for latencies. Without any good answer before the deadline there are only counts.
@@ -211,9 +216,10 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
 
 def growth(
     course: Sequence[tuple[float, int]], ends: Floats, began: float
-) -> tuple[float, float, float, float] | None:
-    """Estimate the growth of memory in bytes per answer, as `per_answer`, and in the later half.
+) -> tuple[float, float, float] | None:
+    """Estimate the growth of memory in bytes per answer; see `per_answer`.
 
+    The estimate of all windows, its lower end, and the estimate of the later half of the windows.
     None with fewer than five windows, or without answers in them.
 
     `course` has moments of the monotonic clock and the bytes held at each. `ends` are the arrivals
@@ -226,7 +232,7 @@ def growth(
     answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
     increases, half = np.diff(sizes), len(sizes) // 2
     whole, late = per_answer(increases, answers), per_answer(increases[half:], answers[half:])
-    return None if whole is None else (*whole, (late or whole)[0])
+    return None if whole is None else (*whole[:2], (late or whole)[0])
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:
@@ -281,9 +287,8 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) 
     inside = np.maximum(np.minimum(rows.end, finish) - rows.start, 0)
     return {
         "window": seconds,
-        "achieved": int(in_time.sum()) / seconds,
         "throughput": int((good & in_time).sum()) / seconds,
-        "in_flight_mean": float(inside.sum()) / (finish - float(rows.start.min())),
+        "in_flight": float(inside.sum()) / (finish - float(rows.start.min())),
     }
 
 
@@ -296,7 +301,5 @@ def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, flo
     return {
         **response,
         **times("service", (rows.end - rows.start)[good]),
-        "queueing_mean": float((rows.start - rows.scheduled)[good].mean()),
-        "sched_lag_p99": max(0.0, float(np.percentile(lag, 99))),
-        "sched_lag_max": max(0.0, float(lag.max())),
+        "lag": max(0.0, float(np.percentile(lag, 99))),
     }

@@ -80,4 +80,4 @@ def receive(
 
 def _without_end(where: str, seconds: float, size: int) -> LaunchError:
     detail = f"{endless(where, seconds, size)}; see the server's log"
-    return LaunchError(FlagName.TRANSPORT_ERRORS, detail)
+    return LaunchError(FlagName.NO_ANSWER, detail)

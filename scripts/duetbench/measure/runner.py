@@ -1,18 +1,13 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
 from duetbench.core import __version__
-from duetbench.core.errors import (
-    NothingMeasuredError,
-    RecordError,
-    UsageError,
-)
+from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
 from duetbench.core.units import rounded, utc_now
@@ -41,19 +36,12 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         seed=plan.seed,
         machine=testbed.machine,
         results=(),
-        **_conditions(testbed, root),
+        commit=commit,
+        oha=tools.oha_version(testbed.oha),
+        oha_origin=tools.oha_origin(testbed.oha),
+        interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
+        stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )
-
-
-def _conditions(testbed: Testbed, root: Path) -> dict[str, Any]:
-    """What must not change before a run is resumed, beside the machine."""
-    return {
-        "commit": revision(root)[0],
-        "oha": tools.oha_version(testbed.oha),
-        "oha_origin": tools.oha_origin(testbed.oha),
-        "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
-        "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
-    }
 
 
 def revision(root: Path) -> tuple[str | None, bool]:
@@ -63,24 +51,6 @@ def revision(root: Path) -> tuple[str | None, bool]:
         return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
     except HopelessError:
         return None, False
-
-
-def require_resumable(run: Run, testbed: Testbed, root: Path) -> None:
-    """Refuse to resume a run if its conditions have changed (UsageError)."""
-    now = {"machine": testbed.machine.id, **_conditions(testbed, root)}
-    then = {**dict(run), "machine": run.machine.id}
-    changes = sorted({name.partition("_")[0] for name, value in now.items() if value != then[name]})
-    if changes:
-        raise UsageError(
-            f"run {run.id} cannot be resumed: its {' and '.join(changes)} differ from the current "
-            "ones. Restore them, or start a new run"
-        )
-
-
-def resumable(run: Run) -> Iterator[Launch]:
-    """The launches of a partial run that need no repetition."""
-    for result in run.results:
-        yield from result.usable
 
 
 def execute(
@@ -94,7 +64,7 @@ def execute(
     progress: Progress,
     missing: Mapping[str, str],
 ) -> tuple[Run, Path]:
-    """Do all launches of `plan` that `header`, a run without results or a partial one, lacks.
+    """Do all launches of `plan`; `header` is its run without results.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
     only `InterruptedRun`. `commands` are for the record, `expected` gives the seconds of a launch.
@@ -104,7 +74,7 @@ def execute(
     RecordError: the run could not be saved at its end; earlier failures are only reported.
     """
     began, notes = time.monotonic(), list(header.notes)
-    launches = {(launch.case, launch.round): launch for launch in resumable(header)}
+    launches: dict[tuple[str, int], Launch] = {}
 
     def snapshot(status: RunStatus) -> Run:
         keys = sorted(launches)
@@ -122,27 +92,22 @@ def execute(
             "results": results,
             "notes": tuple(notes),
             "finished": utc_now() if status is RunStatus.COMPLETE else None,
-            "wall_seconds": rounded(header.wall_seconds + time.monotonic() - began),
+            "wall_seconds": rounded(time.monotonic() - began),
         }
         return header.model_copy(update=changes)
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    todo = [
-        (order, case, number)
-        for order, (case, number) in enumerate(steps)
-        if (case.id, number) not in launches
-    ]
-    left, late = [expected(case) for _, case, _ in todo], 0.0
+    left, late = [expected(case) for case, _ in steps], 0.0
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:
-        for done, (order, case, number) in enumerate(todo):
+        for order, (case, number) in enumerate(steps):
             # A machine that starts servers more slowly adds a constant to each launch.
-            extra = late / (done + PRIOR_LAUNCHES)
-            progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[done:]))
+            extra = late / (order + PRIOR_LAUNCHES)
+            progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[order:]))
             launch = launches[case.id, number] = perform(case, number, order)
-            late += launch.seconds - left[done]
+            late += launch.seconds - left[order]
             progress.say(_line(launch, len(steps)))
             try:
                 run_files.save_partial(results, snapshot(RunStatus.PARTIAL))

@@ -21,7 +21,6 @@ from duetbench.measure import identity, verify
 from duetbench.measure.idle import IdleConnections
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
-from duetbench.project import service_hints, variable_hints
 from duetbench.project.servers import SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -83,8 +82,8 @@ class Serving:
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
-            advice = service_hints.advise(detail, self.workspace.folder)
-            detail += f"{f'; {advice}' if self.testbed.target and advice else ''}{AT}{self.log}"
+            advice = self.workspace.advise(detail)
+            detail += f"{advice and f'. {advice}'}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
     def _traceback(self) -> str:
@@ -121,14 +120,9 @@ class Serving:
             )
 
     def _log_words(self) -> str:
-        """Quote the log, with the options for variables that the application lacks."""
-        text, advice = self.workspace.hide_values(read_log(self.log)), ""
-        if self.testbed.target:
-            root, module = self.workspace.folder, self.case.endpoint.app.partition(":")[0]
-            reads = variable_hints.read([root / name for name in self.testbed.imports], module)
-            above = root.parents[: len(self.testbed.within.parts)]
-            given = self.workspace.environment()
-            advice = variable_hints.advise(text, reads, given, root, above)
+        """Quote the log, with what to do about it."""
+        text = self.workspace.hide_values(read_log(self.log))
+        advice = self.workspace.advise(text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self, cores: Sequence[int] | None = None) -> None:
@@ -203,7 +197,7 @@ class Serving:
 
     def watch(self) -> TreeSampler:
         """Return a sampler of its processes' usage; enter it before the load."""
-        return TreeSampler(self.session.members, self.session.counts.read)
+        return TreeSampler(self.session.members)
 
     def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
         """Check that the server runs while `what` is expected of it; LaunchError `flag`."""
@@ -226,19 +220,14 @@ class Serving:
         self.require_same(collect=True)
 
     def require_same(self, *, collect: bool = False) -> None:
-        """Identify the workers once more; LaunchError worker_restarted if they have changed."""
+        """Identify the workers once more; LaunchError server_died if they have changed."""
         earlier, self.workers = self.workers, self.identify(collect=collect)
         before, now = {w.worker for w in earlier}, {w.worker for w in self.workers}
         if before != now:
             raise LaunchError(
-                FlagName.WORKER_RESTARTED,
+                FlagName.SERVER_DIED,
                 f"expected the workers {sorted(before)} to stay, found {sorted(now)}",
             )
-
-    @property
-    def collections(self) -> int:
-        """Full collections of garbage of all its processes, until its workers were identified."""
-        return sum({worker.pid: worker.collections for worker in self.workers}.values())
 
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
@@ -287,7 +276,7 @@ class Serving:
         """Stop the server, if it was started, and check that nothing of it is left.
 
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError not_stopped,
-        server_died (a bad exit code), foreign_listener or setup_failed.
+        server_died (a bad exit code), foreign_listener or not_ready.
         """
         server, report = self.server, self._end(self.server.grace)
         if report is None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, get_args
 from urllib.parse import quote, unquote
 
-from duetbench.core.errors import FlagName, LaunchError, NoApplicationError, UsageError
+from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
@@ -30,6 +30,7 @@ from duetbench.host.command import AT, Tick, last_exception, last_words, read_lo
 from duetbench.host.process_session import Session
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.project import hints
 from duetbench.project.configuration import Interpreter
 from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
@@ -115,6 +116,10 @@ class Testbed:
     """Folders that a target is imported from, from the root of its copy; empty for experiments."""
     within: Path = Path()
     """The target's folder in its repository; launches copy the whole repository."""
+    origin: Path = Path()
+    """The target's folder as its user has it, with files that git ignores."""
+    source: str = ""
+    """The file of a target that its packages were read from."""
     patience: float = math.inf
     """Most seconds for an answer of an idle server, beside the load's own limit."""
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
@@ -251,8 +256,26 @@ class Workspace:
         text = self.hide_values(text)
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
 
+    def advise(self, printed: str) -> str:
+        """Say what to do about a failure of a target; empty if that is unknown. See `hints`."""
+        testbed, case = self._testbed, self._case
+        if not testbed.target:
+            return ""
+        version = testbed.interpreters[case.python].version
+        symptoms = hints.Symptoms(
+            printed=printed,
+            module=case.endpoint.app.partition(":")[0],
+            root=testbed.origin,
+            above=testbed.origin.parents[: len(testbed.within.parts)],
+            variables=self.environment(),
+            python=".".join(version.split(".")[:2]),
+            source=testbed.source,
+            packages=testbed.stacks[case.stack].packages,
+        )
+        return hints.advise(symptoms)
+
     def open(self, cores: Sequence[int] | None) -> None:
-        """Copy the files and run the commands `before`; LaunchError setup_failed."""
+        """Copy the files and run the commands `before`; LaunchError not_ready."""
         began = time.monotonic()
         if self._testbed.target:
             folder = self._testbed.folder(self._case)
@@ -270,7 +293,7 @@ class Workspace:
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.
 
-        LaunchError setup_failed, or not_stopped. A second call does nothing.
+        LaunchError not_ready, or not_stopped. A second call does nothing.
         """
         if self._closed:
             return
@@ -307,7 +330,7 @@ class Workspace:
             outcome = running if code is None else f"exit code {code}"
             words = last_words(self.hide_values(read_log(log)))
             raise LaunchError(
-                FlagName.SETUP_FAILED,
+                FlagName.NOT_READY,
                 f"{when} {command!r}: expected exit code 0, found {outcome}; "
                 f"it said: {words}{AT}{log}",
             )
@@ -355,8 +378,8 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> Inter
     """Import a case's application in the surroundings of a launch; return its interface.
 
     No side of a comparison contains what that leaves (compiled modules, a database). Raises
-    NoApplicationError if the application cannot be imported, or has neither interface; LaunchError
-    setup_failed if a command fails.
+    UsageError if the application cannot be imported, or has neither interface; LaunchError
+    not_ready if a command fails.
     """
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
@@ -397,7 +420,7 @@ def _import(python: Path, case: Case, workspace: Workspace, log: Path, tick: Tic
     words = last_words(output).removeprefix(_NO_APPLICATION)
     if not last_exception(output):
         words = f"an import that ends the process with exit code {code}; it said: {words}"
-    raise NoApplicationError(f"{problem}: {words}", output)
+    raise UsageError(f"{problem}: {words}. {workspace.advise(output) or hints.USUAL}")
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:

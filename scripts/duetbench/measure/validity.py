@@ -13,7 +13,6 @@ from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS, PERCENTILES
 from duetbench.core.model import Case, Flag, LoadModel
-from duetbench.host.counters import WHOLE
 from duetbench.host.machine import OTHER_CORES, STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -26,7 +25,6 @@ answer takes 0.1 ms, that pause alone would look like a violation."""
 CEILING: Final = 1.01
 """Factor above its ceiling from which a throughput is impossible: clocks are that good."""
 
-CEILING_MEASURED: Final = 1.05
 """The same if the ceiling rests on a measured unit, the fastest of a few requests. This is only a
 warning: the unit may have been slow (a busy host, a cold cache) and the throughput right."""
 
@@ -84,15 +82,13 @@ class Facts:
     """What a launch recorded. A default means that nobody looked; checks then raise no flag."""
 
     case: Case
-    figures: Mapping[str, float]  # metrics, as far as they exist
+    figures: Mapping[str, float]  # metrics, and what only checks use, as far as they exist
     ceiling: float | None = None  # requests/s that arithmetic allows
-    ceiling_unit: float | None = None  # requests/s that a measured unit allows, if that is less
     server_cores: int
     client_cores: int
     commands: float = 0.0  # cores used by processes that the case's commands left running
     client_beside: float = 0.0  # client cores used by another generator of ours
     pinned: bool = True
-    counted: float = 1.0  # share of the time that the processor's counters counted
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
     connections: tuple[int, ...] = ()  # per worker process, under load
@@ -122,7 +118,7 @@ def _answers(facts: Facts) -> Iterator[Flag]:
     )
     if timeouts or errors:
         yield _flag(
-            FlagName.TRANSPORT_ERRORS,
+            FlagName.NO_ANSWER,
             f"expected none, found {timeouts:.0f} timeouts and {errors:.0f} other errors "
             f"beside {requests:.0f} answers; see the server's log",
         )
@@ -134,7 +130,7 @@ def _answers(facts: Facts) -> Iterator[Flag]:
         )
     if requests > good:
         yield _flag(
-            FlagName.WRONG_STATUS,
+            FlagName.WRONG_ANSWER,
             f"expected status {facts.case.endpoint.expect.status} always, found another in "
             f"{requests - good:.0f} of {requests:.0f} answers; see the server's log",
         )
@@ -160,7 +156,7 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
             else "they vary only under load: is that an error, or a number of requests or users?"
         )
         yield _flag(
-            FlagName.WRONG_SIZE,
+            FlagName.WRONG_ANSWER,
             f"expected bodies of {words} bytes, found others in {sum(wrong.values())} of "
             f"{sum(facts.sizes.values())} answers: {examples}"
             f"{', …' if len(often) > SIZES_SHOWN else ''}; {advice}",
@@ -170,28 +166,28 @@ def _sizes(facts: Facts) -> Iterator[Flag]:
 def _server(facts: Facts) -> Iterator[Flag]:
     if facts.pids_before != facts.pids_after:
         yield _flag(
-            FlagName.WORKER_RESTARTED,
+            FlagName.SERVER_DIED,
             f"expected the processes {sorted(facts.pids_before)} to stay, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
     limit, connections = facts.backpressure, facts.case.load.connections
     if limit is not None and connections > limit:
         yield _flag(
-            FlagName.CONNECTIONS_OVER_BACKPRESSURE,
+            FlagName.LOAD_FAILED,
             f"expected at most {limit} connections, found {connections} in the load; "
             "raise the server's backpressure or lower the connections",
         )
 
 
 def _littles_law(facts: Facts) -> Iterator[Flag]:
-    load, in_flight = facts.case.load, facts.figures.get("in_flight_mean")
+    load, in_flight = facts.case.load, facts.figures.get("in_flight")
     if load.model is not LoadModel.CLOSED or in_flight is None:
         return
     mean = facts.figures.get("response_mean", 0.0)
     pause = TURNAROUND / mean if mean > 0 else 0.0
     if not 1 - max(LITTLES_LAW, pause) <= in_flight / load.connections <= 1 + LITTLES_LAW:
         yield _flag(
-            FlagName.LITTLES_LAW,
+            FlagName.IMPOSSIBLE,
             f"expected {load.connections} requests in flight on average (within "
             f"{LITTLES_LAW:.0%}), found {in_flight:.2f}; the generator left connections idle",
         )
@@ -207,7 +203,7 @@ def _impossible(facts: Facts) -> Iterator[Flag]:
 def _contradictions(facts: Facts) -> Iterator[str]:
     figures, case = facts.figures, facts.case
     for name, value in figures.items():
-        if wrong := METRICS[name].wrong(value):
+        if name in METRICS and (wrong := METRICS[name].wrong(value)):
             yield wrong
     ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
@@ -230,7 +226,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (
         ("good", figures.get("requests", math.inf), "requests"),
-        ("in_flight_mean", places, "connections"),
+        ("in_flight", places, "connections"),
         ("server_cores", facts.server_cores * CORES, "the server's cores"),
     ):
         if figures.get(name, 0.0) > limit:
@@ -243,16 +239,6 @@ def _ticks(facts: Facts) -> float:
     return 0.0 if closed or not window else 1 / window
 
 
-def _unit(facts: Facts) -> Iterator[Flag]:
-    limit, throughput = facts.ceiling_unit, facts.figures.get("throughput", 0.0)
-    if limit is not None and throughput > limit * CEILING_MEASURED + _ticks(facts):
-        yield _flag(
-            FlagName.ABOVE_UNIT,
-            f"the fastest single request allows {units.rate(limit)}, found "
-            f"{units.rate(throughput)}: single requests were slower than those under load",
-        )
-
-
 def _client(facts: Facts) -> Iterator[Flag]:
     used = facts.figures.get("client_cores")
     if facts.case.cores != "split" or used is None:
@@ -261,7 +247,7 @@ def _client(facts: Facts) -> Iterator[Flag]:
     used += facts.client_beside
     if used >= SATURATED * facts.client_cores:
         yield _flag(
-            FlagName.CLIENT_SATURATED,
+            FlagName.LOAD_FAILED,
             f"expected less than {SATURATED:.0%} of the {facts.client_cores} client cores to be "
             f"used, found {units.cores(used)}; give the generator more",
         )
@@ -275,27 +261,26 @@ def _overload(facts: Facts) -> Iterator[Flag]:
     reasons = []
     if unsent > (1 - KEPT_UP) * due:
         reasons.append(f"{unsent:.0f} of {due:.0f} requests were never sent")
-    if "achieved" in figures:
+    if "throughput" in figures:
         # Even an idle server answers nothing in the first moments; the windows of open loads
         # already leave the floor out.
         idle = figures.get("service_min", 0.0)
         if load.model is LoadModel.OPEN:
             idle -= facts.case.endpoint.floor
         due = load.rate * max(0.0, 1 - max(0.0, idle) / figures["window"])
-        if figures["achieved"] < KEPT_UP * due:
-            reasons.append(
-                f"{units.rate(load.rate)} were offered, {units.rate(figures['achieved'])} answered"
-            )
+        if figures["throughput"] < KEPT_UP * due:
+            answered = units.rate(figures["throughput"])
+            reasons.append(f"{units.rate(load.rate)} were offered, {answered} answered")
     if reasons:
         yield _flag(FlagName.OVERLOADED, "; ".join(reasons))
 
 
 def _schedule(facts: Facts) -> Iterator[Flag]:
-    lag = facts.figures.get("sched_lag_p99")
+    lag = facts.figures.get("lag")
     fixed, share = SCHEDULE_LAG
     if lag is not None and lag > max(fixed, share * facts.figures.get("response_p50", 0.0)):
         yield _flag(
-            FlagName.SCHED_LAG,
+            FlagName.HOST_NOISE,
             f"1 % of the requests were scheduled {units.seconds(lag)} late or more: their "
             "response times lack that wait",
         )
@@ -331,14 +316,14 @@ def _waits(facts: Facts) -> Iterator[Flag]:
     together, (least, most) = single * figures.get("throughput", 0.0), POOL
     if least <= together <= most * load.connections:
         yield _flag(
-            FlagName.SMALL_POOL,
+            FlagName.NOT_BUSY,
             f"{waits}: about {together:.0f} of {load.connections} requests were in progress at a "
             f"time (one alone takes {units.seconds(single)}); is there a pool, of database "
             "connections or of threads, that is smaller than the connections?",
         )
         return
     yield _flag(
-        FlagName.NOBODY_BUSY,
+        FlagName.NOT_BUSY,
         f"{waits}: it waits for something else, such as a timer, a lock, another machine or a "
         "delayed acknowledgement (40 ms); throughput and latency measure that wait",
     )
@@ -346,7 +331,7 @@ def _waits(facts: Facts) -> Iterator[Flag]:
 
 def _growth(facts: Facts) -> Iterator[Flag]:
     figures = facts.figures
-    least = figures.get("memory_per_request_low", 0.0)
+    least = figures.get("least_kept", 0.0)
     total = least * figures.get("requests", 0)
     if least > GROWTH_PER_REQUEST and total > GROWTH_TOTAL:
         yield _flag(
@@ -357,16 +342,16 @@ def _growth(facts: Facts) -> Iterator[Flag]:
 
 
 def _connections(facts: Facts) -> Iterator[Flag]:
-    reopened, requests = (facts.figures.get(n, 0) for n in ("connections_reopened", "requests"))
+    reopened, requests = (facts.figures.get(name, 0) for name in ("reopened", "requests"))
     if reopened > REOPENED * requests:
         yield _flag(
-            FlagName.CONNECTIONS_REOPENED,
+            FlagName.CONNECTIONS_CLOSED,
             f"expected {facts.case.load.connections} connections kept alive, found "
             f"{reopened:.0f} more opened for {requests:.0f} requests; what closes them?",
         )
     if facts.idle_lost:
         yield _flag(
-            FlagName.IDLE_CLOSED,
+            FlagName.CONNECTIONS_CLOSED,
             f"expected {facts.case.load.idle} idle connections, but the server closed "
             f"{facts.idle_lost} of them; a longer keep-alive time-out (--server-arg) keeps them",
         )
@@ -383,21 +368,13 @@ def _connections(facts: Facts) -> Iterator[Flag]:
 def _surroundings(facts: Facts) -> Iterator[Flag]:
     if facts.case.workers > facts.server_cores:
         yield _flag(
-            FlagName.CORES_INSUFFICIENT,
+            FlagName.FEW_CORES,
             f"{facts.case.workers} workers on {facts.server_cores} server core(s)",
         )
-    if facts.counted < WHOLE:
-        yield _flag(
-            FlagName.COUNTERS_SHARED,
-            f"expected the processor to count all the time, found {units.share(facts.counted)} "
-            "of it; does another program use its counters, or does it have cores of two kinds?",
-        )
     if facts.case.cores == "shared":
-        yield _flag(
-            FlagName.CORES_SHARED, "server and generator run on the same cores, as declared"
-        )
+        yield _flag(FlagName.FEW_CORES, "server and generator run on the same cores, as declared")
     if not facts.pinned:
-        yield _flag(FlagName.UNPINNED, "the scheduler moved server and generator freely")
+        yield _flag(FlagName.HOST_NOISE, "the scheduler moved server and generator freely")
     steal, other = (facts.figures.get(name, 0.0) for name in ("host_steal", "host_other"))
     if steal > STEAL:
         yield _flag(
@@ -411,7 +388,7 @@ def _surroundings(facts: Facts) -> Iterator[Flag]:
 
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Flag]], ...]] = (
-    *(_answers, _sizes, _server, _littles_law, _impossible, _unit, _client, _overload, _schedule),
+    *(_answers, _sizes, _server, _littles_law, _impossible, _client, _overload, _schedule),
     *(_steady, _waits, _growth, _connections, _surroundings),
 )
 """All checks. To add a flag of a single launch, add one: it yields the flag and the reason."""

@@ -21,7 +21,7 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE, advice
+from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure import reading
@@ -69,7 +69,7 @@ def verify(
 
     `repeats` requests go out one after another, and one to each further path of `choose_paths`.
     Slow endpoints that overlap need none of these, as overlapping shows everything. LaunchError
-    wrong_status, wrong_body, transport_errors, impossible (too fast to be true) or not_concurrent.
+    wrong_answer, no_answer, impossible (too fast to be true) or impossible.
     """
     overlaps = endpoint.overlap > 1
     first, *others = choose_paths(endpoint)
@@ -88,30 +88,29 @@ def verify(
 
 
 def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
-    """Compare an answer to `where` with its declaration; LaunchError wrong_status or wrong_body."""
+    """Compare an answer to `where` with its declaration; LaunchError wrong_answer."""
     expect, status, body = endpoint.expect, answer.status_code, answer.content
     if status != expect.status:
         location = answer.headers.get("location", "")
-        to = f" to {location}" if location else ""
         scheme = endpoint.headers.get("x-forwarded-proto", "http")
         here = location.removeprefix(f"{scheme}://{endpoint.headers.get('host', '')}")
-        hint = advice(status, location if here == endpoint.path else here, answer.text[:_PAGE])
+        to = f" to {location if here == endpoint.path else here}" if location else ""
         raise LaunchError(
-            FlagName.WRONG_STATUS,
+            FlagName.WRONG_ANSWER,
             f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
-            f"{hint}see the server's log",
+            "see the server's log",
         )
     media = answer.headers.get("content-type", "")
     actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
     if expected is not None and actual != expected.lower():
         raise LaunchError(
-            FlagName.WRONG_BODY,
+            FlagName.WRONG_ANSWER,
             f"{where}: expected content type {expected}, found {actual or 'none'}",
         )
     problem = _body_problem(expect, body)
     if problem:
         raise LaunchError(
-            FlagName.WRONG_BODY, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
+            FlagName.WRONG_ANSWER, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
         )
 
 
@@ -293,7 +292,7 @@ def tells_error(body: bytes) -> bool:
 
 def _unanswered(where: str, error: Exception) -> LaunchError:
     return LaunchError(
-        FlagName.TRANSPORT_ERRORS,
+        FlagName.NO_ANSWER,
         f"{where}: expected an answer, found {type(error).__name__} ({error}); "
         "see the server's log",
     )
@@ -336,7 +335,7 @@ async def _ask(
 async def _overlap(
     client: reading.LocalClient, endpoint: Endpoint, answers: list[Answer], timeout: float
 ) -> None:
-    """Send the overlapping requests, and append their answers; LaunchError not_concurrent.
+    """Send the overlapping requests, and append their answers; LaunchError impossible.
 
     A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
     and a server is called serial after at least three tries over at least three seconds.
@@ -357,7 +356,7 @@ async def _overlap(
         waited = time.perf_counter() - first
         if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
             raise LaunchError(
-                FlagName.NOT_CONCURRENT,
+                FlagName.IMPOSSIBLE,
                 f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
                 f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the best "
                 f"of {len(totals)} tries; does something block the server?",

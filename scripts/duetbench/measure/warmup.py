@@ -9,7 +9,7 @@ import numpy as np
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case
-from duetbench.core.protocol import RATE_WINDOWS, advice
+from duetbench.core.protocol import RATE_WINDOWS
 from duetbench.host.command import read_log
 from duetbench.measure.oha import START_SECONDS, SUMMARY, Client, Generator, milliseconds
 from duetbench.measure.oha_results import read_summary
@@ -70,7 +70,7 @@ class Burst(Generator):
     def collect(self) -> WarmUp:
         """Wait until all requests have ended; the result has one window, or none for `requests`.
 
-        LaunchError client_failed; wrong_status or transport_errors unless all answers are good.
+        LaunchError load_failed; wrong_answer or no_answer unless all answers are good.
         """
         code = self.session.wait(self._limit + 2 * START_SECONDS)
         if code is None or code:
@@ -80,17 +80,16 @@ class Burst(Generator):
         if summary.failures:
             kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
             raise LaunchError(
-                FlagName.TRANSPORT_ERRORS,
+                FlagName.NO_ANSWER,
                 f"expected an answer to every request of the warm-up, found {kinds}; "
                 "see the server's log",
             )
         good, status = summary.answered, self.client.request.expect.status
         if summary.statuses.get(status, 0) != good:
-            hint = "".join(advice(code) for code in summary.statuses)
             raise LaunchError(
-                FlagName.WRONG_STATUS,
+                FlagName.WRONG_ANSWER,
                 f"expected status {status} for the {good} requests of the warm-up, "
-                f"found {summary.statuses}; {hint}see the server's log",
+                f"found {summary.statuses}; see the server's log",
             )
         if not good or good != (self._requests or good):
             raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")

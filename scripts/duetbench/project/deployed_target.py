@@ -63,7 +63,7 @@ class DeployedTarget(Subject):
         return {STACK: tuple(self.interpreters)}
 
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        if not setting:
+        if not setting.served:
             return self.by_profile[profile]
         case = self.by_profile[profile][0]
         cases = target_cases.cases(

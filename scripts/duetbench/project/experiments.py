@@ -310,8 +310,9 @@ class Experiment:
             if table.model is LoadModel.OPEN:
                 raise self._error(key, setting["connections"], "the product of rate and duration")
             connections = int(setting["connections"])
+        idle = int(setting.get("idle", 0))
         try:
-            return Load(model=table.model, connections=connections, **numbers)
+            return Load(model=table.model, connections=connections, idle=idle, **numbers)
         except ValidationError as error:
             place, actual, allowed = mistake(error)
             actual = actual if place else table.model.value

@@ -55,17 +55,20 @@ def read(file: Path, root: Path, target: Target, values: Mapping[str, str]) -> t
     return tuple(sorted(dict.fromkeys(lines)))
 
 
-def interpreter(root: Path) -> str:
-    """Return the version of Python that Poetry or Pipenv ask for, as a specifier; empty: any."""
+def interpreter(root: Path) -> tuple[str, str]:
+    """Return the Python that Poetry or Pipenv ask for, and in which file; empty: any.
+
+    It is a version or a specifier.
+    """
     poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
-    if text := poetry.get("dependencies", {}).get("python", ""):
-        return _specifier(str(text))
+    if text := poetry.get("dependencies", {}).get("python"):
+        return _specifier(str(text)), "pyproject.toml"
     pipfile = root / "Pipfile"
-    requires = (
-        tomllib.loads(pipfile.read_text("utf-8")).get("requires", {}) if pipfile.is_file() else {}
-    )
-    text = str(requires.get("python_full_version") or requires.get("python_version") or "")
-    return _specifier(text) if text else ""
+    if pipfile.is_file():
+        requires = tomllib.loads(pipfile.read_text("utf-8")).get("requires", {})
+        if text := requires.get("python_full_version") or requires.get("python_version"):
+            return str(text), "Pipfile"
+    return "", ""
 
 
 def _specifier(text: str) -> str:

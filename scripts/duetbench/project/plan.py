@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, LoadModel, Plan, Profile, Run
+from duetbench.core.model import Case, LoadModel, Plan, Profile
 from duetbench.core.protocol import (
     RATE_WINDOWS,
     SLOW_SECONDS,
@@ -63,12 +63,6 @@ def profile_with(declared: Declared, select: Sequence[str]) -> Profile:
         if all(any(fnmatchcase(case.id, glob) for case in cases) for glob in select):
             return profile
     return PROFILES[0]
-
-
-def of_run(run: Run) -> Plan:
-    """Restore the plan of a run from its record."""
-    cases = tuple(result.case for result in run.results)
-    return Plan(profile=run.profile, launches=run.launches, seed=run.seed, cases=cases)
 
 
 def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:

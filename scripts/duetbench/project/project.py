@@ -71,10 +71,12 @@ class Project(Subject):
             return {}
 
     def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        if not setting:
-            return tuple(case for e in self.experiments for case in e.cases[profile])
-        cases = (c for e in self.experiments for c in e.cases_with(profile, setting.values))
-        return tuple(setting.apply(case) for case in cases)
+        values = setting.values
+        return tuple(
+            setting.apply(case)
+            for e in self.experiments
+            for case in (e.cases_with(profile, values) if values else e.cases[profile])
+        )
 
     @property
     def code(self) -> Path:

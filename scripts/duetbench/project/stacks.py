@@ -7,9 +7,9 @@ interpreters that it is made for. A target has one stack, the packages of its pr
 
 import contextlib
 import hashlib
+import platform
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -42,6 +42,7 @@ _PINNED: Final = "name==version, one per line, with hashes; renew it with `obser
 _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
+_WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
 _HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
 _NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 
@@ -204,60 +205,13 @@ def compile_lock(
         constraints = folder / "pins.txt"
         constraints.write_text("\n".join(pins), "utf-8")
         full += ["--constraint", constraints]
-        command.run(
-            [*full, *command.no_build(), *argv, "--output-file", output],
-            what=f"resolving {what}",
-            log=command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd()))),
-            tick=tick,
-            cwd=cwd,
-            env=env,
-        )
+        log = command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd())))
+        full += [*command.no_build(), *argv, "--output-file", output]
+        try:
+            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd, env=env)
+        except SetupError as error:
+            raise SetupError(f"{error}{_advice(log, version, cwd) if version else ''}") from error
         return one_line_per_package(output.read_text("utf-8"))
-
-
-def without_wheel(
-    text: str, version: str, home: Path, narrator: Narrator
-) -> tuple[str, ...] | None:
-    """List the locked packages (name and version) that have no wheel for a Python 3.x here.
-
-    The cache keeps the answer. None: some package does not allow this Python. `home` is the folder
-    whose settings of uv apply.
-
-    Raises SetupError if the index cannot be reached.
-    """
-    plain = (line.partition(" --hash=")[0] for line in _lines(text))
-    pins = [pin for pin in plain if re.match(r"[^\s;@]+==", pin)]
-    place = paths.cache_dir() / "resolved" / cache.digest("wheels", version, text)
-
-    def ask(staging: Path) -> cache.Facts:
-        given, answer = staging / "pins.txt", staging / "pylock.toml"
-        given.write_text("\n".join(pins), "utf-8")
-        # uv would look for a Python of that version for long, and needs none.
-        argv: list[str | Path] = [command.uv(), "pip", "compile", "--no-deps", "--quiet"]
-        argv += ["--python", sys.executable]
-        argv += ["--python-version", version, "--output-file", answer, given]
-        log = command.new_log("wheels", place.name)
-        with narrator.step(f"Python {version}", "finding the packages with wheels") as tick:
-            try:
-                command.run(argv, what="finding wheels", log=log, tick=tick, cwd=home)
-            except SetupError as error:
-                if _NONE in str(error):
-                    return {"lacking": None}
-                raise
-        return {"lacking": [
-            f"{package['name']} {package['version']}"
-            for package in tomllib.loads(answer.read_text("utf-8")).get("packages", ())
-            if not any(
-                digest in text or " --hash=" not in text
-                for wheel in package.get("wheels", ())
-                for digest in wheel["hashes"].values()
-            )
-        ]}  # fmt: skip
-
-    if pins:
-        cache.make(place, build=ask, say=narrator.say)
-    lacking = (cache.facts(place) or {}).get("lacking", ()) if pins else ()
-    return None if lacking is None else tuple(lacking)
 
 
 def one_line_per_package(text: str) -> str:
@@ -308,8 +262,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
                 command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
             except SetupError as error:
                 home = stack.home or Path.cwd()
-                advice = _advice(log, python.version, home, narrator)
-                raise SetupError(f"{error}{advice}") from error
+                raise SetupError(f"{error}{_advice(log, python.version, home)}") from error
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
@@ -338,25 +291,42 @@ def compile_code(folder: Path, python: Interpreter) -> None:
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
 
 
-def _advice(log: Path, version: str, home: Path, narrator: Narrator) -> str:
-    """Suggest another Python, or a system's package, if a package cannot be built."""
+def _advice(log: Path, version: str, home: Path) -> str:
+    """Suggest another Python, or a system's package, if a package cannot be installed."""
     text = command.read_log(log)
-    if (package := _UNBUILT.search(text)) is None:
+    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
         return ""
     pin, name = package[1], package[2]
-    for minor in range(Version(version).minor - 1, OLDEST - 1, -1):
-        with contextlib.suppress(SetupError):
-            if without_wheel(pin, f"3.{minor}", home, narrator) == ():
-                return (
-                    f". {pin} has a wheel for Python 3.{minor}, but none for {version}: choose "
-                    f"--python 3.{minor}, or pin a newer {name}"
-                )
+    minors = _with_wheels(pin, home)
+    if minors and Version(version).minor not in minors:
+        minor = max(minors)
+        return (
+            f". {pin} has a wheel for Python 3.{minor}, but none for {version}: choose "
+            f"--python 3.{minor}, or pin a newer {name}"
+        )
     absent = _NO_MODULE.search(text)
     if absent and (advice := removed(absent[1], Version(version))):
         return f". {advice}"
     lacking = _HEADER.search(text)
     system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return f". {pin} has no wheel for this machine: {system}pin another version of {name}"
+
+
+def _with_wheels(pin: str, home: Path) -> set[int]:
+    """List the Pythons, as x of 3.x, that a package has a wheel for on this machine."""
+    with proc.scratch() as folder, contextlib.suppress(SetupError):
+        given, answer = folder / "pin.txt", folder / "pylock.toml"
+        given.write_text(pin, "utf-8")
+        argv: list[str | Path] = [command.uv(), "pip", "compile", "--universal", "--no-deps"]
+        argv += ["--quiet", "--python", sys.executable, "--python-version", str(OLDEST)]
+        log = command.new_log("wheels", cache.digest(pin))
+        command.run(
+            [*argv, "--output-file", answer, given],
+            what="finding wheels", log=log, tick=lambda _: None, cwd=home,
+        )  # fmt: skip
+        built = rf"-cp3(\d+)-\S*linux\S*_{platform.machine()}\.whl"
+        return set(map(int, re.findall(built, answer.read_text("utf-8"))))
+    return set()
 
 
 def place(stack: Stack, python: Interpreter) -> Path:
@@ -412,7 +382,7 @@ def kept_place(digest: str, name: str) -> Path:
 
 def read_pin(text: str) -> Requirement:
     """Read a requirement such as `granian==2.7.8`; raises UsageError for anything else."""
-    expected = f"--with {text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    expected = f"{text!r}: expected a package and its version, such as 'granian==2.7.8'"
     try:
         pin = Requirement(text)
     except InvalidRequirement as error:

@@ -47,6 +47,9 @@ def _seconds(value: object) -> object:
 WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 """A name or a number that is no option."""
 
+ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
+"""An argument of a server that names no file."""
+
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
 """A text on one line that is no option."""
@@ -61,14 +64,12 @@ class CommandOption:
         choices: The only values, if there are few; they are the metavar.
         name: The option's name without dashes; default: the key.
         help: Default: the key's description.
-        by_side: Whether `compare` takes two values, of base and of head. The field of that name, of
-            a case or of its load, has the side's value.
-        of_side: Help of the options `--base-NAME` and `--head-NAME`, with `{}` for the side; empty:
-            there are none.
+        by_side: Whether it is also a key of `--base` and `--head`. The field of that name, of a
+            case or of its load, has the side's value.
         safe: Whole values that may be copied from an untrusted report; None: none may, as they read
             a private file, run a command, or install something.
         key: The key, as `Target` completes it.
-        kind: The type of a value, as `Target` completes it; of a flag bool.
+        kind: The type of a value; default: the key's, and of a flag bool.
     """
 
     metavar: str = ""
@@ -76,10 +77,9 @@ class CommandOption:
     name: str = ""
     help: str = ""
     by_side: bool = False
-    of_side: str = ""
     safe: re.Pattern[str] | None = None
     key: str = ""
-    kind: Any = str
+    kind: Any = None
 
 
 class Target(Frozen):
@@ -146,8 +146,7 @@ class Target(Frozen):
         Several,
         CommandOption(
             "ARGUMENT",
-            of_side="An argument of {}'s server, after those of --server-arg. Repeatable.",
-            safe=re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII),
+            safe=ARGUMENT,
         ),
     ] = Field(
         (),
@@ -157,7 +156,7 @@ class Target(Frozen):
     connections: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
         64, gt=0, description="Connections that send without pause (64)."
     )
-    idle: Annotated[int, CommandOption("N", safe=WORD)] = Field(
+    idle: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
         0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
     )
     rate: Annotated[float | None, CommandOption("NUMBER", safe=WORD)] = Field(
@@ -167,7 +166,6 @@ class Target(Frozen):
         dict[EnvName, str],
         CommandOption(
             "NAME[=VALUE]",
-            of_side="A variable of {}'s servers, which reports show. Repeatable.",
             safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"),
         ),
     ] = Field(
@@ -184,8 +182,10 @@ class Target(Frozen):
     after: Annotated[Several, CommandOption("COMMAND")] = Field(
         (), description="Command after each stop of the server."
     )
-    # None: see `target_python`. Two only where it is compared.
-    python: Annotated[Several, Field(max_length=1)] = Field((), title="Interpreter, e.g. 3.13t.")
+    # None: see `target_python`. Two only where they are compared.
+    python: Annotated[
+        Several, Field(max_length=1), CommandOption("VERSION", kind=str, safe=WORD)
+    ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
     packages: Annotated[
         Text | None,
         CommandOption("FILE", safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
@@ -227,7 +227,7 @@ def _options() -> Iterator[CommandOption]:
                     name=option.name or key,
                     help=option.help or field.description or "",
                     key=key,
-                    kind=kind,
+                    kind=option.kind or kind,
                 )
 
 

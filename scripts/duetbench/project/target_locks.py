@@ -124,18 +124,14 @@ def _asks(root: Path) -> bool:
 
 
 def read(
-    root: Path,
-    file: Path,
-    target: Target,
-    python: Interpreter,
-    narrator: Narrator,
-    text: str | None = None,
+    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> ProjectPackages:
-    """Read a project's packages from a file, unless `text` has its `lines`, and build some.
+    """Read a project's packages from a file; build those that are folders and git commits.
 
-    Raises like `lines`, and SetupError if a package cannot be built.
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
+    build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    text = lines(root, file, target, python, narrator) if text is None else text
+    text = _lines(root, file, target, python, narrator)
     text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
@@ -149,12 +145,8 @@ def _label(root: Path, file: Path) -> str:
     return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
 
 
-def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator) -> str:
-    """Read the lines of a project's lock, in which packages may be folders and git commits.
-
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
-    UsageError for an unknown kind of file, or one that is no text.
-    """
+def _lines(root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator) -> str:
+    """Read the lines of a project's lock, in which packages may be folders and git commits."""
     label = _label(root, file)
     stacks.require_text(file, label, empty=True)  # of a project without requirements
     options = [word for extra in target.extras for word in ("--extra", extra)]
@@ -174,13 +166,6 @@ def lines(root: Path, file: Path, target: Target, python: Interpreter, narrator:
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
         return _compile(root, [file, *options], python, label, why, narrator)
     raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
-
-
-def pins(root: Path, file: Path, target: Target) -> str:
-    """Return a project's own requirements, unresolved: one that is pinned is part of any lock."""
-    if file.suffix in {".txt", ".in"}:
-        return file.read_text("utf-8")
-    return "\n".join(_direct(root, target) or ())
 
 
 def _of_others(

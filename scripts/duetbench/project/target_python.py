@@ -1,15 +1,14 @@
 """The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
-The project asks for it in `.python-version`, or else in its metadata. By default it is the newest
-one here for which its locked packages have wheels.
+The project asks for it in `.python-version`, or else in the files that it is deployed with, or in
+its metadata. By default it is the newest one here.
 """
 
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,20 +17,22 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterRecord
-from duetbench.core.text import some
+from duetbench.core.python_versions import OLDEST
 from duetbench.host import command
 from duetbench.host.cache import Facts
 from duetbench.host.console import Narrator
-from duetbench.project import foreign_locks, interpreters, stacks
+from duetbench.project import foreign_locks, interpreters
 from duetbench.project.configuration import Configuration
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.schema import InterpreterSpec
 
-OLDEST: Final = Version("3.10")
-"""The oldest Python for our code that runs beside an application."""
+_DEPLOYED: Final = {
+    "runtime.txt": r"^python-(\d+\.\d+)",
+    "Dockerfile": r"^FROM\s+\S*python:?(\d+\.\d+)",
+}
+"""File of a project → how it names the Python that it is deployed on."""
 
 _TIMEOUT_S: Final = 60
-_NAMED_PACKAGES: Final = 3
 _NAMED: Final = re.compile(
     r"(?:cpython[@-]?|python)?(?P<version>\d+(?:\.\d+){0,2}(?:[abrc]+\d+)?)"
     r"(?P<free>t|\+freethreaded)?(?P<jit>-jit)?(?:-[a-z].*)?"
@@ -68,17 +69,22 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
     if chosen is not None:
         return read(chosen, "--python")
     for folder in (root, *root.parents[: len(within.parts)]):
-        if (file := folder / ".python-version").is_file():
-            lines = (
-                line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines()
-            )
-            if text := next(filter(None, lines), ""):
-                return read(text, os.path.relpath(file, root))
+        file = folder / ".python-version"
+        if found := re.search(r"^[ \t]*([^#\s][^#\n]*)", _text(file), re.MULTILINE):
+            return read(found[1].strip(), os.path.relpath(file, root))
+    for name, pattern in _DEPLOYED.items():
+        if versions := re.findall(pattern, _text(root / name), re.MULTILINE):
+            return read(versions[-1], name)  # of a Dockerfile the stage that runs
     if text := str(read_pyproject(root).get("project", {}).get("requires-python", "")):
         return read(text, "requires-python")
-    if text := foreign_locks.interpreter(root):
-        return read(text, "the project's bounds")
+    text, name = foreign_locks.interpreter(root)
+    if text:
+        return read(text, name)
     return PythonRequest(SpecifierSet(), free_threaded=False, text="any", source=str(root))
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8") if file.is_file() else ""
 
 
 def read(text: str, source: str) -> PythonRequest:
@@ -87,7 +93,10 @@ def read(text: str, source: str) -> PythonRequest:
         exact = match["version"].count(".") == 2
         versions = SpecifierSet(f"=={match['version']}{'' if exact else '.*'}")
         if Version(match["version"]).release[:2] < OLDEST.release and len(match["version"]) > 1:
-            raise UsageError(f"{source} {text}: expected Python {OLDEST} or newer")
+            raise UsageError(
+                f"{source} {text}: expected Python {OLDEST} or newer; if the application runs on "
+                f"that, add --python {OLDEST}"
+            )
         return PythonRequest(versions, bool(match["free"]), text, source, bool(match["jit"]))
     try:
         return PythonRequest(SpecifierSet(text), free_threaded=False, text=text, source=source)
@@ -97,10 +106,8 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(
-    need: PythonRequest, configured: Configuration, narrator: Narrator, *, download: bool = True
-) -> InterpreterSpec:
-    """Find an interpreter that a project asks for, or let uv install one if it may.
+def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -> InterpreterSpec:
+    """Find an interpreter that a project asks for, or let uv install one.
 
     From then on its name is `name_of` the result.
 
@@ -118,7 +125,7 @@ def choose(
         return newest.model_copy(update={"optional": False})
     try:
         # The interpreter itself, not a script that starts it (pyenv's) and loses an environment.
-        proof = interpreters.prove(_find(need) or _install(need, narrator, download=download))
+        proof = interpreters.prove(_find(need) or _install(need, narrator))
     except SetupError as error:
         raise SetupError(
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
@@ -140,65 +147,6 @@ def choose(
         return interpreters.describe(executable, "found", jit=spec.jit)
 
     interpreters.make(target, spec, fill, narrator)
-    return spec
-
-
-def prefer(
-    need: PythonRequest,
-    chosen: InterpreterSpec,
-    locks: Callable[[], Sequence[str]],
-    home: Path,
-    configured: Configuration,
-    narrator: Narrator,
-) -> InterpreterSpec:
-    """Return the newest interpreter here for which all locked packages have wheels.
-
-    If there is none, it is one that uv can install, or else the one that lacks the fewest; offline
-    it is `chosen`. A package without wheels for any of them counts for none. `locks` returns the
-    texts of the locks, which it reads only if there is a choice; `home` is the folder whose
-    settings of uv apply.
-    """
-    current = Version(chosen.version).minor
-    newest = max(Version(s.version).minor for s in (chosen, *configured.usual.values()))
-    minors = [
-        minor
-        for minor in range(newest, OLDEST.minor - 1, -1)
-        if minor == current
-        or any(need.versions.contains(f"3.{minor}{patch}") for patch in ("", ".99"))
-    ]
-    if need.free_threaded or need.jit or len(minors) == 1:
-        return chosen
-
-    def find(minor: int, *, download: bool = False) -> InterpreterSpec | None:
-        versions = need.versions & SpecifierSet(f"==3.{minor}.*")
-        asked = replace(need, versions=versions, text=str(versions))
-        with suppress(SetupError):
-            return choose(asked, configured, narrator, download=download)
-        return chosen if minor == current else None
-
-    texts, lacks = locks(), dict[int, set[str]]()
-    for minor in minors:
-        try:
-            lists = [stacks.without_wheel(text, f"3.{minor}", home, narrator) for text in texts]
-        except SetupError:
-            return chosen  # offline, where what is installed may work
-        if None not in lists:
-            lacks[minor] = {name for names in lists if names for name in names}
-            if not lacks[minor] and find(minor):
-                break  # no older one is better
-    order = sorted(lacks, key=lambda minor: (len(lacks[minor]), -minor))
-    best = [minor for minor in order if len(lacks[minor]) == len(lacks[order[0]])]
-    tries = [*((minor, False) for minor in best), *((minor, True) for minor in best[:1])]
-    tries += ((minor, False) for minor in order)
-    spec = next(filter(None, (find(minor, download=get) for minor, get in tries)), chosen)
-    passed = [minor for minor in minors if minor > Version(spec.version).minor]
-    own = lacks.get(Version(spec.version).minor, set())
-    names = sorted(set().union(*(lacks.get(minor, ()) for minor in passed)) - own)
-    why = f"with wheels of {some(names, _NAMED_PACKAGES)}" if names else ""
-    if not names and not lacks.keys() >= {*passed}:
-        why = "that the locked packages allow"
-    if why:
-        narrator.say(f"Python {spec.version}: the newest here {why}")
     return spec
 
 
@@ -229,10 +177,8 @@ def _without_shims() -> str:
     return os.pathsep.join([name for name in folders if Path(name) != home / "shims"] + versions)
 
 
-def _install(need: PythonRequest, narrator: Narrator, *, download: bool) -> Path:
+def _install(need: PythonRequest, narrator: Narrator) -> Path:
     request = _spell(need)
-    if not download:
-        raise SetupError(f"no {request} is here")
     with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
         interpreters.install(request, "python-install", tick)
     if (executable := _find(need)) is None:

@@ -1,7 +1,7 @@
-"""A change in words, the commands that measure it again, and the code behind it."""
+"""The causes of a change in words: releases, commits, and the code behind it."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -9,102 +9,26 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.project.case_names import CaseName
-from duetbench.show import effects, formats
+from duetbench.show import findings, formats
 from duetbench.store.attribution import (
     APPLICATION,
-    IMPORT_OF,
     PYTHON,
     Attribution,
     Function,
-    Node,
     PackageTotal,
     Row,
 )
 from duetbench.store.change import (
     Cause,
-    Change,
     CommitCause,
     Effect,
-    Narrowed,
     Release,
     Share,
     order,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeText:
-    """A change in words: `+3.10 %`, 95 % interval `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
-
-    `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
-    `word` is the verdict's without its mark: memory gets larger, not slower. `cause` is empty while
-    the release behind it is unknown.
-    """
-
-    record: Change
-    name: CaseName
-    sentence: str
-    title: str
-    word: str
-    change: str
-    interval: str
-    cause: str
-
-    @property
-    def releases(self) -> str:
-        """The releases behind it, each package's in order: `pydantic 2.14.1 → 2.14.2 → 2.14.3`.
-
-        Empty while they are unknown. The package with the largest share comes first.
-        """
-        chains = {release.package: "" for release in self.record.releases}
-        for release in sorted(self.record.releases, key=lambda release: order(release.version)):
-            chain = chains[release.package]
-            follows = chain.endswith(f" {release.previous}")
-            more = f" → {release.version}" if follows else f", {_release(release)}"
-            chains[release.package] = f"{chain}{more}".removeprefix(", ")
-        return ", ".join(chains.values())
-
-    @property
-    def release(self) -> str:
-        """The first of them, for narrow places: `fastapi 0.142.0 and 1 more`."""
-        first, *others = self.record.releases or (None,)
-        more = f" and {len(others)} more" if others else ""
-        return f"{first.package} {first.version}{more}" if first else ""
-
-
-def describe(record: Change) -> ChangeText:
-    """Put a change into words."""
-    metric = record.series.metric
-    known = metric if metric in METRICS else ""
-    word = formats.verdict(known, record.verdict).partition(" ")[2]
-    several = len(record.parts) > 1
-    cause = ", ".join(
-        release_names(share) + (f": {formats.change(share.interval)}" if several else "")
-        for share in record.parts
-    )
-    if not cause and record.culprit:
-        cause = _release(record.culprit)
-    change, interval = formats.change(record.interval), formats.ends(record.interval)
-    name = case_names.name(record.series.case)
-    sentence = f"{name.what} {formats.effect(metric, record.interval)}"
-    return ChangeText(
-        record, name, sentence, formats.series_title(metric), word, change, interval, cause
-    )
-
-
-def release_names(share: Share) -> str:
-    """Name releases that moved as one: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
-    first, *others = map(_release, share.releases)
-    return f"{first} with {', '.join(others)}" if others else first
-
-
-def _release(release: Release) -> str:
-    return f"{release.package} {release.previous or 'new'} → {release.version}"
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
@@ -120,54 +44,42 @@ def cause_lines(cause: Cause) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def commit_lines(cause: CommitCause | None, good: str, bad: str) -> tuple[str, ...]:
-    """Describe the result of a search among commits, one sentence per line."""
-    if cause is None:
+def commit_lines(
+    causes: Sequence[CommitCause], good: str, bad: str, options: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Describe the result of a search among commits; `options` are the search's own."""
+    if not causes:
         return (f"between {good} and {bad} nothing was detected that a commit could have done",)
-    causes = (cause, *cause.others)
-    lines = [line for each in causes for line in _named(each)]
-    skipped = {commit.id: reason for each in causes for commit, reason in each.skipped}
-    lines += [f"skipped: {commit[:10]}: {reason}" for commit, reason in skipped.items()]
-    last = cause.commits[-1].id[:10]
-    if len(cause.commits) == 1 and cause.commits[0].merge:
-        lines.append(f"it merges a branch; its commits: duetbench bisect {last}^1 {last}^2")
-    lines.append(f"next: duetbench why {last}~1 {last}")
+    lines = [line for cause in causes for line in _named(cause)]
+    last, words = causes[0].commits[-1].id[:10], shlex.join(options)
+    if len(causes[0].commits) == 1 and causes[0].commits[0].merge:
+        again = f"duetbench bisect {last}^1 {last}^2 {words}".rstrip()
+        lines.append(f"it merges a branch; its commits: {again}")
+    lines.append(f"next: duetbench why {last}~1 {last} {words}".rstrip())
     return tuple(lines)
 
 
 def _named(cause: CommitCause) -> Iterator[str]:
-    """Name commits, with what they changed, and whether others changed it as well."""
-    if cause.effect is not None:
-        both = ((cause.trait.metric, cause.effect), *((t.metric, t.effect) for t in cause.also))
-        what = ", ".join(effects.change(kind, *ends) for kind, ends in both if ends)
-    else:
-        ratio = cause.trait.ratio ** min(cause.share, 1)
-        what = f"{formats.percent(ratio)} {formats.series_title(cause.trait.metric)}"
-    what = f"{cause.trait.case}: {what}"
+    """Name commits, with what they changed, and why they were not told apart."""
+    changes = ", ".join(
+        findings.effect_change(trait.metric, *trait.effect)
+        if trait.effect
+        else f"{formats.percent(trait.ratio)} {formats.series_title(trait.metric)}"
+        for trait in cause.traits
+    )
+    what = f"{cause.traits[0].case}: {changes}"
     names = [f"{commit.id[:10]} {commit.subject}" for commit in cause.commits]
     if len(names) == 1:
         yield f"{names[0]}: {what}"
     else:
         yield f"one of {len(names)} commits: {what}"
         yield from (f"  {name}" for name in names)
-    if not cause.is_all:
-        yield f"that is {cause.share:.0%} of the change; other commits did the rest"
+    yield from (f"skipped: {commit.id[:10]}: {reason}" for commit, reason in cause.skipped)
 
 
 def share_effect(share: Share) -> str:
     """Describe the effect of releases that moved together."""
-    return f"{release_names(share)}: {_effect(share)} alone"
-
-
-def narrowed_line(search: Narrowed) -> str:
-    """Describe the effects of releases that were compared with an anchor one by one."""
-    steps = "; ".join(
-        f"{release_names(step)} {formats.change(step.interval)} ({formats.ends(step.interval)})"
-        for step in search.steps
-    )
-    left = "" if search.complete else "; others between these were not measured"
-    where = f"{formats.series_title(search.series.metric)} on {search.series.machine}"
-    return f"Release by release, {where}: {steps}{left}"
+    return f"{share.names}: {_effect(share)} alone"
 
 
 def _effect(effect: Effect) -> str:
@@ -175,43 +87,19 @@ def _effect(effect: Effect) -> str:
     return f"{formats.change(effect.interval)} ({within}, {effect.duets} duets)"
 
 
-def commands(record: Change) -> tuple[tuple[str, str], ...]:
-    """Return the commands that measure a change again, each with its purpose."""
-    options = ["--select", record.series.case] if record.series.metric in METRICS else []
-    options += ["--profile", "nightly"]
-    base, head = record.base.as_of, record.head.as_of
-    lines = []
-    if base and head and base != head:
-        words = ["compare", "--stack-as-of", base, "--stack-as-of", head, *options]
-        lines.append(("The stacks of both days, measured together", words))
-    if record.culprit is not None and record.culprit.previous:
-        other = f"{record.culprit.package}=={record.culprit.previous}"
-        words = ["compare", "--with", other, *options]
-        lines.append(("The locks against the release before", words))
-    return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)
-
-
 FIRST: Final = 3
 """Rows shown in narrow places; compiled code is shown only for these."""
 
-GREY: Final = 0.002
-"""Share of all instructions below which a function of the tree counts as unmoved."""
-
-_MODULES: Final = 12  # modules and packages of a start shown on a terminal
 _NATIVE: Final = 3  # compiled functions named per row
 _LONGEST: Final = 150  # characters of a cell in issues and comments
-HEAD: Final = ("share", "of all", "entries", "function", "where", "package", "called by")
-_ALIGN: Final = ("---:", "---:", "---:", "---", "---", "---", "---")
+HEAD: Final = ("of a request", "entries", "function", "where", "package", "called by")
+_ALIGN: Final = ("---:", "---:", "---", "---", "---", "---")
 
 
 class RowText(NamedTuple):
-    """A row in words: `50 %` of the change, `+8.0 %` of all instructions of the base.
+    """A row in words: `+8.0 %` of the instructions of a request of the base."""
 
-    `share` is a dash if the whole change is within the difference of equal sides.
-    """
-
-    share: str
-    of_all: str
+    moved: str
     entries: str
     function: str
     where: str
@@ -223,6 +111,14 @@ class RowText(NamedTuple):
     @property
     def cells(self) -> tuple[str, ...]:
         return tuple(cell for cell in self if isinstance(cell, str))
+
+    @property
+    def effect(self) -> str:
+        """What it does to a request: `adds 8.0 % of a request`."""
+        part = f"{self.moved.lstrip('+−')} of a request"
+        if self.row.state == "both":
+            return f"itself does {part} {'more' if self.row.head > self.row.base else 'less'}"
+        return f"{'adds' if self.row.state == 'came' else 'saves'} {part}"
 
 
 def contains(record: Attribution, releases: Iterable[Release]) -> bool:
@@ -246,56 +142,29 @@ class AttributionText:
     releases: tuple[Release, ...] = ()
 
     @property
-    def unit(self) -> str:
-        """What functions are ranked by."""
-        return "core time" if self.record.unit == "seconds" else "instructions"
-
-    def write(self, figure: float) -> str:
-        return (units.seconds if self.record.unit == "seconds" else units.count)(figure)
-
-    @property
     def headline(self) -> str:
         record, totals = self.record, self.record.totals
         name = record.asked or case_names.name(record.case).what
-        if totals is None:
-            return f"{name} {self._timed}."
         ratio = totals.head / totals.base
-        per = "" if name.startswith(IMPORT_OF) else " per request"
         if abs(ratio - 1) <= totals.spread:
             repeat = formats.size(totals.spread)
-            return f"{name}: instructions{per} did not move (counts repeat within {repeat})."
+            return f"{name}: instructions per request did not move (counts repeat within {repeat})."
         scatter = Interval(ratio, ratio * (1 - totals.spread), ratio * (1 + totals.spread))
         return (
             f"{name} executes {formats.change(scatter).lstrip('+−')} "
-            f"{'more' if ratio > 1 else 'fewer'} instructions{per} "
+            f"{'more' if ratio > 1 else 'fewer'} instructions per request "
             f"({formats.within(scatter)}, as far as counts repeat): "
             f"{units.count(totals.base)} → {units.count(totals.head)}."
         )
 
     @property
-    def _timed(self) -> str:
-        seen = self.record.counted
-        return (
-            f"takes {self.write(seen.base)} → {self.write(seen.head)} of core time, by a profiler "
-            f"({of_all(self.record, seen.base, seen.head)})"
-        )
-
-    @property
     def cause(self) -> str:
-        """The profiled time, if any; then the function with the largest share, or none."""
-        timed = self.record.unit == "seconds" and self.record.totals
-        return f"It {self._timed}. {self._named}" if timed else self._named
-
-    @property
-    def _named(self) -> str:
+        """The function that moved most, or none."""
         if not (rows := self.rows):
             least = formats.size(self.record.threshold)
-            return f"No function is named: none moved by {least} of all {self.unit} or more."
+            return f"No function is named: none moved by {least} of a request or more."
         first = rows[0]
-        where = f"{first.function}, {first.where}, {first.package}"
-        if first.share == formats.MISSING:
-            return f"The largest move is in {where}: {first.of_all} of all {self.unit}."
-        return f"The first row has {first.share} (±{self._doubt} %) of the change: {where}."
+        return f"{first.function} {first.effect}: {first.where}, {first.package}."
 
     @property
     def between(self) -> str:
@@ -323,16 +192,11 @@ class AttributionText:
     @property
     def scatter(self) -> str:
         """How precise the figures of rows are."""
-        share = f", or {self._doubt} % of the change" if self._doubt else ""
-        scatter = f"Equal sides differed by up to {formats.size(self.record.threshold)}"
-        return f"{scatter} of all{share}: rows are no more precise than that."
-
-    @property
-    def _doubt(self) -> str:
-        """The threshold in per cent of the change; empty if the change is smaller than it."""
-        change = abs(self.record.counted.head - self.record.counted.base)
-        least = self.record.threshold * self.record.counted.base
-        return units.significant(100 * least / change, 1) if change and change >= least else ""
+        least = formats.size(self.record.threshold)
+        return (
+            f"Equal sides differed by up to {least} of a request: rows are no more precise than "
+            "that."
+        )
 
     @property
     def rows(self) -> tuple[RowText, ...]:
@@ -345,17 +209,17 @@ class AttributionText:
         return head != base and abs(head - base) >= least
 
     def _row(self, row: Row) -> RowText:
-        share = f"{'−' if row.share < 0 else ''}{abs(100 * row.share):.0f} %"
         native = (code for code in row.native[:_NATIVE] if code.base != code.head)
         return RowText(
-            share if self._doubt else formats.MISSING,
-            of_all(self.record, row.base, row.head),
+            of_request(self.record, row.base, row.head),
             " → ".join(map(_entries, row.entries)) if row.entries else "",
             row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
             place(row.function),
             self._package(row.function.package),
             row.caller.name if row.caller else "",
-            tuple(f"{code.symbol} {of_all(self.record, code.base, code.head)}" for code in native),
+            tuple(
+                f"{code.symbol} {of_request(self.record, code.base, code.head)}" for code in native
+            ),
             row,
         )
 
@@ -375,27 +239,13 @@ class AttributionText:
         return tuple(
             (
                 self._package(part.package),
-                self.write(part.base),
-                self.write(part.head),
-                of_all(self.record, part.base, part.head)
+                units.count(part.base),
+                units.count(part.head),
+                of_request(self.record, part.base, part.head)
                 if self._moved(part.base, part.head)
                 else formats.MISSING,
             )
             for part in sorted(self.record.own, key=place)
-        )
-
-    @property
-    def imports(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Import times of modules and packages on both sides, and how they moved."""
-        return tuple(
-            (
-                f"{one.module} ({one.package})" if one.module else f"all of {one.package}",
-                units.seconds(one.base) if one.base else formats.MISSING,
-                units.seconds(one.head) if one.head else formats.MISSING,
-                f"{'+' if one.moved > 0 else '−'}"
-                + " ±".join(map(units.seconds, (abs(one.moved), one.error))),
-            )
-            for one in self.record.imports
         )
 
 
@@ -430,21 +280,19 @@ def print_attribution(console: Console, record: Attribution) -> None:
         cells = [
             (
                 "",
-                *row[:3],
+                *row[:2],
                 f"{row.function}  {row.where} ({row.package}), called by {row.caller or '—'}",
             )
             for row in rows
         ]
         console.print()
-        formats.print_rows(console, ("", *HEAD[:4]), cells)
+        formats.print_rows(console, ("", *HEAD[:3]), cells)
         console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
     native = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
     own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]
-    modules = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.imports[:_MODULES]]
     for title, lines in (
         ("compiled code below the first rows", native[:FIRST]),
-        (f"own {text.unit} by package", own),
-        ("import time by module, without what it imports (-X importtime)", modules),
+        ("own instructions by package", own),
         ("it cannot see", record.notes),
     ):
         if lines:
@@ -452,14 +300,8 @@ def print_attribution(console: Console, record: Attribution) -> None:
             console.print(Text("\n".join(f"    {line}" for line in lines)), soft_wrap=True)
 
 
-def own_counts(node: Node) -> tuple[float, float]:
-    """Return the instructions of base and head in a node itself, without those below it."""
-    base = node.base - sum(child.base for child in node.below)
-    return max(0.0, base), max(0.0, node.head - sum(child.head for child in node.below))
-
-
-def of_all(record: Attribution, base: float, head: float) -> str:
-    """Return a change as a signed share of all that the base has: `+8.0 %`."""
+def of_request(record: Attribution, base: float, head: float) -> str:
+    """Return a change as a signed share of a request of the base: `+8.0 %`."""
     if base == head:
         return "0 %"
     change = 100 * (head - base) / record.counted.base

@@ -8,10 +8,12 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import groupby
+from typing import Final, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from duetbench.core import units
@@ -22,21 +24,6 @@ from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
 
 MISSING: Final = "—"
-MARKS: Final = {
-    Verdict.SLOWER: "▼",
-    Verdict.FASTER: "▲",
-    Verdict.NO_CHANGE: "=",
-    Verdict.INCONCLUSIVE: "?",
-    Verdict.NOT_COMPARABLE: "✕",
-}
-"""A mark beside each word: neither a colour nor a sign alone says which is better."""
-
-SAME: Final = f"{MARKS[Verdict.NO_CHANGE]} {Verdict.NO_CHANGE.value}"
-SMALL: Final = "too small to matter"
-"""Of changes below the size to act on. The same words are everywhere, as are those below."""
-SEEN: Final = "would have been seen"
-"""Of the smallest change that 4 of 5 comparisons like this one would detect."""
-
 _DOUBLED: Final = 2.0  # ratios from here on are written as factors
 _COARSE: Final = 0.01 + 1e-9  # width of an interval that allows two digits of a factor
 _WIDE: Final = 100.0  # ends of an interval that are so many times apart say nothing
@@ -98,16 +85,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def verdict(metric: str, outcome: Verdict) -> str:
-    """Return the verdict's word with its mark; memory gets larger or smaller."""
-    word = "not decided" if outcome is Verdict.INCONCLUSIVE else outcome.value
-    if metric == INSTRUCTIONS:
-        word = {Verdict.SLOWER: "more", Verdict.FASTER: "fewer"}.get(outcome, word)
-    elif metric and METRICS[metric].unit == "B":
-        word = {Verdict.SLOWER: "larger", Verdict.FASTER: "smaller"}.get(outcome, word)
-    return f"{MARKS[outcome]} {word}"
 
 
 def percent(ratio: float | None) -> str:
@@ -271,10 +248,8 @@ def _signed(ratio: float, decimals: int | None = None) -> str:
 WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"
 """The end of a report if the site's address is unknown."""
 
-_WORDS: Final = (
-    "case metric subject verdict why stack package base head note state function effect difference"
-)
-WORDY: Final = frozenset(_WORDS.split())
+_WORDS: Final = "case metric subject verdict why stack package base head note state function"
+WORDY: Final = frozenset(["", *_WORDS.split()])
 """Columns of words; the others have figures."""
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -305,47 +280,57 @@ def bullets(notes: Iterable[str]) -> str:
     return facts(("", note) for note in notes)
 
 
-MOST: Final = 40
-"""Rows shown; rows without change beyond them are only counted."""
-
 GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
-_LAST: Final = 16  # columns of text in the last cell that names must leave free
 _STYLES: Final = {
-    MARKS[Verdict.SLOWER]: "bold dark_orange",
-    MARKS[Verdict.FASTER]: "bold dodger_blue1",
-    MARKS[Verdict.NOT_COMPARABLE]: "bold",
+    Verdict.WORSE.sign: "bold dark_orange",
+    Verdict.BETTER.sign: "bold dodger_blue1",
+    Verdict.DIFFERENT.sign: "bold",
 }
 
 
 def style_of(text: str) -> str:
-    """Return the terminal's style of a text that begins with a verdict's mark."""
+    """Return the terminal's style of a text that begins with a verdict's sign."""
     return _STYLES.get(text[:1], "")
 
 
 def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in aligned columns; if the first cell does not fit, it has its own line above.
+    """Print rows in aligned columns; only the first of rows with the same first cell prints it.
 
-    Only the first of rows with the same first cell prints it. Words at the end may have any length.
+    Words wrap between words. If even that leaves no room, the first cells stand above their rows.
     """
-    ascii_only = console.options.ascii_only
-    lines = [
-        [cell.translate(ASCII) if ascii_only else cell for cell in row] for row in (head, *rows)
+    shown = ASCII if console.options.ascii_only else {}
+    lines = [[cell.translate(shown) for cell in row] for row in rows]
+    wordy = [place in {0, len(head) - 1} or name in WORDY for place, name in enumerate(head)]
+    columns = [*zip(head, *lines, strict=True)]
+    least = [
+        max(
+            cell_len(part) for cell in column for part in ([*cell.split(), ""] if words else [cell])
+        )
+        for column, words in zip(columns, wordy, strict=True)
     ]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    inline = 2 * len(widths) + sum(widths[:-1]) + min(widths[-1], _LAST) <= console.width
-    above = lines[0][0]
-    for line in lines:
-        name, *cells = line
-        if name != above and not inline:
+    inline = sum(least) + 2 * len(least) <= console.width or len(head) == 1
+    first = 0 if inline else 1
+    for name, group in groupby(lines, key=lambda line: "" if inline else line[0]):
+        if not inline:
             console.print(Text(name), soft_wrap=True)
-        text = Text("  ")
-        if inline:
-            shown = name if name != above or line is lines[0] else ""
-            text.append(shown + " " * (widths[0] - cell_len(shown) + 2))
-        above = name
-        for column, cell, width in zip(head[1:], cells, widths[1:], strict=True):
-            room = " " * (width - cell_len(cell))
-            aligned = cell + room if column in WORDY else room + cell
-            text.append(f"{aligned}  ", "dim" if line is lines[0] else style_of(cell))
-        text.rstrip()
-        console.print(text, soft_wrap=True)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        table.add_column("", width=0)  # the indent
+        table.show_header = name == ("" if inline else lines[0][0])
+        for place in range(first, len(head)):
+            justify: Literal["left", "right"] = (
+                "left" if wordy[place] or place == first else "right"
+            )
+            table.add_column(
+                Text(head[place]),
+                justify=justify,
+                no_wrap=not wordy[place],
+                min_width=least[place],
+            )
+        above = ""
+        for line in group:
+            cells = [Text(cell, style=style_of(cell)) for cell in line[first:]]
+            if inline and line[0] == above:
+                cells[0] = Text("")
+            table.add_row("", *cells)
+            above = line[0]
+        console.print(table)

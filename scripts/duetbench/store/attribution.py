@@ -2,15 +2,14 @@
 
 Instructions are per request. Totals come from plain counts, which are exact. Figures of functions
 come from counts with a trampoline below every Python function, which costs some hundred
-instructions per entry, so they only give the function's share of the change. Functions of a start
-are timed by a profiler. The format is in docs/why.md.
+instructions per entry, so they only rank functions. The format is in docs/why.md.
 """
 
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_serializer, field_validator
 
-from duetbench.core.model import Amount, Artefact, Figure, Frozen, When
+from duetbench.core.model import Amount, Artefact, Frozen, When
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
 
@@ -22,9 +21,6 @@ PYTHON: Final = "python"
 
 APPLICATION: Final = "application"
 """Replaces a package's name for code of the measured application."""
-
-IMPORT_OF: Final = "the import of "
-"""Start of `asked` if it is the import of an application, not a request."""
 
 
 class Function(Frozen):
@@ -45,7 +41,7 @@ class Native(Frozen):
 
 
 class Row(Frozen):
-    """A function's part of the change, with the compiled code that it calls directly.
+    """What a function executes on both sides, with the compiled code that it calls directly.
 
     For code of only one side, the topmost function includes everything below it.
     """
@@ -53,9 +49,8 @@ class Row(Frozen):
     function: Function
     caller: Function | None = Field(default=None, description="The caller of most of it.")
     state: Literal["both", "came", "went"] = Field(description="The sides that have it.")
-    base: Amount = Field(description="Instructions per request, trampolined, or seconds.")
-    head: Amount = Field(description="Instructions per request, trampolined, or seconds.")
-    share: Figure = Field(description="Share of the change of `counted`; may be negative.")
+    base: Amount = Field(description="Instructions per request, trampolined.")
+    head: Amount = Field(description="Instructions per request, trampolined.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
     native: tuple[Native, ...] = Field(default=(), description="The largest change comes first.")
 
@@ -88,17 +83,6 @@ class _ListedNode(Frozen):
     head: Amount
 
 
-class ImportTime(Frozen):
-    """Seconds that importing a module takes itself, or (`module` is None) all of a package's."""
-
-    module: str | None
-    package: str
-    base: Amount
-    head: Amount
-    moved: Figure = Field(description="Mean of head minus base, pair by pair.")
-    error: Amount = Field(description="Half of its 95 % interval, which holds for all at once.")
-
-
 class Totals(Frozen):
     """Figures of both sides; `spread` is the scatter of repeated ones, as a share."""
 
@@ -119,31 +103,21 @@ class Attribution(Artefact):
     when: When
     duetbench: str = Field(description="Version.")
     case: str
-    asked: str | None = Field(
-        default=None, description="The request of an --app: GET /items/7; or an import."
-    )
+    asked: str | None = Field(default=None, description="The request of an --app: GET /items/7.")
     python: str = Field(description="Version and build, as 3.14.7t.")
     base: StackState
     head: StackState
     packages: tuple[PackageChange, ...] = ()
     change: str | None = Field(default=None, description="The change record that it explains.")
     comparison: str | None = Field(default=None, description="The comparison that it explains.")
-    totals: Totals | None = Field(
-        description="Instructions from plain counts, exact. None: the notes give the reason."
-    )
-    unit: Literal["instructions", "seconds"] = Field(
-        default="instructions", description="Of the figures below; seconds are CPU time."
-    )
-    counted: Totals = Field(description="Trampolined, or timed: the sums of rows and tree.")
+    totals: Totals = Field(description="Instructions from plain counts, exact.")
+    counted: Totals = Field(description="Trampolined: the sums of rows and tree.")
     runs: int = Field(ge=1, description="Such counts of each side; figures are medians.")
     threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
     seconds: Amount = Field(description="Time that it took.")
     rows: tuple[Row, ...] = Field(description="The largest change comes first; empty: no change.")
     own: tuple[PackageTotal, ...] = Field(description="By package.")
     tree: Node
-    imports: tuple[ImportTime, ...] = Field(
-        default=(), description="Clear changes of a start's imports, by `-X importtime`."
-    )
     notes: tuple[str, ...] = Field(default=(), description="What it cannot show.")
 
     @field_serializer("tree")

@@ -6,6 +6,7 @@ confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, 
 would be judged again every night.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
@@ -13,8 +14,8 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
+from duetbench.core.metrics import row
 from duetbench.core.model import (
-    KEPT,
     Amount,
     Artefact,
     Figure,
@@ -25,7 +26,7 @@ from duetbench.core.model import (
     When,
 )
 from duetbench.core.units import Interval
-from duetbench.store.comparison import Comparison, Judgement, PackageChange
+from duetbench.store.comparison import Comparison, Finding, PackageChange
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
@@ -54,18 +55,9 @@ class SeriesName(Frozen):
         return self.case.startswith(INPROCESS)
 
 
-def judgement_on(comparison: Comparison, series: SeriesName) -> Judgement | None:
-    """The judgement on a series; None if there is none."""
-    if series.inprocess:
-        return next((m.judgement for m in comparison.micro if m.series == series.case), None)
-    judgements = (
-        judgement
-        for case in comparison.cases
-        if case.case.id == series.case
-        for judgement in case.judgements
-        if judgement.metric == series.metric
-    )
-    return next(judgements, None)
+def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:
+    """The finding on a series; None if there is none."""
+    return comparison.of(series.case, series.metric)
 
 
 class Release(Frozen):
@@ -74,6 +66,9 @@ class Release(Frozen):
     package: str
     version: str
     previous: str | None = Field(description="The version before it; null: the package was new.")
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.previous or 'new'} → {self.version}"
 
 
 def order(version: str) -> tuple[bool, Version, str]:
@@ -114,6 +109,12 @@ class Share(Effect):
     """Effect of releases that were changed together; the first one names the share."""
 
     releases: Many[Release] = Field(min_length=1)
+
+    @property
+    def names(self) -> str:
+        """Its releases: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
+        first, *others = map(str, self.releases)
+        return f"{first} with {', '.join(others)}" if others else first
 
 
 class Narrowed(Frozen):
@@ -212,7 +213,7 @@ class Change(Artefact):
     @property
     def final(self) -> bool:
         """Whether it is judged, and will not be judged again."""
-        given_up = self.verdict is Verdict.NO_CHANGE or self.tries >= MOST_TRIES
+        given_up = self.verdict is Verdict.SAME or self.tries >= MOST_TRIES
         return self.confirmed or (self.status == "dismissed" and given_up)
 
     @property
@@ -289,43 +290,26 @@ class Trait(Frozen):
     metric: str = Field(description="`instructions`, a metric of duets, or a kind of effect.")
     ratio: Ratio = 1.0
     effect: tuple[Amount, Amount] | None = Field(
-        default=None, description="Of an effect: how often a request has it, GOOD and BAD."
+        default=None, description="Of an effect: how often a request has it, before and after."
     )
 
     @property
-    def rest(self) -> float:
-        """Share of the change that may be an error, or too little to search for."""
-        return 0.4 if self.metric == KEPT else 0.2  # kept bytes are rough
+    def size(self) -> float:
+        """How large it is: the logarithm; of an effect, as if a request had it once more."""
+        before, after = self.effect or (0.0, self.ratio - 1)
+        return abs(math.log((after + 1) / (before + 1)))
 
-    def between(self, before: float, after: float) -> "Trait":
-        """Return an effect with what it is at two shares of the change."""
-        good, bad = self.effect or (0.0, 0.0)
-        ends = tuple(max(0.0, good + share * (bad - good)) for share in (before, after))
-        return self.model_copy(update={"effect": ends})
+    @property
+    def weight(self) -> float:
+        """The size over that on which somebody acts, so that metrics can be compared."""
+        return self.size / (1.0 if self.effect else math.log1p(row(self.metric).limit))
 
 
 class CommitCause(Frozen):
     """The commit behind a change, or several that could not be told apart."""
 
-    trait: Trait
+    traits: tuple[Trait, ...] = Field(description="What they changed: what was searched first.")
     commits: tuple[Commit, ...]
-    share: float = Field(description="How much of the change these commits do; 1: all of it.")
-    measured: tuple[tuple[Commit, float], ...] = Field(description="Each with its own share.")
-    skipped: tuple[tuple[Commit, str], ...] = Field(description="Each with the reason.")
-    also: tuple[Trait, ...] = Field(
-        default=(), description="Other effects that they changed: before and after them."
+    skipped: tuple[tuple[Commit, str], ...] = Field(
+        description="Of several all but the last, each with the reason."
     )
-    others: tuple["CommitCause", ...] = Field(
-        default=(), description="What other commits changed, the largest change first."
-    )
-
-    @property
-    def effect(self) -> tuple[float, float] | None:
-        """How often a request has the effect before these commits and after them."""
-        after = dict(self.measured)[self.commits[-1]]
-        return self.trait.effect and self.trait.between(after - self.share, after).effect
-
-    @property
-    def is_all(self) -> bool:
-        """Whether surely no other commit has more of the change than may be an error."""
-        return self.share > 1 - self.trait.rest

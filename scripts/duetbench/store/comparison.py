@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import MATERIAL, METRICS, row
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import (
+    MOST,
     Amount,
     Artefact,
     Case,
@@ -33,8 +34,8 @@ from duetbench.core.model import (
 )
 from duetbench.core.units import Interval, significant
 
-FORMAT_VERSION: Final = 2
-"""Version of the comparison file. 1: duets of two stages (2026-11). 2: of one sequential test."""
+FORMAT_VERSION: Final = 3
+"""Version of the comparison file. 3: findings (2026-11)."""
 
 METHOD_VERSION: Final = 7
 """Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
@@ -46,17 +47,15 @@ duets decide only what is large. 7: one rule (`judge.rule`)."""
 COMPARISONS: Final = "comparisons"
 """The folder of comparisons, below a repository's state folder and below `results/` (evidence)."""
 
-LIMIT: Final = "limit_"
-"""Prefix of a kind of effect in a comparison's method: the most that a request of head may do."""
+FAILURE: Final = "failure"
+"""Subject of a finding: a side failed, so that the case cannot be compared."""
 
-ACTED_ON: Final = "material_"
-"""Prefix of a `metrics.Concern` in a comparison's method: the size from which it is material."""
+ANSWER: Final = "answer"
+"""Subject of a finding: what the request is answered."""
 
-EXACT: Final = 0.002
-"""Relative half width of an interval of instructions up to which reports call it exact."""
-
-SAME: Final = 0.0005
-"""Relative change of exact counts up to which reports call the instructions the same."""
+RESOLUTION: Final = 0.001
+"""Least relative half width of an interval of counts: twice the difference of two counts of one
+program."""
 
 SideName = Literal["base", "head"]
 
@@ -67,15 +66,16 @@ class SideRecord(Frozen):
     """Description of base or head."""
 
     label: str = Field(description="Its name in reports: a branch, a date, `granian==2.7.8`.")
-    kind: Literal["revision", "stack", "interpreter", "setting"]
+    kind: Literal["revision", "stack", "interpreter", "setting", "several"] = Field(
+        description="In what the sides differ; several: in more than one of these."
+    )
     commit: str | None = Field(description="40 hex digits of the applications' commit.")
     dirty: bool = False
     stacks: tuple[StackRecord, ...]
     interpreters: tuple[InterpreterRecord, ...]
-    settings: dict[str, str] = Field(
-        default_factory=dict,
-        description="For kind `setting`: options by name (`server`, `workers`), and variables "
-        "(`env.NAME`).",
+    words: tuple[str, ...] = Field(
+        default=(),
+        description="What it has otherwise, as `--base` and `--head` say it: `server=granian`.",
     )
 
 
@@ -221,45 +221,68 @@ class Growth(Frozen):
         return " and ".join(parts)
 
 
-class Judgement(Frozen):
-    """The verdict on one case and metric, with its detectable change."""
+class Finding(Frozen):
+    """What an instrument shows of one subject in one case: judged, sorted, printed and gated.
 
-    metric: str
-    verdict: Verdict
-    ratio: Ratio | None = Field(
-        default=None,
-        description="Head over base.",
+    The figures of both sides are in SI units, or in times per request; `ratio` is head over base.
+    """
+
+    case: str = Field(description="Its id, or a benchmark in process; empty: all cases together.")
+    subject: str = Field(
+        description="A metric, `instructions`, a kind of effect, `answer`, `memory kept`, or "
+        "`failure`."
     )
+    verdict: Verdict
+    exact: bool = Field(default=False, description="Seen in single requests, so without interval.")
+    base: Figure | None = None
+    head: Figure | None = None
+    ratio: Ratio | None = None
     low: float | None = Field(default=None, ge=1e-300, description="End of the 95 % interval.")
     high: float | None = Field(default=None, le=1e300, description="Upper end of the same.")
+    limit: Amount = Field(default=0.0, description="The relative change that somebody acts on.")
     detectable: float | None = Field(
         default=None,
         ge=0,
         le=1e300,
-        description="Smallest relative change that would be detected with 80 % power, if nothing "
-        "else changed among all that was judged.",
+        description="The least relative change that would have been seen, in 4 of 5 comparisons.",
     )
-    p: float | None = Field(default=None, ge=0, le=1, description="Adjusted for all judgements.")
-    duets: int = Field(default=0, description="Usable duets (in process: pairs of processes).")
-    excluded: int = Field(default=0, description="Duets not used: disturbed or failed.")
+    n: int = Field(default=0, ge=0, description="Samples behind it: duets, or turns.")
+    agreeing: int = Field(default=0, ge=0, description="Those of them that moved the same way.")
+    unused: int = Field(default=0, ge=0, description="Samples that were disturbed or failed.")
     alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
-    reason: str = Field(default="", description="Why, if the verdict does not explain itself.")
-    material: bool | None = Field(
-        default=None,
-        description="Whether a detected change is material, by the method's sizes; null: no change "
-        "detected, or an older comparison.",
+    text: str = Field(default="", description="What it is about: a statement, a part of an answer.")
+    place: str = Field(default="", description="The application's line: `authors, main.py:41`.")
+    details: tuple[str, ...] = Field(default=(), description="What makes it up, the most first.")
+    why: str = Field(default="", description="Why this verdict, if it does not explain itself.")
+    lack: Literal["", "time", "quiet", "samples"] = Field(
+        default="",
+        description="What unknown lacks: time, a quiet machine, or more samples than are taken.",
     )
+    need: Amount | None = Field(default=None, description="Further seconds that would decide it.")
 
     @property
     def interval(self) -> Interval | None:
         """The ratio with its interval; None without a ratio."""
         if self.ratio is None:
             return None
-        return Interval(self.ratio, self.low, self.high, self.duets)
+        return Interval(self.ratio, self.low, self.high, self.n)
 
     @property
     def moved(self) -> bool:
-        return self.verdict in {Verdict.SLOWER, Verdict.FASTER}
+        return self.verdict in {Verdict.WORSE, Verdict.BETTER, Verdict.DIFFERENT}
+
+    @property
+    def weight(self) -> float:
+        """The size of a change in multiples of its limit, by logarithms; 0 if nothing moved.
+
+        It uses the ratio that reports show. The interval's near end would let a loss of 5 %
+        (1.4…8.6 %) pass.
+        """
+        if not self.moved:
+            return 0.0
+        if not (self.ratio and self.limit):
+            return math.inf
+        return abs(math.log(self.ratio)) / math.log1p(self.limit)
 
     @model_validator(mode="after")
     def _the_interval_holds_the_ratio(self) -> Self:
@@ -267,19 +290,6 @@ class Judgement(Frozen):
         if values != sorted(values) or (values and values[0] <= 0):
             raise ValueError(f"0 < {self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
         return self
-
-
-class Collector(Frozen):
-    """Full collections of garbage under a steady load."""
-
-    full: Amount = Field(description="How many of them come to a request.")
-    objects: int = Field(ge=0, description="Objects that each of them walks.")
-    instructions: Amount = Field(description="Instructions of one.")
-
-    @property
-    def share(self) -> float:
-        """Their instructions per request."""
-        return self.full * self.instructions
 
 
 class Instructions(Frozen):
@@ -293,11 +303,11 @@ class Instructions(Frozen):
         description="Half width of the ratio's 95 % interval, relative, from the repetitions of "
         "both sides; null in older files.",
     )
-    collector_base: Collector | None = Field(
-        default=None,
-        description="Its full collections, if `base` and `head` contain them; null: they do not.",
-    )
-    collector_head: Collector | None = None
+
+    @property
+    def error(self) -> float:
+        """Half the ratio's 95 % interval, relative."""
+        return max(RESOLUTION, self.scatter or 0.0)
 
     @property
     def ratio(self) -> float | None:
@@ -311,59 +321,14 @@ class CaseComparison(Frozen):
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
     commands: Commands | None = None
-    judgements: Many[Judgement] = ()
     duets: Many[Duet] = ()
     instructions: Instructions | None = None
     growth: dict[SideName, Growth] = Field(
         default_factory=dict, description="Memory that each side keeps per request."
     )
-    count: Judgement | None = Field(
-        default=None, description="The verdict on its instructions; null in older files."
-    )
-    no_count: str = Field(default="", description="Why its instructions were not counted.")
-    request: Judgement | None = Field(
-        default=None,
-        description="The verdict on the least that its instructions can change the CPU of the "
-        "whole request, which also has the server and the kernel; null: they did not change, or "
-        "no duet shows how much CPU a request of base needs.",
-    )
     effects: Effects | None = Field(
         default=None, description="What one request does; null: not observed, or an older file."
     )
-    absolute_base: dict[str, Figure] = Field(
-        default_factory=dict,
-        description="Means of the metrics that the other side's server does not affect; in older "
-        "files, of launches alone.",
-    )
-    absolute_head: dict[str, Figure] = Field(default_factory=dict)
-
-
-class MicroComparison(Frozen):
-    """One in-process benchmark on both sides; the process is the sample."""
-
-    benchmark: str
-    python: str
-    stack: str
-    series: str = Field(default="", description="The case of the history that it belongs to.")
-    unit: str
-    judgement: Judgement
-    base: Many[Amount] = Field(description="One figure per process, in `unit`.")
-    head: Many[Amount]
-
-
-class Event(Frozen):
-    """All cases of a comparison, tested as one."""
-
-    metric: str
-    verdict: Verdict
-    ratio: Ratio
-    low: Ratio
-    high: Ratio
-    cases: tuple[str, ...]
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.ratio, self.low, self.high)
 
 
 class Coverage(Frozen):
@@ -382,18 +347,6 @@ class Coverage(Frozen):
         description="Files whose code outside functions differs.",
     )
     alone: bool = Field(default=False, description="Whether nothing else differs.")
-    server: tuple[str, ...] = Field(
-        default=(),
-        description="Some that no request enters, but a server under its load: from threads, tasks "
-        "or hooks of the application.",
-    )
-    idle: bool = Field(
-        default=False, description="Whether nothing that differs runs, so nothing was measured."
-    )
-    doubt: str = Field(default="", description="Why it is not sure that no server runs them.")
-    paths: tuple[str, ...] = Field(
-        default=(), description="Some requests that enter functions that differ: `GET /sync`."
-    )
 
 
 class Comparison(Artefact):
@@ -402,7 +355,7 @@ class Comparison(Artefact):
     noun: ClassVar[str] = "a comparison"
     place: ClassVar[str] = "comparisons/{0.id}.json"
 
-    format: Literal[2] = FORMAT_VERSION
+    format: Literal[3] = FORMAT_VERSION
     id: str
     status: Literal["complete", "partial"]
     started: Moment
@@ -429,72 +382,24 @@ class Comparison(Artefact):
     )
     missing: Many[Missing] = ()
     cases: Annotated[Many[CaseComparison], each_once("case", "case.id")] = ()
-    micro: Annotated[
-        Many[MicroComparison], each_once("benchmark", "benchmark", "stack", "python")
-    ] = ()
-    event: Event | None = Field(default=None, description="Null: cases did not move together.")
+    findings: tuple[Finding, ...] = Field(
+        default=(),
+        max_length=10 * MOST,
+        description="All that was found, the most important first.",
+    )
     method: dict[str, float | int | str] = Field(
         default_factory=dict, description="Thresholds and error rates that the verdicts used."
     )
     reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
+    to_repeat: tuple[str, ...] = Field(
+        default=(), description="What these commands lack: options that no report may have."
+    )
+    first_answer_seconds: Amount | None = Field(
+        default=None, description="Budget that gives a first answer; null: this one did."
+    )
     notes: Many[str] = ()
 
-    @model_validator(mode="after")
-    def _what_is_material_follows_from_its_size(self) -> Self:
-        inside = (micro.judgement for micro in self.micro)
-        counts = (case.count for case in self.cases if case.count is not None)
-        requests = (case.request for case in self.cases if case.request is not None)
-        duets = (judgement for case in self.cases for judgement in case.judgements)
-        for item in (*inside, *counts, *requests, *duets):
-            if item.material not in {None, weight(item, self.method) >= 1}:
-                raise ValueError(f"{item.metric}: material={item.material} contradicts its size")
-        return self
-
-
-def acted_on(metric: str, method: Mapping[str, object]) -> float:
-    """The relative change of a metric from which it is material, by a comparison's method."""
-    concern = row(metric).concern
-    size = method.get(f"{ACTED_ON}{concern}")
-    return size if isinstance(size, float) and size > 0 else MATERIAL[concern]
-
-
-def weight(judgement: Judgement, method: Mapping[str, object]) -> float:
-    """The size of a change over the material size, by logarithms; 0 if no change was detected.
-
-    It uses the ratio that reports show, which already allows for selection. The interval's near
-    end would let a loss of 5 % (1.4…8.6 %) pass.
-    """
-    if not judgement.moved:
-        return 0.0
-    if not judgement.ratio:
-        return math.inf  # moved by an unknown amount
-    return abs(math.log(judgement.ratio)) / math.log1p(acted_on(judgement.metric, method))
-
-
-def set_material(judgement: Judgement, method: Mapping[str, object]) -> Judgement:
-    """A judgement with `material` set, if its metric moved."""
-    material = weight(judgement, method) >= 1 if judgement.moved else None
-    return judgement.model_copy(update={"material": material})
-
-
-def executes(count: Judgement) -> str:
-    """Describe a count: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
-    ratio, low, high = (end or 1.0 for end in (count.ratio, count.low, count.high))
-    ends = "…".join(f"{100 * (end - 1):+.1f}".replace("-", "−") for end in (low, high))
-    within = f"{ends} %, as far as counts repeat"
-    if exact := high / ratio - 1 <= EXACT:
-        within = f"exact to ±{100 * (high / ratio - 1):.1f} %"
-    change = 100 * abs(ratio - 1)
-    size = f"{change:.{1 if change >= 9.995 else 2}f} % {'more' if ratio > 1 else 'fewer'}"
-    if exact and abs(ratio - 1) <= SAME:
-        size = "the same"
-    elif not exact and low <= 1 <= high:
-        return f"executes the same instructions per request, as far as counts repeat ({ends} %)"
-    elif ratio >= 2:  # as in all reports
-        size = f"{significant(ratio)} times the"
-    return f"executes {size} instructions per request ({within})"
-
-
-LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout
-
-AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
+    def of(self, case: str, subject: str) -> Finding | None:
+        """The finding on a subject in a case; None if there is none."""
+        found = (f for f in self.findings if (f.case, f.subject) == (case, subject))
+        return next(found, None)

@@ -1,4 +1,4 @@
-"""Stored results: runs, comparisons and points, found by their names."""
+"""Stored results: runs and comparisons, found by their names."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,6 @@ from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.store import files, run_files
 from duetbench.store.comparison import COMPARISONS, Comparison
-from duetbench.store.points import Points
 
 MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
@@ -23,8 +22,7 @@ def find(name: str, results: Path) -> Path:
         UsageError: No result has that name, or several have.
         RecordError: There is no `latest`.
     """
-    of_points = {path.stem: path for path in files.paths(Points, results)}
-    return run_files.find(results, name, {**of_points, **comparisons_by_id(results)})
+    return run_files.find(results, name, comparisons_by_id(results))
 
 
 def newest(results: Path) -> Path:
@@ -32,9 +30,8 @@ def newest(results: Path) -> Path:
 
     Names begin with their time.
     """
-    points = {path.stem: path for path in files.paths(Points, results)}
     root = paths.project_root()
-    others = {**points, **_comparisons(paths.project_state(root), results)}
+    others = _comparisons(paths.project_state(root), results)
     if not (others or run_files.runs(results, partial=True)):
         raise RecordError(
             f"{root}: no run has been recorded, and no comparison; make one: duetbench run or "
@@ -46,13 +43,13 @@ def newest(results: Path) -> Path:
     return others[max(others)]
 
 
-def load(name: str | Path, results: Path) -> Run | Comparison | Points:
+def load(name: str | Path, results: Path) -> Run | Comparison:
     """Read a result by its file, its id, part of its id, or `latest`; errors as of `find`."""
     path = find(str(name), results)
     return files.read(type_of(path), path)
 
 
-def type_of(path: Path) -> type[Run | Comparison | Points]:
+def type_of(path: Path) -> type[Run | Comparison]:
     """The type of a file's content, by its keys; RecordError if it is other JSON."""
     try:
         keys = list(dict(json.loads(path.read_bytes())))
@@ -60,11 +57,9 @@ def type_of(path: Path) -> type[Run | Comparison | Points]:
         return Run  # reading it as a run reports the problem
     if {"base", "head", "cases"} <= set(keys):
         return Comparison
-    if {"anchor", "origin", "cases"} <= set(keys):
-        return Points
     if keys and "results" not in keys:
         raise RecordError(
-            f"{path}: expected a run file, or a comparison (duetbench compare --output), found "
+            f"{path}: expected a run file, or a comparison (duetbench compare -o FILE.json), found "
             f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
         )
     return Run

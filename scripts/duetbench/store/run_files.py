@@ -106,11 +106,8 @@ def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> 
     if name == "latest":
         if finished := runs(results):
             return finished[-1]
-        unfinished = len(partials(results))
-        note = f" ({unfinished} unfinished: duetbench run --resume latest)" if unfinished else ""
         raise RecordError(
-            f"{results / 'runs'}: no run has been recorded{note}; make one: duetbench run "
-            "--profile quick"
+            f"{results / 'runs'}: no run has been recorded; make one: duetbench run --profile quick"
         )
     if (path := Path(name)).is_file():
         return path

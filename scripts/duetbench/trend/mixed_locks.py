@@ -1,4 +1,4 @@
-"""Searches for the cause of a change on real stacks, by duets of mixed locks.
+"""Searches for the release behind a change, by duets of mixed locks of both stacks.
 
 In a mixed lock some packages have their later versions, and all others the earlier ones. A package
 that the later ones require in a newer version moves too, at most to its later version. uv resolves
@@ -20,44 +20,40 @@ from typing import Final
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.metrics import CPU
+from duetbench.core.metrics import CPU, METRICS
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, change_locks, counted, deployment, preparation, revisions
+from duetbench.judge import change_locks, counted, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.comparison import DEFAULT_SEED
-from duetbench.judge.counted import PROFILES, START_SECONDS, carrier, unit_of
-from duetbench.judge.dependencies import Dependencies, Reader
+from duetbench.judge.counted import START_SECONDS, carrier, unit_of
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.plan import profile_with
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Change, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
-from duetbench.trend.bisection import TIME_IS_UP, Names, Search, TimeIsUpError
+from duetbench.trend.bisection import TIME_IS_UP, Names, ReleaseSearch, StuckError
 
 FOLDER: Final = "searches"  # folder of unfinished searches, below the state folder
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A change and the texts of the locks before and after it, whose cause is searched for.
-
-    `size` is the log ratio of the change, if it was measured before.
-    """
+    """A change and the texts of the locks before and after it, whose cause is searched for."""
 
     series: SeriesName
     stack: str
     base: str
     head: str
-    size: float | None = None
 
     @property
     def id(self) -> str:
@@ -70,8 +66,7 @@ COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has fail
 def of_record(subject: Subject, record: Change, narrator: Narrator) -> SearchTask:
     """Return the task of a confirmed change; raises as `change_locks.find_locks`."""
     texts = find_locks(subject, record, narrator)
-    stack, size = record.base.stack, math.log(record.ratio)
-    return SearchTask(record.series, stack, texts.base, texts.head, size)
+    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
 def of_comparison(
@@ -86,10 +81,11 @@ def of_comparison(
     if (here := machine.fingerprint().id) != comparison.machine.id:
         raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
     judged = [
-        (case.case, judgement)
+        (case.case, finding)
         for case in comparison.cases
-        for judgement in case.judgements
-        if (judgement.moved or select) and judgement.ratio and judgement.low and judgement.high
+        for finding in comparison.findings
+        if finding.case == case.case.id and finding.subject in METRICS
+        if (finding.moved or select) and finding.ratio and finding.low and finding.high
         if select is None or fnmatchcase(case.case.id, select)
         if any(move.stack == case.case.stack for move in comparison.packages)
     ]
@@ -98,44 +94,54 @@ def of_comparison(
             f"{comparison.id}: expected a case that moved in a stack whose packages changed"
             + (f" and that {select!r} selects" if select else "")
         )
-    case, judgement = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
+    case, finding = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
     texts = find_locks(subject, change_locks.between(comparison, case.stack), narrator)
-    series = SeriesName(machine=here, case=case.id, metric=judgement.metric)
-    size = math.log(judgement.ratio or 1.0)
-    return SearchTask(series, case.stack, texts.base, texts.head, size)
+    series = SeriesName(machine=here, case=case.id, metric=finding.subject)
+    return SearchTask(series, case.stack, texts.base, texts.head)
 
 
-def of_locks(subject: Subject, select: str, base: str, head: str) -> SearchTask:
-    """Return the task for the one case that a glob selects, between two lock texts of its stack.
+def of_contrast(
+    project: Project, contrast: Contrast, select: str | None, reporter: Reporter, copies: Path
+) -> tuple[Subject, SearchTask]:
+    """Return the task between the packages of two sides, and what is measured with them.
 
-    Raises UsageError if it selects none, or several.
+    All cases of a target have the same packages, so its first one is searched.
+
+    Raises:
+        UsageError: The sides differ in something else, or no case or several are selected.
+        SetupError: As `preparation.prepare`.
     """
-    cases = {
-        case.id: case
-        for profile in PROFILES
-        for case in subject.cases(profile)
-        if fnmatchcase(case.id, select)
-    }
-    if len(cases) != 1:
-        some = ", ".join(sorted(cases)[:3]) or "none"
+    if contrast.kinds != {"stack"}:
+        raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
+    if project.target is None and not select:
+        raise UsageError("expected --select with the case to measure")
+    globs, logs = (select,) if select else (), paths.state_dir() / "logs"
+    scope = Scope(profile_with(project.cases, globs), globs, logs, reporter, copies)
+    both = preparation.prepare(project, contrast, scope)
+    cases = [pair.case for pair in both.pairs]
+    if not cases or (project.target is None and len(cases) > 1):
+        some = ", ".join(case.id for case in cases[:3]) or "none"
         raise UsageError(f"--select {select!r}: expected one case, found {len(cases)}: {some}")
-    ((name, case),) = cases.items()
-    series = SeriesName(machine=machine.fingerprint().id, case=name, metric=CPU)
-    return SearchTask(series, case.stack, base, head)
+    stack = cases[0].stack
+    locks_ = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
+    base, head = (lock.read_text("utf-8") for lock in locks_)
+    series = SeriesName(machine=machine.fingerprint().id, case=cases[0].id, metric=CPU)
+    subject = project if project.target is None else both.head.subject
+    return subject, SearchTask(series, stack, base, head)
 
 
 def search(
     project: Project,
-    evidence: Comparison | tuple[str, str],
+    evidence: Comparison | Contrast,
     select: str | None,
     seconds: float,
     reporter: Reporter,
 ) -> tuple[SearchTask, Cause]:
-    """Search for the release behind a comparison, or between two locks, on this machine.
+    """Search for the release behind a comparison, or between two sides, on this machine.
 
     Args:
         project: The repository, which nothing else may measure meanwhile.
-        evidence: A comparison of this machine, or two lock files as of `revisions.lock_text`.
+        evidence: A comparison of this machine, or two sides that differ in packages.
         select: A glob over the ids of cases; None: the clearest change.
         seconds: Limit of the search, s.
         reporter: Gets what is done meanwhile.
@@ -145,23 +151,13 @@ def search(
         SetupError, HistoryError: As `find`.
     """
     with revisions.copies() as copies:
-        lock = evidence if isinstance(evidence, tuple) else None
         subject: Subject = project
-        if project.target:
-            earlier, later = lock or (None, None)
-            subject = deployment.working(project, reporter, copies, later, other=earlier)
-        if not isinstance(evidence, tuple):
-            task = of_comparison(subject, evidence, select, reporter)
-        elif isinstance(subject, DeployedTarget):
-            # All cases of a target have the same packages, so the search needs only one.
-            case = select or glob.escape(subject.cases("quick")[0].id)
-            base = deployment.other_text(project, subject, reporter, copies, lock=evidence[0])
-            task = of_locks(subject, case, base, deployment.text_of(subject))
-        elif select:
-            base, head = (revisions.lock_text(project.root, name) for name in evidence)
-            task = of_locks(project, select, base, head)
+        if isinstance(evidence, Contrast):
+            subject, task = of_contrast(project, evidence, select, reporter, copies)
         else:
-            raise UsageError("expected --select with the case to measure")
+            if project.target:
+                subject = deployment.working(project, reporter, copies)
+            task = of_comparison(subject, evidence, select, reporter)
         return task, find(subject, task, reporter, seconds, DEFAULT_SEED, Real)
 
 
@@ -189,9 +185,7 @@ def find(
         if not moves:
             raise UsageError("both locks have the same versions: there is nothing to search")
         if not row:
-            reason = "the case loads none of them"
-            if any(move.base is None or move.head is None for move in moves):
-                reason = "packages were only added or removed, which mixed locks cannot separate"
+            reason = "packages were only added or removed, which mixed locks cannot separate"
             suspects = tuple(sorted(move.package for move in moves))
             return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
         reporter.start(
@@ -204,7 +198,7 @@ def find(
             if move.package in row and move.head
         }
         try:
-            cause = Search(releases, mixed, reporter.say, task.size).run()
+            cause = ReleaseSearch(releases, mixed, task.series.metric, reporter.say).run()
         finally:
             reporter.end()
         if cause.reason != TIME_IS_UP:
@@ -244,22 +238,17 @@ class MixedLocks:
         self.moves = differences(task.stack, self._packages[0], self._packages[1])
         self._pinned = frozenset(move.package for move in self.moves if move.base and move.head)
         self.row = tuple(sorted(self._pinned))
-        self.row = self._loaded()
         self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
 
     def resolve(self, moving: Names) -> Names:
-        """Resolve and install a mixed lock; return which packages of the row moved in it.
+        """Resolve a mixed lock; return which packages of the row moved in it.
 
         Raises SetupError if that fails, or if one of them has neither of its versions there.
         """
-        text = self._text(moving)
-        versions = stacks.parse(text, "mixed lock", self.subject.version)
+        versions = stacks.parse(self._text(moving), "mixed lock", self.subject.version)
         before, after = self._packages
         if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
             raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
-        stack = locks.save(self.subject, self.task.stack, text)
-        python = self.subject.interpreter(self.case.python)
-        stacks.make_environment(stack, python, self.reporter)
         return frozenset(p for p in self.row if versions[p] == after[p])
 
     def duet(self, purpose: str, base: Names, head: Names) -> float | None:
@@ -269,7 +258,7 @@ class MixedLocks:
             return self._known[key].popleft()
         left = self._ends - time.monotonic()
         if self.seconds > left:
-            raise TimeIsUpError
+            raise StuckError(TIME_IS_UP)
         log = self._measure(base, head, left)
         self.journal.add([key, log])
         return log
@@ -338,22 +327,3 @@ class MixedLocks:
         scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
         both = preparation.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
         return both.base, both.head
-
-    def _loaded(self) -> tuple[str, ...]:
-        """Return the packages in order that moved to another version and that the case may load."""
-        sides = self._sides(frozenset(), self._pinned)
-        readers = [Reader(side.root, side.testbed) for side in sides]
-        moves = [move for move in self.moves if move.package in self._pinned]
-
-        def among(loaded: Dependencies) -> tuple[str, ...]:
-            diffs = {move.package: affected.Diff(packages=(move,)) for move in moves}
-            return tuple(
-                name for name, diff in diffs.items() if affected.reason_for(self.case, diff, loaded)
-            )
-
-        read = [reader.read(self.case) for reader in readers]
-        loaded = read[0] | read[1]
-        if len(among(loaded)) < len(moves):  # some code is imported only where it is installed
-            seen = [reader.watch([self.case]) for reader in readers]
-            loaded |= seen[0] | seen[1]
-        return among(loaded)

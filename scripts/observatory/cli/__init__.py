@@ -1,11 +1,10 @@
 """The commands: arguments in, sentences out."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import typer
 
-from duetbench.cli import EPILOG, VersionOption
+from duetbench.cli import VersionOption
 from duetbench.cli import main as run
 from duetbench.cli.verbs import Table, VerbGroup
 
@@ -32,33 +31,22 @@ VERBS: Final[Table] = {
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
 
-PANELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Measure": ("plan", "measure", "anchor", "inprocess", "backfill", "stack"),
-    "Find what changed": ("detect", "bisect"),
-    "Keep and show": ("history", "site", "show", "findings", "reference"),
-    "GitHub and its runners": ("accept", "announce", "slash", "sandbox", "doctor", "runner"),
-}
-"""The groups of the list."""
-
 
 class _ObservatoryVerbs(VerbGroup):
-    listed, panels, package = VERBS, PANELS, __package__
+    listed, package = VERBS, __package__
 
 
 app = typer.Typer(
     cls=_ObservatoryVerbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=EPILOG,
+    rich_markup_mode=None,
 )
 
 
 @app.callback()
 def _root(_version_: VersionOption = False) -> None:
     """The continuous benchmark of this repository: nights, trends, releases and their site.
-
-    $ observatory site
-    $ observatory backfill --since 2026-06-01 --releases fastapi,granian
 
     It measures with duetbench, and only a checkout has it.
     """

@@ -32,14 +32,19 @@ from duetbench.judge.preparation import Scope
 from duetbench.measure import runner
 from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from duetbench.project.project import Project
-from duetbench.show.comparison_text import print_points
-from duetbench.store import files, points
-from duetbench.store.points import Points
+from duetbench.store import files
+from observatory.show.run_text import print_points
+from observatory.store import points
 from observatory.store.night import assignment
+from observatory.store.points import Points
 from observatory.trend import anchored
 from observatory.trend.anchored import NIGHTLY, Precision
 
-anchor_app = Typer(no_args_is_help=True, help="The frozen stack that trends are measured against.")
+anchor_app = Typer(
+    no_args_is_help=True,
+    help="The frozen stack that trends are measured against.",
+    rich_markup_mode=None,
+)
 
 RENEWED: Final = Precision(se=0.001, least=20, most=60, seconds=160.0)
 """For the ratio of a new anchor to the old one, which enters all later points: ± 0.2 to 0.3 % of a

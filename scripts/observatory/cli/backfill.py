@@ -27,8 +27,9 @@ from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.preparation import Scope
 from duetbench.project.anchor import load_anchor
 from duetbench.project.project import Project
-from duetbench.show.comparison_text import print_comparison, print_points
+from duetbench.show.comparison_text import print_comparison
 from duetbench.store import files
+from observatory.show.run_text import print_points
 from observatory.trend import backfill, quotes, reading
 from observatory.trend.anchored import Precision
 from observatory.trend.backfill import BackfillTask, PastStack
@@ -75,8 +76,8 @@ def backfill_command(
     the same command continues an interrupted one, and skips cases that have their points.
 
     --effects loads no server, and takes seconds for each release that the site quotes with a
-    material change of requests or starts. It saves a comparison of each, which the release's page
-    shows. A release whose effects are known is skipped.
+    change of requests or starts by the limit or more. It saves a comparison of each, which the
+    release's page shows. A release whose effects are known is skipped.
 
     Exit code 0: every stack has points. 1: some have none. 3: none has.
     """

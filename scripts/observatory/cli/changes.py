@@ -23,12 +23,13 @@ from duetbench.host.machine import fingerprint
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
-from duetbench.show.change import cause_lines, narrowed_line
+from duetbench.show.change import cause_lines
 from duetbench.store import files
-from duetbench.store.change import Change
-from duetbench.store.points import Points
+from duetbench.store.change import SUSPECTS, Cause, Change
 from duetbench.trend import mixed_locks
-from duetbench.trend.bisection import TIME_IS_UP, blame
+from duetbench.trend.bisection import TIME_IS_UP
+from observatory.show.changes import narrowed_line
+from observatory.store.points import Points
 from observatory.trend.releases import axes, narrow
 
 
@@ -121,3 +122,15 @@ def _search_changes(
         print_json([record.model_dump(mode="json") for record in searched])
     if len(searched) < len(chosen):
         raise Exit(1)
+
+
+def blame(record: Change, cause: Cause) -> Change:
+    """Return the record with its culprit or suspects, which replace those of an earlier search."""
+    note = SUSPECTS.sub("", record.note).strip()
+    if cause.reason:
+        which = "rest of the cause" if cause.shares else "cause"
+        rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
+        note = " ".join(filter(None, (note, rest)))
+    release = cause.shares[0].releases[0] if cause.shares else None
+    update = {"culprit": release, "shares": cause.shares, "narrowed": None, "note": note}
+    return record.model_copy(update=update)

@@ -20,10 +20,10 @@ from duetbench.judge.counted import declared_jobs
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
-from duetbench.show.change import narrowed_line
 from duetbench.show.formats import percent, series_title
 from duetbench.store import files
 from duetbench.store.change import Candidates, Change
+from observatory.show.changes import narrowed_line
 from observatory.trend import candidates, confirm, nights, reading
 from observatory.trend.releases import axes, narrow
 from observatory.trend.table import tables

@@ -5,12 +5,11 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli.options import MarkdownOption, ResultsOption, put
+from duetbench.cli.options import ReportsOption, ResultsOption, put, reports
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host.console import Console, write
 from duetbench.project.project import Project
-from duetbench.show.run_text import as_markdown, print_page
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import summarise
@@ -18,26 +17,34 @@ from observatory.project.published import load_published, read_suites
 from observatory.show import inprocess, published_page
 from observatory.show.findings import write_findings
 from observatory.show.published_page import reference_runs
+from observatory.show.run_text import as_markdown, print_page, print_points
 from observatory.store import asv_results
+from observatory.store.points import Points
 
 
 def show_command(
     run: Annotated[str, Argument(help="Id or part of it, file, or 'latest'.")] = "latest",
-    markdown: MarkdownOption = None,
+    output: ReportsOption = None,
     results: ResultsOption = None,
 ) -> None:
     """Show a run beside the published figures, with what it says about each statement.
 
     $ observatory show latest
+
+    Of anchored points, it shows each case with its intervals.
     """
     project = Project.here()
     results = results or project.results
+    points = {path.stem: path for path in files.paths(Points, results)}
+    if run in points or Path(run) in points.values():
+        print_points(Console(), files.read(Points, points.get(run, Path(run))))
+        return
     summary = summarise(files.read(Run, run_files.find(results, run)))
     published, reference = load_published(project.root), reference_runs(project.results)
     page = published_page.make_page(summary, published, reference=reference)
-    if markdown:
-        put(as_markdown(page), markdown)
-    else:
+    for path in reports(output, ".md"):
+        put(as_markdown(page), path)
+    if not output:
         print_page(Console(), page)
 
 

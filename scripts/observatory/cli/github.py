@@ -21,9 +21,9 @@ from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Candidates, Change
-from duetbench.store.points import Points
 from observatory.github import incoming, issues, readiness, sandbox
 from observatory.store.night import NightPlan, assignment
+from observatory.store.points import Points
 from observatory.trend.quotes import judged, quotes
 from observatory.trend.releases import axes
 
@@ -132,7 +132,7 @@ def sandbox_command(
     For untrusted code: commits of pull requests, and releases. The command has no access to the
     runner's files, to the machine's cache (except for reading) and to networks; no process that it
     starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
-    (--results, --to, --output, --why) are copied out; all are names in this folder. Exit codes are
+    (--results, --to, -o, --why) are copied out; all are names in this folder. Exit codes are
     those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
     checkout.
     """

@@ -13,14 +13,14 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.project.project import Project
 from duetbench.store import files as files_
-from duetbench.store.points import Points
 from observatory.store.history_branch import pull, push, tracked_files
 from observatory.store.kinds import File, collect
 from observatory.store.night import NightPlan, NightRecord
+from observatory.store.points import Points
 from observatory.store.remotes import BRANCH, remote_of
 from observatory.trend import nights
 
-history_app = Typer(no_args_is_help=True)
+history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
 
 RemoteOption = Annotated[
     str,

@@ -13,11 +13,11 @@ from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.project.project import Project
-from duetbench.show.run_text import print_page
 from duetbench.store import files
 from observatory.measure import asv_runs as runs
 from observatory.project.published import read_suites
 from observatory.show import inprocess as pages
+from observatory.show.run_text import print_page
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
 

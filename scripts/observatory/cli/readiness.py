@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from duetbench.cli.doctor import Finding, diagnose, report
+from duetbench.cli.doctor import Item, diagnose, report
 from duetbench.cli.options import JsonOption
 from duetbench.core.errors import ServiceError
 from duetbench.github.actions import Context
@@ -36,7 +36,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
     report(diagnosis, "see above", as_json=as_json)
 
 
-def _findings(project: Project) -> Iterator[Finding]:
+def _findings(project: Project) -> Iterator[Item]:
     """Check the repository on GitHub, and this machine as its runner."""
     origin = git.ask_or_none(project.root, "remote", "get-url", "origin") or ""
     named = re.search(r"[:/]([\w-]+/[\w.-]+?)(\.git)?/?$", origin)
@@ -52,9 +52,9 @@ def _findings(project: Project) -> Iterator[Finding]:
                 text = "as required" if right else detail
                 if right is None:
                     state, text = "absent", f"the token may not see it; check it yourself: {detail}"
-                yield Finding(what=f"GitHub: {what}", state=state, detail=text)
+                yield Item(what=f"GitHub: {what}", state=state, detail=text)
         except ServiceError as error:  # the rest of the table needs no network
-            yield Finding(what="GitHub", state="missing", detail=str(error))
+            yield Item(what="GitHub", state="missing", detail=str(error))
     for _, text in readiness.machine():
         detail = f"{text}; only a runner needs it: scripts/prepare-runner.sh (docs/runners.md)"
-        yield Finding(what="runner", state="absent", detail=detail)
+        yield Item(what="runner", state="absent", detail=detail)

@@ -13,7 +13,6 @@ from typer.main import get_group
 
 from duetbench.cli import app
 from duetbench.cli.options import put
-from duetbench.cli.target_options import APPLICATION
 from duetbench.cli.verbs import Verb
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
@@ -23,7 +22,7 @@ from duetbench.host import paths
 from duetbench.project import schema
 from duetbench.project.anchor import Anchor
 from duetbench.project.configuration import Configuration, SourceBuild
-from duetbench.project.target import Target
+from duetbench.project.target import OPTIONS, Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from observatory.cli import app as observatory_app
@@ -107,8 +106,8 @@ words, `--help` shows the same options."""
 
 _METRICS: Final = """\
 Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
-below the [relevance threshold](glossary.md#relevance-threshold) counts as none; the
-limit is what "no change" excludes."""
+below a tenth of its [limit](glossary.md#limit) counts as none; the
+limit is what *same* excludes."""
 
 _COLUMNS: Final = ("metric", "unit", "better", "threshold", "limit", "judged", "meaning")
 
@@ -132,7 +131,9 @@ def _commands() -> Iterator[str]:
     )
     for words, command in chain(*leaves):
         own = [param for param in command.params if not getattr(param, "hidden", False)]
-        target = {p.name: p for p in own if getattr(p, "rich_help_panel", None) == APPLICATION}
+        of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app"}
+        several = any(param.name == "help_app" for param in own)
+        target = {p.name: p for p in own if several and p.name in of_target}
         shared |= target
         yield f"### {words}"
         for paragraph in _plain(command.help).split("\n\n"):
@@ -158,7 +159,8 @@ def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:
 
 def _option(command: Any, param: Any) -> tuple[str, str, str]:
     options = [name for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
-    value = param.display_type_rich(Context(command)) if options else ""
+    typed = options and not getattr(param, "is_flag", False)
+    value = param.display_type_rich(Context(command)) if typed else ""
     default = param.default if isinstance(param.default, str | int | float) else None
     suffix = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
     name = ", ".join(f"`{option}`" for option in options) or f"`{str(param.name).upper()}`"
@@ -166,7 +168,7 @@ def _option(command: Any, param: Any) -> tuple[str, str, str]:
 
 
 def _plain(text: str | None) -> str:
-    return (text or "").replace("\\[", "[").replace("<", "\\<")
+    return (text or "").replace("\b\n", "").replace("<", "\\<")
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:

@@ -19,7 +19,9 @@ from observatory.github import lock_branch
 from observatory.store import packages
 from observatory.store.remotes import remote_of
 
-stack_app = Typer(help="The stacks under test and their locks.", no_args_is_help=True)
+stack_app = Typer(
+    help="The stacks under test and their locks.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @stack_app.command("lock")

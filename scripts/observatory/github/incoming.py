@@ -26,9 +26,9 @@ from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import CANARY, Points
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from observatory.store.night import NightPlan
+from observatory.store.points import CANARY, Points
 from observatory.trend.nights import outcome, sentences
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)

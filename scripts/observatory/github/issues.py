@@ -8,19 +8,20 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Final
+from typing import Any, Final
 
-from duetbench.core.model import Verdict
 from duetbench.core.text import short, some
 from duetbench.github import api
-from duetbench.github.api import GitHub, Issue
-from duetbench.github.comments import cut, inert, marker, marker_values, plain
+from duetbench.github.actions import BOT
+from duetbench.github.api import GitHub
+from duetbench.github.comments import cut, inert, is_ours, marker, marker_values, plain
 from duetbench.show import formats
-from duetbench.show.change import brief, commands, contains, describe
+from duetbench.show.change import brief, contains
 from duetbench.show.formats import MISSING
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from observatory.show import addresses
+from observatory.show.changes import commands, describe
 from observatory.show.quoting import finding_of
 from observatory.trend.quotes import Key, Quote, quote_of
 
@@ -66,24 +67,26 @@ def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:
             action = _change(github, draft, existing[0])
         elif draft.is_open and opened < MOST:
             action, opened = "opened", opened + 1
-            existing = [github.open_issue(*draft.render(), draft.labels)]
+            title, body = draft.render()
+            new = github.send("POST", "/issues", title=title, body=body, labels=draft.labels)
+            existing = [new]
             api.WAIT(PAUSE)
             existing = _by_key(github).get(draft.key, []) or existing
         elif draft.is_open:
             left += 1
         if action:
             subject = draft.key.partition("/")[2]
-            sentences.append(f"{subject}: {action} {existing[0].html_url}".rstrip())
+            sentences.append(f"{subject}: {action} {existing[0]['html_url']}")
         for double in existing[1:]:  # a lost answer may have left several: the oldest stays
-            if double.state == "open":
+            if double["state"] == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
     return sentences, left
 
 
-def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> str:
+def _change(github: GitHub, draft: IssueDraft, issue: Mapping[str, Any]) -> str:
     """Bring an issue up to date; return the action taken, or an empty text."""
     heading, body = draft.render()
-    before = marker_values(_ISSUE, issue.body) or {}
+    before = marker_values(_ISSUE, issue["body"]) or {}
     after = marker_values(_ISSUE, body) or {}
     if before == after:
         return ""
@@ -97,16 +100,19 @@ def _change(github: GitHub, draft: IssueDraft, issue: Issue) -> str:
     return action
 
 
-def _edit(github: GitHub, issue: Issue, **changes: str) -> None:
-    github.edit_issue(issue.number, **changes)
+def _edit(github: GitHub, issue: Mapping[str, Any], **changes: Any) -> None:
+    github.send("PATCH", f"/issues/{issue['number']}", **changes)
     api.WAIT(PAUSE)
 
 
-def _by_key(github: GitHub) -> dict[str, list[Issue]]:
-    """Return the bot's issues by their key, oldest first."""
-    by_key: dict[str, list[Issue]] = {}
-    for issue in github.issues():
-        if (values := marker_values(_ISSUE, issue.body)) is not None:
+def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
+    """Return the bot's issues by their key, open and closed, oldest first."""
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    listed = github.get_all("/issues", state="all", creator=BOT)
+    for issue in sorted(listed, key=lambda issue: issue["number"]):
+        values = marker_values(_ISSUE, issue["body"])
+        # Pull requests are listed among them.
+        if values is not None and is_ours(issue) and "pull_request" not in issue:
             by_key.setdefault(values["key"], []).append(issue)
     return by_key
 
@@ -130,7 +136,7 @@ def of_changes(
             title=change_title(record, quotes),
             body=change_body(record, site, why.get(record.id), quotes),
             is_open=record.status == "open",
-            labels=("duetbench", "slower" if record.verdict is Verdict.SLOWER else "faster"),
+            labels=("duetbench", str(record.verdict)),
         )
         for record in newest
     ]
@@ -157,7 +163,7 @@ def change_body(
         for group in (record.others, record.unplayed)
     )
     facts = {
-        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {summary.word}",
+        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
         "what": str(summary.name) if summary.name.known else "",
         "case": record.series.case,
         "metric": summary.title,

@@ -83,12 +83,12 @@ def advance(
         with tempfile.TemporaryDirectory(prefix="duetbench-stack-") as folder:
             place = Path(folder) / "tree"
             push = ["push", "--quiet", remote.address, f"HEAD:refs/heads/{BRANCH}"]
-            start, tip = _start(root, remote, head)
-            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), start)
+            tip = _tip(root, remote)
+            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), tip or head)
             try:
-                if start != tip:
+                if tip is None or _take_over(place, head):
                     git.ask(place, *push, env=remote.environment)
-                reached(start)
+                reached(_head(place))
                 moves = tuple(renew(place))
                 bumped = replace(commit(place, message(moves)), moves=moves)
                 if bumped.moved:
@@ -103,18 +103,30 @@ def advance(
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 
 
-def _start(root: Path, remote: Remote, head: str) -> tuple[str, str | None]:
-    """Return the branch's commit with this code, new if necessary, and the branch's tip."""
+def _tip(root: Path, remote: Remote) -> str | None:
+    """Fetch the branch, and return its commit; None: there is no such branch yet."""
     branch = [remote.address, f"refs/heads/{BRANCH}"]
     if not git.ask(root, "ls-remote", *branch, env=remote.environment):
-        return head, None
+        return None
     git.ask(root, "fetch", "--quiet", "--no-tags", *branch, env=remote.environment)
-    tip = git.ask(root, "rev-parse", "FETCH_HEAD")
-    tree = _tree(root, head, tip)
-    if tree == git.ask(root, "rev-parse", f"{tip}^{{tree}}"):
-        return tip, tip
-    text = f"Code of {head[:12]}\n"
-    return git.ask(root, "commit-tree", tree, "-p", tip, stdin=text, env=author()), tip
+    return git.ask(root, "rev-parse", "FETCH_HEAD")
+
+
+def _take_over(place: Path, code: str) -> bool:
+    """Commit the code, but for locks and workflow files; return whether it is another one."""
+    locks = [
+        set(git.ask(place, "ls-tree", "-r", "--name-only", commit, "--", LOCKS).splitlines())
+        for commit in ("HEAD", code)
+    ]
+    restore = partial(git.ask, place, "restore", "--staged", "--worktree")
+    restore(f"--source={code}", "--", ".", f":!{WORKFLOWS}")
+    # A stack that is no longer declared has no lock either.
+    if kept := locks[0] & locks[1]:
+        restore("--source=HEAD", "--", *kept)
+    if not git.ask(place, "status", "--porcelain"):
+        return False
+    git.ask(place, "commit", "--quiet", f"--message=Code of {code[:12]}", env=author())
+    return True
 
 
 def _head(root: Path) -> str:
@@ -124,21 +136,3 @@ def _head(root: Path) -> str:
             f"expected a git repository with a commit in {root}, found none: leave --push out"
         )
     return head
-
-
-def _tree(root: Path, code: str, tip: str) -> str:
-    """Write a tree with the files of the code, and the locks and workflow files of the tip."""
-    with tempfile.TemporaryDirectory() as folder:
-        index = partial(git.ask, root, env={"GIT_INDEX_FILE": str(Path(folder) / "index")})
-        index("read-tree", code)
-        known = set(index("ls-files", "--", LOCKS, WORKFLOWS).splitlines())
-        replaced = [path for path in known if path.startswith(f"{WORKFLOWS}/")]
-        # A stack that is no longer declared has no lock either.
-        entries = [
-            line
-            for line in git.ask(root, "ls-tree", "-r", tip, "--", LOCKS, WORKFLOWS).splitlines()
-            if (path := line.partition("\t")[2]) in known or path.startswith(f"{WORKFLOWS}/")
-        ]
-        lines = [f"0 {'0' * 40}\t{path}" for path in replaced] + entries
-        index("update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines))
-        return index("write-tree")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from duetbench.github.api import GitHub
+from duetbench.github.event import ENVIRONMENT, has_reviewers
 
 GROUP_ADVICE: Final = (
     "a runner of an organization is not listed here: its group must allow this repository "
@@ -18,7 +19,6 @@ GROUP_ADVICE: Final = (
 )
 _GENERAL: Final = "Settings, Actions, General"
 _SCHEDULED: Final = ("nightly.yml", "publish.yml")
-_BENCH: Final = "bench"  # the environment of bench.yml
 
 _SCRIPT: Final = Path(__file__).resolve().parents[2] / "prepare-runner.sh"
 _WORDS: Final = "etc/duetbench/words"
@@ -42,7 +42,7 @@ def checks(github: GitHub, workflows: Collection[str], labels: Sequence[str]) ->
     enough. Raises ServiceError if GitHub does not answer.
     """
     name = github.context.repository
-    about = github.setting() or {}
+    about = _setting(github, "") or {}
     yield Check(
         "repository",
         None if not about else not about.get("private"),
@@ -63,29 +63,34 @@ def checks(github: GitHub, workflows: Collection[str], labels: Sequence[str]) ->
     )  # fmt: skip
     yield from _schedules(github, workflows)
     if "bench.yml" in workflows:
-        right = github.has_reviewers(_BENCH)
-        fix = f"Settings, Environments, {_BENCH}: add a required reviewer"
-        yield Check(f"environment {_BENCH}", right, fix)
+        fix = f"Settings, Environments, {ENVIRONMENT}: add a required reviewer"
+        yield Check(f"environment {ENVIRONMENT}", has_reviewers(github, ENVIRONMENT), fix)
     if "publish.yml" in workflows:
-        pages, admin = github.setting("/pages"), about.get("permissions", {}).get("admin", True)
+        pages, admin = _setting(github, "/pages"), about.get("permissions", {}).get("admin", True)
         unseen, built = pages is None and not admin, (pages or {}).get("build_type") == "workflow"
         fix = "Settings, Pages: source GitHub Actions, never a branch"
         yield Check("pages", None if unseen else built, fix)
     if "nightly.yml" in workflows:
         yield from _runners(github, labels)
-    if (owners := github.setting("/codeowners/errors")) is not None:
+    if (owners := _setting(github, "/codeowners/errors")) is not None:
         lines = sorted({str(error.get("line")) for error in owners.get("errors", ())}, key=int)
         fix = f".github/CODEOWNERS, line {', '.join(lines)}: name somebody who can write"
         yield Check("code owners", not lines, fix)
 
 
+def _setting(github: GitHub, address: str) -> dict[str, Any] | None:
+    """Return the repository, or one of its settings; None if the token sees none."""
+    setting: dict[str, Any] | None = github.get(address, absent={403, 404}, per_page=100)
+    return setting
+
+
 def _of(github: GitHub, what: str, address: str, key: str, right: object, fix: str) -> Check:
-    setting = github.setting(address)
+    setting = _setting(github, address)
     return Check(what, None if setting is None else setting.get(key) == right, fix)
 
 
 def _schedules(github: GitHub, workflows: Collection[str]) -> Iterator[Check]:
-    listed = (github.setting("/actions/workflows") or {}).get("workflows", ())
+    listed = (_setting(github, "/actions/workflows") or {}).get("workflows", ())
     states = {file["path"].rpartition("/")[2]: file["state"] for file in listed}
     for file in _SCHEDULED:
         if file in workflows:
@@ -96,7 +101,7 @@ def _schedules(github: GitHub, workflows: Collection[str]) -> Iterator[Check]:
 
 
 def _runners(github: GitHub, labels: Sequence[str]) -> Iterator[Check]:
-    answer = github.setting("/actions/runners")
+    answer = _setting(github, "/actions/runners")
     runners: list[dict[str, Any]] = (answer or {}).get("runners", [])
     for label in labels or ("",):
         required = {"self-hosted", "duetbench", *filter(None, [label])}

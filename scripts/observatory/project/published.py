@@ -14,11 +14,11 @@ from pydantic import Field, model_validator
 
 from duetbench.core.model import Frozen
 from duetbench.project import case_names
-from duetbench.project.layouts import KeyName, MetricName, Selection, TableLayout
 from duetbench.project.pyproject import read_toml
 from duetbench.project.schema import FILE as EXPERIMENT
 from duetbench.project.schema import PUBLISHED as FILE
 from duetbench.project.schema import validate
+from observatory.project.layouts import KeyName, MetricName, Selection, TableLayout
 
 SUITES: Final = "benchmarks"
 SHARED_PAGE: Final = "inside-the-process"

@@ -3,7 +3,7 @@
 If a machine has several comparisons of the same two sides and cases, the newest counts.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -15,9 +15,9 @@ from duetbench.core.model import Case
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
+from duetbench.show import findings as words
 from duetbench.show import formats
-from duetbench.show.conclusion import ViewRow, rows_of
-from duetbench.store.comparison import CaseComparison, Comparison, SideRecord
+from duetbench.store.comparison import CaseComparison, Comparison, Finding, SideRecord
 
 TITLE: Final = "Side by side"
 COLUMNS: Final = ("CPU per request", "p99", "Memory under load")  # of a choice's figures
@@ -32,15 +32,21 @@ _NEUTRAL: Final = {"server": "", "loop": "", "workers": 1, "threads": None}
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric of both sides, `78.7 µs → 91.7 µs`; `row` is None if it was not judged."""
+    """A metric of both sides, `78.7 µs → 91.7 µs`; `finding` is None if it was not judged."""
 
     sides: str
-    row: ViewRow | None
+    finding: Finding | None
 
     def __str__(self) -> str:
-        if self.row is None:
+        if self.finding is None:
             return f"{self.sides}, not judged"
-        return f"{self.sides}, {self.row.verdict} {self.row.change} ({self.row.interval})"
+        change, ends = self.sizes
+        return f"{self.sides}, {self.finding.verdict.text} {change} ({ends})"
+
+    @property
+    def sizes(self) -> tuple[str, str]:
+        """The change and its interval."""
+        return words.sizes(self.finding) if self.finding else ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +74,10 @@ def choices(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], tuple[Ch
         kind = _kind(comparison)
         title = _KINDS.get(kind, _OTHERS)
         place = titles.index(title), title, comparison.machine.id
-        rows = {(row.case, row.metric): row for row in rows_of(comparison)}
         for case in (case for case in comparison.cases if case.duets):
             pair = frozenset(map(_side, (comparison.base, comparison.head)))
-            key = (*place, pair, _question(case.case, comparison.head.settings, kind))
-            newest.setdefault(key, (place, _choice(comparison, case, kind, rows)))
+            key = (*place, pair, _question(case.case, _keys(comparison.head), kind))
+            newest.setdefault(key, (place, _choice(comparison, case, kind)))
     ranked = sorted(newest.values(), key=lambda e: (e[0], e[1].name, e[1].comparison.head.label))
     by_place = groupby(ranked, key=itemgetter(0))
     return {place[1:]: tuple(choice for _, choice in entries) for place, entries in by_place}
@@ -87,8 +92,8 @@ def answer(rows: Iterable[Choice]) -> str:
 
 def _costs(figures: Iterable[Figure], noun: str) -> str:
     """Write the least and the greatest change of a figure; empty if it nowhere moved."""
-    rows = [figure.row for figure in figures if figure.row and figure.row.judgement.moved]
-    known = (ratio for row in rows if (ratio := row.judgement.interval))
+    rows = [figure.finding for figure in figures if figure.finding and figure.finding.moved]
+    known = (ratio for row in rows if (ratio := row.interval))
     ratios = sorted(known, key=lambda ratio: ratio.estimate)
     if not ratios:
         return ""
@@ -111,16 +116,20 @@ def more(ratio: Interval) -> str:
 
 
 def _kind(comparison: Comparison) -> str:
-    settings = {comparison.head.kind, *comparison.base.settings, *comparison.head.settings}
+    settings = {comparison.head.kind, *_keys(comparison.base), *_keys(comparison.head)}
     return next((kind for kind in _KINDS if kind in settings), "")
 
 
 def _side(side: SideRecord) -> Hashable:
     """Return a key that is equal for sides that differ only in versions."""
-    return frozenset(side.settings.items()) or side.label
+    return frozenset(side.words) or side.label
 
 
-def _question(case: Case, settings: Mapping[str, str], kind: str) -> Hashable:
+def _keys(side: SideRecord) -> set[str]:
+    return {word.partition("=")[0] for word in side.words}
+
+
+def _question(case: Case, settings: Collection[str], kind: str) -> Hashable:
     """Return a key of what both sides serve, whichever is head."""
     update = {name: value for name, value in _NEUTRAL.items() if name in settings}
     return case.model_copy(update=update).setting, kind == "interpreter" or case.python
@@ -139,31 +148,27 @@ def _words(name: CaseName, kind: str) -> str:
     return ", ".join(filter(None, (name.what, server, python, name.rest)))
 
 
-def _choice(
-    comparison: Comparison,
-    case: CaseComparison,
-    kind: str,
-    rows: Mapping[tuple[str, str], ViewRow],
-) -> Choice:
+def _choice(comparison: Comparison, case: CaseComparison, kind: str) -> Choice:
     def figure(metric: str) -> Figure:
-        row = rows.get((case.case.id, metric))
-        row = row if row and row.judgement.ratio else None
-        return Figure((row.figures if row else "") or _sides(case, metric, row), row)
+        finding = comparison.of(case.case.id, metric)
+        finding = finding if finding and finding.ratio else None
+        figures = words.figures(finding) if finding else ""
+        return Figure(figures or _sides(case, metric, finding), finding)
 
     figures = tuple(map(figure, (CPU, f"{case.case.load.times}_p99", "pss_steady")))
-    judgement = row.judgement if (row := rows.get((case.case.id, CPU))) else None
-    samples = f"{judgement.duets}{' by turns' if judgement.alone else ''}" if judgement else "0"
+    cpu = comparison.of(case.case.id, CPU)
+    samples = f"{cpu.n}{' by turns' if cpu.alone else ''}" if cpu else "0"
     name, sides = _name(case.case), f"{comparison.base.label} → {comparison.head.label}"
     return Choice(comparison, name.id, _words(name, kind), sides, figures, samples)
 
 
-def _sides(case: CaseComparison, metric: str, row: ViewRow | None) -> str:
+def _sides(case: CaseComparison, metric: str, finding: Finding | None) -> str:
     """Write both sides' means over usable duets; head's is base's times the ratio shown."""
     pairs = [(duet.base.get(metric), duet.head.get(metric)) for duet in case.duets if duet.usable]
     figures = [(base, head) for base, head in pairs if base and head]
     if not figures:
         return formats.MISSING
     base, head = map(geometric_mean, zip(*figures, strict=True))
-    if row and row.judgement.ratio:
-        head = base * row.judgement.ratio
+    if finding and finding.ratio:
+        head = base * finding.ratio
     return " → ".join(formats.figure(metric, end) for end in (base, head))

@@ -28,12 +28,12 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine
 from duetbench.core.units import Formatter, Interval, student
-from duetbench.project.setting import Setting
+from duetbench.project.setting import OPTIONS, Setting
 from duetbench.show import formats
-from duetbench.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
 from observatory.project.published import CaseShape, Published, Shape
+from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 
 Logs = NDArray[np.float64]
 _OWN: Final = 4  # launches from which on a case's own scatter is used
@@ -168,7 +168,7 @@ class Evidence:
         for comparison in self.comparisons:
             for row in comparison.cases:
                 cells = [_cell(_as_base(comparison, row.case)), _cell(row.case)]
-                ratio, kind = _ratio(row, metric)
+                ratio, kind = _ratio(comparison, row, metric)
                 if ratio is None or ratio.ends is None or sides not in (cells, cells[::-1]):
                     continue
                 mean, low, high = map(math.log, (ratio.estimate, *ratio.ends))
@@ -221,17 +221,18 @@ def _cell(case: Case) -> Hashable:
 
 def _as_base(comparison: Comparison, case: Case) -> Case:
     """Return a comparison's case, which is as head serves it, as base does."""
-    fields = dict(Setting.read(comparison.base.settings).values)
+    known = [word for word in comparison.base.words if word.partition("=")[0] in OPTIONS]
+    fields = dict(Setting.read(known).values)
     load = {"connections": fields.pop("connections", case.load.connections)}
     if comparison.base.kind == "interpreter":
         fields["python"] = next((python.name for python in comparison.base.interpreters), "")
     return case.model_copy(update={**fields, "load": case.load.model_copy(update=load)})
 
 
-def _ratio(row: CaseComparison, metric: str) -> tuple[Interval | None, str]:
+def _ratio(comparison: Comparison, row: CaseComparison, metric: str) -> tuple[Interval | None, str]:
     """Return head's figure over base's, and what its samples are."""
     turns = "pairs of launches by turns"
-    judged = next((judgement for judgement in row.judgements if judgement.metric == metric), None)
+    judged = comparison.of(row.case.id, metric)
     if judged is not None:
         return judged.interval, turns if judged.alone else "duets"
     # What was not judged is only known of sides that were launched alone.

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duetbench.show import run_view
 from duetbench.show.formats import escape, grid
-from duetbench.show.run_text import write_head, write_table
-from duetbench.show.run_view import Section, answer_table
+from duetbench.show.run import describe_machine
 from duetbench.store.comparison import Comparison
 from observatory.show import choices
 from observatory.show.choices import Choice
 from observatory.show.claims import Evidence, tally
+from observatory.show.run_text import write_head, write_table
+from observatory.show.run_view import Section, answer_table
 
 _ROWS: Final = 3  # rows of the source from which a table of the findings omits all others
 _FINDINGS: Final = """# Findings
@@ -58,10 +58,10 @@ def write_findings(
             rows = rows if len(rows) >= _ROWS else table.rows
             parts += (f"**{escape(table.title)}**", *write_table(replace(table, rows=rows)))
         earlier |= cases
-    runs = {run.run.id: run for evidence, _ in experiments.values() for run in evidence.runs}
+    runs = {known.run.id: known for evidence, _ in experiments.values() for known in evidence.runs}
     parts.append("# Runs and comparisons")
-    for machine in {run.run.machine.id: run.run.machine for run in runs.values()}.values():
-        parts.append(escape(run_view.describe_machine(machine)))
+    for machine in {known.run.machine.id: known.run.machine for known in runs.values()}.values():
+        parts.append(escape(describe_machine(machine)))
     compared = {name for section in flat for a in section.answers for name in a.comparisons}
     files = (*sorted(runs), *sorted(compared))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))

@@ -13,15 +13,6 @@ from typing import Any, Final
 from duetbench.core import units
 from duetbench.core.units import Interval
 from duetbench.show import formats
-from duetbench.show.run_view import (
-    Answer,
-    Cell,
-    FigureRow,
-    FigureTable,
-    RunPage,
-    Section,
-    different,
-)
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 from observatory.project.published import (
@@ -33,6 +24,15 @@ from observatory.project.published import (
 )
 from observatory.show import claims, published_page
 from observatory.show.claims import Evidence, Side
+from observatory.show.run_view import (
+    Answer,
+    Cell,
+    FigureRow,
+    FigureTable,
+    RunPage,
+    Section,
+    different,
+)
 from observatory.store.asv_results import Reading, Snapshot
 
 TITLE: Final = "Inside the process"

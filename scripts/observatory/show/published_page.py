@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from duetbench.core.model import Run
-from duetbench.show import run_view
-from duetbench.show.run_view import RunPage, Section
 from duetbench.store import files, run_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 from observatory.project.published import Published
+from observatory.show import run_view
 from observatory.show.claims import Evidence, check
+from observatory.show.run_view import RunPage, Section
 
 
 def reference_runs(results: Path) -> list[RunSummary]:

@@ -8,8 +8,8 @@ from duetbench.core.metrics import METRICS, row
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.change import describe
 from duetbench.store.change import Change
+from observatory.show.changes import describe
 from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
 
 _ARTICLES: Final = ("A ", "An ", "The ")
@@ -68,16 +68,11 @@ def place(quote: Quote) -> str:
     return f"{title}: {name}" if name.known else f"{title}: {quote.case}"
 
 
-def word(quote: Quote) -> str:
-    """The verdict in a word with its mark: `▼ slower`, `▲ smaller`."""
-    return formats.verdict(quote.metric if quote.metric in METRICS else "", quote.verdict)
-
-
 def affected(quote: Quote) -> list[str]:
     """Make the lines of arguments that show what a release does to a reader's own application."""
-    base = [f"--base-with {quote.package}=={quote.previous}"] if quote.previous else []
+    base = [f"--base {quote.package}=={quote.previous}"] if quote.previous else []
     return [
         *base,
-        f"--with {quote.package}=={quote.version}",
+        f"--head {quote.package}=={quote.version}",
         "--app shop.main:app --path /items/7",
     ]

@@ -19,9 +19,9 @@ from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import Points
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
+from observatory.store.points import Points
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 

@@ -33,10 +33,11 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
-from duetbench.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
+from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"  # folder of journals of unfinished measurements, below the state folder
 
@@ -210,7 +211,7 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
                 se=round(standard_error(duets, metric), 7),
                 anchor=float(f"{mean:.5g}"),
                 duets=len(duets.usable),
-                excluded=duets.excluded,
+                excluded=duets.unused,
             )
         )
     return points
@@ -382,7 +383,9 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = _drop_new_cases(anchor, preparation.of_revisions(project, anchor.commit, commit, scope))
+    both = _drop_new_cases(
+        anchor, preparation.prepare(project, Contrast((anchor.commit, commit)), scope)
+    )
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()

@@ -29,7 +29,7 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.comparison import Contrast, Extent, compare
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Anchored, Scope
@@ -37,14 +37,15 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.anchor import Anchor
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
-from duetbench.store.points import STARTS, Points
 from observatory.store import packages
+from observatory.store.points import STARTS, Points
 from observatory.trend import anchored
 from observatory.trend.anchored import Head, Precision
 from observatory.trend.quotes import MEMORY, Quote, sides
@@ -198,7 +199,7 @@ def backfill(
 def to_observe(
     quotes: Iterable[Quote], cases: Sequence[Case], known: Iterable[Comparison]
 ) -> Iterator[tuple[Quote, Case]]:
-    """Yield each release that moved requests or starts materially, with the case to observe.
+    """Yield each release that moved requests or starts by their limit, with the case to observe.
 
     It is the quoted case, or one of its interpreter and stack, of its endpoint first. What a known
     comparison has observed is left out. Pure.
@@ -210,7 +211,7 @@ def to_observe(
         if case.effects
     }
     for quote in quotes:
-        if not quote.material or quote.metric == MEMORY or quote.previous is None:
+        if not quote.reaches_limit or quote.metric == MEMORY or quote.previous is None:
             continue
         alike = (case for case in cases if _served(case, quote.case))
         case = min(alike, key=functools.partial(_distance, quote.case), default=None)
@@ -231,8 +232,8 @@ def _distance(name: str, case: Case) -> tuple[bool, ...]:
 def observe(project: Project, quote: Quote, case: Case, reporter: Reporter) -> Comparison:
     """Compare what a request does before and after a release, without load; raises as `compare`."""
     base, head = sides(quote)
-    contrast = Contrast(pins=((base,), (head,)))
-    extent = Extent(select=(glob.escape(case.id),), profile=PROFILE, effects_only=True)
+    contrast = Contrast(base=(base,), head=(head,))
+    extent = Extent(select=(glob.escape(case.id),), profile=PROFILE, only="effects")
     with measuring():
         return compare(project, contrast, extent, reporter)
 

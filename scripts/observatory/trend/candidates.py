@@ -31,7 +31,7 @@ from duetbench.core.units import NORMAL
 from duetbench.host import cache
 from duetbench.store.change import INPROCESS, Candidates, Change, SeriesName, StackState, Step
 from duetbench.store.comparison import differences
-from duetbench.store.points import CANARY
+from observatory.store.points import CANARY
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import STATES, Table, bumps
 
@@ -62,7 +62,7 @@ class TableStep:
 
 
 def steps(table: Table, inside: Collection[str] = ()) -> Iterator[TableStep]:
-    """Yield all steps of a table's series beyond the relevance threshold, case by case.
+    """Yield all steps of a table's series beyond a tenth of the limit, case by case.
 
     Of in-process benchmarks only those in `inside` are searched: a comparison can count them.
     """
@@ -275,7 +275,7 @@ def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) ->
     name = f"{when:%Y%m%d}-{stack}-anchored"
     return Change(
         status="candidate",
-        verdict=Verdict.INCONCLUSIVE,
+        verdict=Verdict.UNKNOWN,
         id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
         when=when,
         before_run=base.run,

@@ -25,14 +25,14 @@ from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.statistics import direction
 from duetbench.project.project import Project
 from duetbench.store import files
-from duetbench.store.change import Change, SeriesName, StackState, Step, judgement_on, release_of
-from duetbench.store.comparison import Comparison, Judgement
+from duetbench.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
+from duetbench.store.comparison import Comparison, Finding
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured, and as many in-process jobs: the strongest ones. One
 cause moves many, and measuring all of them would not make it surer."""
 
-UNLOADED: Final = "none of the packages that moved is loaded by these cases"
+UNTOUCHED: Final = "none of the packages that moved belongs to these cases"
 
 LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
@@ -76,7 +76,7 @@ def compare_stacks(
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
         counted_jobs = counted.jobs((pair.sides for pair in touched.pairs), project.units)
         jobs = tuple(job for job in counted_jobs if job.series in carriers)
-        nothing = "" if pairs or jobs else touched.empty_reason or UNLOADED
+        nothing = "" if pairs or jobs else touched.empty_reason or UNTOUCHED
         touched = replace(touched, pairs=pairs, empty_reason=nothing)
         question = Question(touched, jobs, seconds, seed, notes=texts.notes)
         if nothing:
@@ -163,21 +163,21 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     cases that were not measured are listed as unconfirmed, if others of their kind (servers, or
     in-process benchmarks) are confirmed. Steps that were measured and did not move are dropped.
     """
-    pairs = ((s, judgement_on(comparison, judged_as(s.series))) for s in candidate.steps)
-    judged = [(step, judgement) for step, judgement in pairs if judgement is not None]
+    pairs = ((s, finding_on(comparison, judged_as(s.series))) for s in candidate.steps)
+    judged = [(step, finding) for step, finding in pairs if finding is not None]
     confirmed = [
-        (step, judgement)
-        for step, judgement in judged
-        if judgement.moved and judgement.ratio and judgement.low and judgement.high
-        if (judgement.ratio > 1) == (step.ratio > 1)
+        (step, finding)
+        for step, finding in judged
+        if finding.moved and finding.ratio and finding.low and finding.high
+        if (finding.ratio > 1) == (step.ratio > 1)
     ]
     if not confirmed:
-        verdict, note = _dismissed([judgement for _, judgement in judged], untouched(comparison))
+        verdict, note = _dismissed([finding for _, finding in judged], untouched(comparison))
         update: dict[str, object] = {"status": "dismissed", "verdict": verdict, "note": note}
         update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
         return candidate.model_copy(update=update)
     # The largest certain change: by the end of its interval that is nearer to no change.
-    main, judgement = max(
+    main, finding = max(
         confirmed,
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
@@ -190,11 +190,11 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         for step in candidate.steps
         if step.series.inprocess in kinds and not _measured(comparison, step.series)
     )
-    slower = judgement.verdict is Verdict.SLOWER
+    worse = finding.verdict is Verdict.WORSE
     return candidate.model_copy(
         update={
-            **{name: getattr(judgement, name) for name in ("ratio", "low", "high", "verdict")},
-            "status": "open" if slower else "closed",
+            **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
+            "status": "open" if worse else "closed",
             "series": series,
             "others": tuple(other for other in moved if other != series),
             "unplayed": tuple(unplayed),
@@ -203,20 +203,20 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "culprit": release_of(candidate.packages),
             "evidence": comparison.id,
             "confirmed_on": None if machine == candidate.series.machine else machine,
-            "method": _method(main, judgement, machine),
-            "note": "" if slower else IMPROVED,
+            "method": _method(main, finding, machine),
+            "note": "" if worse else IMPROVED,
         }
     )
 
 
-def _dismissed(judged: Sequence[Judgement], unloaded: bool) -> tuple[Verdict, str]:
+def _dismissed(judged: Sequence[Finding], unloaded: bool) -> tuple[Verdict, str]:
     if unloaded:
-        return Verdict.NO_CHANGE, f"N{UNLOADED[1:]}."
-    if judged and all(judgement.verdict is Verdict.NO_CHANGE for judgement in judged):
-        return Verdict.NO_CHANGE, "The duets of the two stacks showed no change."
-    verdicts = ", ".join(sorted({str(judgement.verdict) for judgement in judged}))
+        return Verdict.SAME, f"N{UNTOUCHED[1:]}."
+    if judged and all(finding.verdict is Verdict.SAME for finding in judged):
+        return Verdict.SAME, "The duets of the two stacks showed no change."
+    verdicts = ", ".join(sorted({str(finding.verdict) for finding in judged}))
     summary = verdicts or "no verdict on these series"
-    return Verdict.INCONCLUSIVE, f"Result of the duets of the two stacks: {summary}."
+    return Verdict.UNKNOWN, f"Result of the duets of the two stacks: {summary}."
 
 
 def judged_as(series: SeriesName) -> SeriesName:
@@ -229,9 +229,9 @@ def judged_as(series: SeriesName) -> SeriesName:
     return series.model_copy(update={"metric": CPU})
 
 
-def _method(main: Step, judged: Judgement, machine: str) -> str:
+def _method(main: Step, judged: Finding, machine: str) -> str:
     what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
-    by = "counts of instructions" if main.series.inprocess else f"{judged.duets} duets"
+    by = "counts of instructions" if main.series.inprocess else f"{judged.n} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
@@ -270,24 +270,24 @@ def _ratio_of(
     comparison = evidence.get(record.evidence or "")
     if series not in record.others or comparison is None:
         return None
-    judged = judgement_on(comparison, series)
+    judged = finding_on(comparison, series)
     return None if judged is None else judged.ratio
 
 
 def _worse(metric: str, ratio: float) -> float:
     """Return how much a figure became worse, as a logarithm, beyond the limit."""
     name, log = CPU if metric == INSTRUCTIONS else metric, math.log(ratio)
-    size = abs(log) if direction(name, log) is Verdict.SLOWER else -abs(log)
+    size = abs(log) if direction(name, log) is Verdict.WORSE else -abs(log)
     return size - math.log1p(row(name).limit)
 
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:
     """Whether a comparison measured a series, at least in another metric."""
     if series.inprocess:
-        return judgement_on(comparison, series) is not None
+        return finding_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)
 
 
 def untouched(comparison: Comparison) -> bool:
     """Whether nothing was measured because the two sides cannot differ there."""
-    return not (comparison.planned or comparison.micro or comparison.missing)
+    return not (comparison.planned or comparison.findings or comparison.missing)

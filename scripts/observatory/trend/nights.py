@@ -14,8 +14,8 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.core.text import printable
-from duetbench.store.points import Points
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
+from observatory.store.points import Points
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 

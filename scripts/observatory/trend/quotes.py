@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from duetbench.core.metrics import CPU, MATERIAL, row
+from duetbench.core.metrics import CPU, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.statistics import direction
@@ -58,15 +58,15 @@ class Quote:
         return abs(math.log(self.ratio.estimate))
 
     @property
-    def material(self) -> bool:
+    def reaches_limit(self) -> bool:
         """Whether the change is large enough to act on."""
-        return self.size >= math.log1p(MATERIAL[row(self.metric).concern])
+        return self.size >= math.log1p(row(self.metric).limit)
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Sorts the metrics of a release: material changes first, and of these, requests."""
+        """Sorts the metrics of a release: what reaches its limit first, and of these, requests."""
         place = _RANKS.index(self.metric) if self.metric in _RANKS else len(_RANKS)
-        return not self.material, place
+        return not self.reaches_limit, place
 
     @property
     def width(self) -> float:
@@ -92,8 +92,9 @@ def quotes(
 ) -> dict[Key, Quote]:
     """Decide the size of every release that moved something, the newest release first.
 
-    It is measured alone. The largest material effect on requests counts, then that on calls in
-    process, on starts, on memory. Of several machines, it is the one with the narrowest interval.
+    It is measured alone. The largest effect on requests that reaches its limit counts, then that on
+    calls in process, on starts, on memory. Of several machines, it is the one with the narrowest
+    interval.
     """
     known: dict[Key, list[Quote]] = {}
     days = {
@@ -138,9 +139,9 @@ def _alone(effects: Mapping[ReleaseAxis, Mapping[str, Result]]) -> Iterator[Quot
                 quote = Quote(
                     axis.package, version, result.base.version, result.head.when, True,
                     axis.machine.id, effect.case, effect.python, effect.metric, effect.ratio,
-                    effect.verdict or Verdict.INCONCLUSIVE, effect.samples,
+                    effect.verdict or Verdict.UNKNOWN, effect.samples,
                 )  # fmt: skip
-                if effect.metric != MEMORY or quote.material:  # pages of memory come and go
+                if effect.metric != MEMORY or quote.reaches_limit:  # pages of memory come and go
                     yield quote
 
 

@@ -23,9 +23,9 @@ from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
-from duetbench.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
+from observatory.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
 from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
 
 

@@ -22,7 +22,7 @@ from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import POWER, RATE, Sample, direction
 from duetbench.store.change import Change, Narrowed, Release, SeriesName, Share, order, release_of
-from duetbench.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
@@ -119,14 +119,14 @@ class ReleaseEffect:
     metric: str
     ratio: Interval
     detectable: float | None = None  # smallest change that 4 of 5 measurements would detect
-    # Its interval against the relevance threshold, corrected for all figures of its family;
+    # Its interval against a tenth of the limit, corrected for all figures of its family;
     # None: it is not judged.
     verdict: Verdict | None = None
     levels: tuple[int, int] | None = None  # releases before and from it on, if it is their mean
 
     @property
     def moved(self) -> bool:
-        return self.verdict in {Verdict.FASTER, Verdict.SLOWER}
+        return self.verdict in {Verdict.BETTER, Verdict.WORSE}
 
     @property
     def size(self) -> float:
@@ -287,7 +287,7 @@ def _verdict(
     )
     low, high = effect.ends or (0.0, math.inf)
     inside = max(high, 1 / low) <= 1 + scale.limit
-    verdict = Verdict.NO_CHANGE if inside else Verdict.INCONCLUSIVE
+    verdict = Verdict.SAME if inside else Verdict.UNKNOWN
     if p <= RATE:
         verdict = direction(after.metric, math.log(effect.estimate))
     return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)

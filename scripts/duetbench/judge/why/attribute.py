@@ -1,13 +1,11 @@
 """Counts both sides of a case, plainly and by function, and says where they differ.
 
-The case is one that is given, or the one that moved most in a change or a comparison. Functions of
-a start are timed: counting them in Valgrind would take many minutes, and some gigabytes.
+The case is one that is given, or the one that moved most in a change or a comparison.
 """
 
 import glob
 import hashlib
 import os
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
@@ -40,16 +38,15 @@ from duetbench.measure.instructions.profiling import Code, Observed, Place, Prof
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names, plan
 from duetbench.project.project import Project
+from duetbench.project.setting import Contrast
 from duetbench.store.attribution import (
     APPLICATION,
-    IMPORT_OF,
     PYTHON,
     Attribution,
-    ImportTime,
     Totals,
 )
 from duetbench.store.change import Change, StackState
-from duetbench.store.comparison import Comparison, Instructions
+from duetbench.store.comparison import Comparison
 
 RUNS: Final = 5
 """Profiles of each side, each with a path of another length: memory lies elsewhere."""
@@ -63,24 +60,6 @@ Functions of equal sides differed by up to 0.27 %, and not in the same direction
 COUNTS_SECONDS: Final = 180.0
 """Limit for the plain counts of both sides."""
 
-IMPORT_SECONDS: Final = 60.0
-"""Limit for those of an import, without which its functions are ranked all the same."""
-
-SLOWER: Final = 40.0
-"""So many times longer an import takes in Valgrind, or more."""
-
-STARTS: Final = 4, 7
-"""Fewest and most starts of each side that are timed by function."""
-
-IMPORTS: Final = 6, 7
-"""Likewise by module: an interval that holds for hundreds of them is twice as wide after four."""
-
-STARTS_SECONDS: Final = 8.0
-"""After which no further pair of starts begins, of either kind."""
-
-MODULES: Final = 0.005
-"""Share of all import time from which on a module's is reported, if it surely moved."""
-
 CANNOT_SEE: Final = (
     "It counts instructions of one request at a time, without a server: it sees no "
     "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
@@ -88,27 +67,18 @@ CANNOT_SEE: Final = (
 )
 """Note of every attribution."""
 
-TIMED: Final = (
-    "It times imports inside a process, without a server. A profiler runs along, whose own time is "
-    "taken off as far as it is known. Compiled code counts for the function that calls it, other "
-    "threads for none."
-)
-"""Note of every attribution of a start."""
-
 _FROZEN: Final = "<frozen "
 
 _Facts = Mapping[Place, Observed]
-_Start = TypeVar("_Start")
 
 
 @dataclass(frozen=True, slots=True)
 class _Functions:
-    """What both sides' functions have, run by run, and from which share on that says something."""
+    """What both sides' functions have, run by run."""
 
     base: tuple[Profile, ...]
     head: tuple[Profile, ...]
     facts: tuple[_Facts, _Facts]
-    threshold: float = THRESHOLD
     unknown: str = ""  # why there are no facts
 
 
@@ -121,38 +91,32 @@ def attribute(
         CountError: They cannot be counted, or not by function.
     """
     began, when = time.monotonic(), datetime.now(UTC)
-    start = head.job == counted.IMPORT
-    both = _timed(base, head) if start else None
     with _step(narrator, "counting", "the instructions of a request on both sides"):
-        plain = _totals(base, head, both)
-    if isinstance(plain, str) and not start:
+        (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS)
+    if isinstance(plain, str):
         raise CountError(plain)
-    if narrator and isinstance(plain, Instructions):
+    if narrator:
         narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
     with _step(narrator, "profiling", "function by function, up to a minute") as show:
-        both = both or _counted(base, head, runs or RUNS, show)
+        both = _counted(base, head, runs or RUNS, show)
     before, after = both.base, both.head
     calls = _calls(base, before, both.facts[0]), _calls(head, after, both.facts[1])
     ranked = ranking.rank(
         calls[0](profiling.median(before)),
         calls[1](profiling.median(after)),
-        both.threshold,
+        THRESHOLD,
         [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
     )
-    imports = _imports(base, head, before[0], after[0]) if start else ()
     case = head.case
     pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
     versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
-    asked = case_names.of(case).what if head.testbed.target else None
-    if start:
-        asked = f"{IMPORT_OF}{case.endpoint.app}"
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
         when=when,
         duetbench=__version__,
         case=case.id,
-        asked=asked,
+        asked=case_names.of(case).what if head.testbed.target else None,
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=base.testbed.stacks[base.case.stack].digest),
         head=StackState(stack=case.stack, digest=head.testbed.stacks[case.stack].digest),
@@ -161,25 +125,20 @@ def attribute(
             for move in matching.package_changes(base.testbed, head.testbed)
             if move.stack == case.stack
         ),
-        totals=None
-        if isinstance(plain, str)
-        else Totals(base=plain.base, head=plain.head, spread=plain.spread),
-        unit="seconds" if start else "instructions",
+        totals=Totals(base=plain.base, head=plain.head, spread=plain.spread),
         counted=Totals(
             base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
         ),
         runs=len(before),
-        threshold=both.threshold,
+        threshold=THRESHOLD,
         seconds=time.monotonic() - began,
         rows=ranked.rows,
         own=ranked.own,
         tree=ranked.tree,
-        imports=imports,
         notes=(
-            *([f"Not of a request, but of the job {head.job}."] if head.job and not start else []),
-            *([f"Instructions have no totals: {plain}"] if isinstance(plain, str) else []),
+            *([f"Not of a request, but of the job {head.job}."] if head.job else []),
             *([f"Entries were not counted: {both.unknown}"] if both.unknown else []),
-            TIMED if start else CANNOT_SEE,
+            CANNOT_SEE,
         ),
     )
 
@@ -188,16 +147,6 @@ def _step(
     narrator: Narrator | None, what: str, why: str
 ) -> AbstractContextManager[Callable[[str], object]]:
     return narrator.step(what, why) if narrator else nullcontext(len)
-
-
-def _totals(base: SideCase, head: SideCase, timed: _Functions | None) -> Instructions | str:
-    """Count plainly, or say why not: imports that were timed only if they are short enough."""
-    if timed is None:
-        return counted.instructions([(base, head)], COUNTS_SECONDS)[0]
-    seconds = max(profile.total for profile in (*timed.base, *timed.head))
-    if seconds * SLOWER > IMPORT_SECONDS:
-        return f"in Valgrind, {seconds:.1f} s of imports take longer than {IMPORT_SECONDS:.0f} s"
-    return counted.instructions([(base, head)], IMPORT_SECONDS)[0]
 
 
 def _counted(
@@ -227,66 +176,17 @@ def _counted(
         return _Functions(before, after, facts)
 
 
-def _timed(base: SideCase, head: SideCase) -> _Functions:
-    """Time starts by function; equal sides are every other start of one side, and the rest."""
-    turns = _in_turn(_time_functions, base, head, STARTS)
-    before, after = (tuple(side) for side in zip(*turns, strict=True))
-    older, newer = (tuple(profile for profile, _ in side) for side in (before, after))
-    halves = [
-        (profiling.median(side[::2]), profiling.median(side[1::2])) for side in (older, newer)
-    ]
-    threshold = max(THRESHOLD, *(profiling.largest_difference(*equal) for equal in halves))
-    return _Functions(older, newer, (before[0][1], after[0][1]), threshold)
-
-
-def _in_turn(
-    look: Callable[[SideCase], _Start], base: SideCase, head: SideCase, number: tuple[int, int]
-) -> list[tuple[_Start, _Start]]:
-    """Look at starts of both sides at the same time, pair by pair: a fewest and a most number."""
-    fewest, most = number
-    turns: list[tuple[_Start, _Start]] = []
-    ends = time.monotonic() + STARTS_SECONDS
-    with ThreadPoolExecutor(2) as pool:
-        while len(turns) < fewest or (len(turns) < most and time.monotonic() < ends):
-            one, other = pool.submit(look, base), pool.submit(look, head)
-            turns.append((one.result(), other.result()))
-    return turns
-
-
-def _time_functions(side: SideCase) -> tuple[Profile, _Facts]:
-    with counted.program(side) as program:
-        profile, entries = profiling.time_functions(
-            program.python, program.payload, counted.unit(side), env=program.env
-        )
-    return _at_home(side, program, profile, entries)
-
-
-def _imports(
-    base: SideCase, head: SideCase, before: Profile, after: Profile
-) -> tuple[ImportTime, ...]:
-    """Import times of the modules and packages that surely moved, the largest move first."""
-    turns = _in_turn(counted.time_imports, base, head, IMPORTS)
-    owners = {
-        file.partition("/")[0].partition(".")[0]: package
-        for side in (before, after)
-        for file, package in _owners(side.packages).items()
-    }
-
-    def package(module: str) -> str:
-        top = module.partition(".")[0]
-        if top == "duetbench_entry":
-            return DRIVER
-        return owners.get(top, PYTHON if top in sys.stdlib_module_names else APPLICATION)
-
-    return ranking.moved_imports(turns, package, MODULES)
-
-
 def _profile(side: SideCase, run: int) -> Profile:
     with counted.program(side) as program:
         start = program.python, program.payload, counted.unit(side)
         # The padding is no multiple of what memory is aligned to.
         profile = profiling.profile(*start, env=program.env, padding=23 * run)
-    return _at_home(side, program, profile, {})[0]
+    home = _home(side, program)
+    chains = {
+        tuple(Code(name, home(file)) for name, file in chain): own
+        for chain, own in profile.chains.items()
+    }
+    return replace(profile, chains=chains)
 
 
 def _entries(side: SideCase) -> _Facts:
@@ -304,19 +204,6 @@ def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
     """Map a file of the program's copy of the application to the application's own."""
     copy, own = f"{program.folder}{os.sep}", f"{side.testbed.folder(side.case).resolve()}{os.sep}"
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
-
-
-def _at_home(
-    side: SideCase, program: counted.Program, profile: Profile, entries: _Facts
-) -> tuple[Profile, _Facts]:
-    """Name the files of the application as it has them itself."""
-    home = _home(side, program)
-    chains = {
-        tuple(Code(name, home(file)) for name, file in chain): own
-        for chain, own in profile.chains.items()
-    }
-    places = {(name, home(file), line): one for (name, file, line), one in entries.items()}
-    return replace(profile, chains=chains), places
 
 
 def _owners(packages: Path) -> Mapping[str, str]:
@@ -399,7 +286,7 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
     """Attribute a change: count the instructions of the case that moved most, on both stacks.
 
     Raises:
-        CountError: It is one of memory, or its instructions cannot be counted.
+        CountError: It is one of memory or starts, or its instructions cannot be counted.
         UsageError: It is of no case that is declared.
         HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
     """
@@ -407,7 +294,7 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
     moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
     series = next(moved, change.series)
     if not _executes(series.metric):
-        raise CountError("it is memory that moved, of which instructions say nothing")
+        raise CountError("it is memory or starts that moved, of which requests say nothing")
     job = counted.unit_of(series.case, project.units)
     case, profile = counted.carrier(project, series.case)
     logs, only = paths.state_dir() / "logs", (glob.escape(case.id),)
@@ -427,32 +314,37 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
         HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
     """
     base, head = comparison.base, comparison.head
-    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return preparation.of_revisions(project, base.commit, head.commit, scope)
-    if head.kind == "setting":
+    if comparison.start:
         raise UsageError(
-            f"{comparison.id}: expected two versions of the code, found two settings of one: "
-            f"{base.label} and {head.label}"
+            f"{comparison.id}: expected a comparison of requests, found one of starts, whose "
+            "imports `python -X importtime` times"
+        )
+    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
+        return preparation.prepare(project, Contrast((base.commit, head.commit)), scope)
+    if comparison.cross or head.kind == "several":
+        raise UsageError(
+            f"{comparison.id}: expected two versions of the code, found {base.label} and "
+            f"{head.label}: give both sides themselves (--base, --head)"
         )
     stacks = dict.fromkeys(move.stack for move in comparison.packages)
     if len(stacks) != 1:
         raise UsageError(
             f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
-            f"{len(stacks)} stacks: give both sides themselves (--lock, --base-with, --head-with)"
+            f"{len(stacks)} stacks: give both sides themselves (--base, --head)"
         )
     return _of_locks(project, change_locks.between(comparison, next(iter(stacks))), scope)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
-    """The case that moved most surely, on both sides; None: none did otherwise than in memory."""
-    judged = {
-        case.case.id: max(map(change_locks.least, moved))
-        for case in comparison.cases
-        if (moved := [j for j in case.judgements if j.moved and _executes(j.metric, comparison)])
-    }
-    surest = max(judged, key=judged.__getitem__, default=None)
-    found = next((pair.sides for pair in sides.pairs if pair.case.id == surest), None)
-    return imports(found) if found and comparison.start else found
+    """The case that moved most surely in what requests execute, on both sides; None: none did."""
+    moved = [
+        finding
+        for finding in comparison.findings
+        if finding.moved and finding.ratio and _executes(finding.subject)
+    ]
+    cases = [finding.case for finding in sorted(moved, key=change_locks.least, reverse=True)]
+    served = {pair.case.id: pair.sides for pair in sides.pairs}
+    return next((served[case] for case in cases if case in served), None)
 
 
 def scope(project: Project, select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
@@ -465,35 +357,23 @@ _MOST: Final = 4
 """Cases that are looked at in one call, half a minute to a minute each."""
 
 
-def once(sides: Sides, *, start: bool) -> list[BothSides]:
+def once(sides: Sides) -> list[BothSides]:
     """Return the selected cases, each piece of code once; UsageError: none, or too many."""
     by_code: dict[object, BothSides] = {}
     for pair in sides.pairs:
         case = pair.case
-        named = case.endpoint.app if start else case.endpoint.name
-        code = case.python, case.stack, case.experiment, named
-        by_code.setdefault(code, imports(pair.sides) if start else pair.sides)
+        code = case.python, case.stack, case.experiment, case.endpoint.name
+        by_code.setdefault(code, pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
     return list(by_code.values())
 
 
-def imports(sides: BothSides) -> BothSides:
-    """Both sides' import of the application, in place of a request."""
-    base, head = sides
-    return replace(base, job=counted.IMPORT), replace(head, job=counted.IMPORT)
-
-
-def _executes(metric: str, comparison: Comparison | None = None) -> bool:
-    """Whether instructions may say something about a metric: not about memory.
-
-    Those of a request say nothing about a start.
-    """
-    concern = METRICS[metric].concern if metric in METRICS else None
-    fits = concern != "start" or (comparison is not None and comparison.start)
-    fits = fits and concern != "idle"
-    return metric not in METRICS or (METRICS[metric].unit != "B" and fits)
+def _executes(metric: str) -> bool:
+    """Whether a request's instructions may say something about a metric: not of memory, a start."""
+    row = METRICS.get(metric)
+    return row is None or (row.unit != "B" and row.concern not in {"start", "idle"})
 
 
 def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:

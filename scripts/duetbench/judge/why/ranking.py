@@ -9,17 +9,13 @@ side has. Nothing is lost or counted twice.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from duetbench.core.units import student
 from duetbench.measure.instructions.profiling import TRAMPOLINE
-from duetbench.store.attribution import Function, ImportTime, Native, Node, PackageTotal, Row
+from duetbench.store.attribution import Function, Native, Node, PackageTotal, Row
 
 DRIVER: Final = "duetbench"
 """Stands for a package where code is that which sends requests inside the process."""
@@ -252,44 +248,6 @@ def rank(
     )
 
 
-Turns = Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
-"""Seconds of each module on both sides, pair by pair."""
-
-
-def moved_imports(
-    turns: Turns, package: Callable[[str], str], least: float
-) -> tuple[ImportTime, ...]:
-    """Say which modules' and packages' import times surely moved, the largest move first.
-
-    By more than 95 % intervals that hold for all of them at once (Bonferroni), and by so much of
-    all that base imports at least. What takes less on both sides together is not tested.
-    """
-    samples: defaultdict[tuple[str | None, str], list[list[float]]] = defaultdict(
-        lambda: [[0.0] * len(turns), [0.0] * len(turns)]
-    )
-    for turn, sides in enumerate(turns):
-        for side, modules in enumerate(sides):
-            for module, seconds in modules.items():
-                owner = package(module)
-                for name in (module, None):
-                    samples[name, owner][side][turn] += seconds
-    times = np.array([*samples.values()]).reshape(-1, 2, len(turns))
-    middles, moves = np.median(times, axis=2), times[:, 1] - times[:, 0]
-    least *= float(np.median([sum(modules.values()) for modules, _ in turns]))
-    tests = int((times.sum(axis=1).mean(axis=1) > least).sum())
-    errors = moves.std(axis=1, ddof=1) / math.sqrt(len(turns)) * student(len(turns) - 1, tests or 1)
-    rows = (
-        ImportTime(
-            module=part, package=owner, base=base, head=head, moved=float(move), error=float(error)
-        )
-        for (part, owner), (base, head), move, error in zip(
-            samples, middles.tolist(), moves.mean(axis=1), errors, strict=True
-        )
-        if abs(move) > max(error, least)
-    )
-    return tuple(sorted(rows, key=lambda row: (-abs(row.moved), row.module or "")))
-
-
 def match_names(base: Calls, head: Calls) -> Calls:
     """Give functions of base the names that head has for the same code.
 
@@ -373,7 +331,6 @@ def _rows(
             state="came" if name not in names[0] and name != ROOT else state,
             base=total.base.total(),
             head=total.head.total(),
-            share=total.moved / (totals[1] - totals[0]),
             entries=(facts[0].entries, facts[1].entries) if known else None,
             native=tuple(_native(total)),
         )

@@ -32,6 +32,7 @@ class Activity:
         peaks: Bytes that a round needed at most.
         young: Collections of young garbage, and the requests with them; None: no time.
         kept: What requests keep; None: no time.
+        loaded: Python files that were used, from the application's folder; None: not known.
         status: Which right answers have; 0: any.
         answers: Of each path, recorded; `alone`: the same without recording.
         seconds: Of a request.
@@ -49,6 +50,7 @@ class Activity:
     alone: Sequence[Sequence[Reply]]
     unseen: Sequence[str]
     seconds: float
+    loaded: frozenset[str] | None = None
     status: int = 0
     hide: Callable[[str], str] = str
 
@@ -66,6 +68,9 @@ class Activity:
             events=(*self.events, *other.events),
             calls=(*self.calls, *other.calls),
             functions=(*other.functions, *self.functions),
+            loaded=None
+            if self.loaded is None or other.loaded is None
+            else self.loaded | other.loaded,
             peaks=[peak for peak in (*self.peaks, *other.peaks) if peak],
             kept=kept[-1 if leaks else 0] if kept else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
@@ -101,7 +106,7 @@ def observe(
             if not isinstance(activity, str):
                 tell(expected.pop(name), activity)
 
-    reports, _ = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
+    reports = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
     read = (_read(report, client.hide) for report in reports)
     return dict(zip(targets, read, strict=True))
 

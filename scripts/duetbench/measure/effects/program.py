@@ -56,7 +56,7 @@ class _Round(NamedTuple):
 
 def prepare(target: str) -> Unit:
     """Prepare what observes a target; it returns the report."""
-    return Unit(lambda: _report(target), once=True, threads=True)
+    return Unit(lambda: _report(target), threads=True)
 
 
 def _report(target: str) -> dict[str, Any]:
@@ -104,6 +104,7 @@ def _report(target: str) -> dict[str, Any]:
         "answers": _by_path([found.answers for found in rounds]),
         "alone": _by_path(alone),
         "unseen": requests.recorder.unseen,
+        "loaded": requests.recorder.loaded,
         "seconds": each,
     }
     part = early.with_suffix(".part")
@@ -115,6 +116,7 @@ def _report(target: str) -> dict[str, Any]:
         report["peaks"] = memory.peaks(requests.make_each, _PEAKS)
         paths, recorder = len(requests.paths), requests.recorder
         report["kept"] = memory.kept(requests.make_each, paths, budget, recorder.file)
+    report["loaded"] = requests.recorder.loaded
     return report
 
 

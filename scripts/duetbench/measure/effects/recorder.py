@@ -40,6 +40,9 @@ _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
 _COMPILED = BuiltinMethodType, MethodDescriptorType
 _WRITES = os.O_WRONLY | os.O_RDWR
+_CACHE = f"{os.sep}__pycache__{os.sep}"
+_STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
+_POOLS = "multiprocessing.popen_"  # start processes without an audit event, by some methods
 
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
@@ -60,6 +63,8 @@ class Recorder:
         self._monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
         self._folder = folder + os.sep
         self._recording = False
+        self._opened: set[str] = set()  # Python files, compiled or not
+        self._alone = True  # whether this process has started no other
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: set[int] = set()
@@ -86,6 +91,20 @@ class Recorder:
             threading.setprofile(self._profile)  # of threads that start from now on
         gc.callbacks.append(self._collect)
         sys.addaudithook(self._audit)
+
+    @property
+    def loaded(self) -> list[str] | None:
+        """The Python files that this process has used so far, by their paths from the folder.
+
+        None: it has started other processes, which may use more.
+        """
+        if not self._alone or any(name.startswith(_POOLS) for name in sys.modules):
+            return None
+        modules = (getattr(module, "__file__", None) for module in tuple(sys.modules.values()))
+        names = {*self._opened, *(name for name in modules if isinstance(name, str))}
+        # A link is used as well as the file that it leads to.
+        paths = {path for name in names for path in (name, os.path.realpath(name))}
+        return sorted(os.path.relpath(path, self._folder) for path in paths)
 
     @property
     def unseen(self) -> list[str]:
@@ -155,8 +174,21 @@ class Recorder:
     # Audit events, and those of sqlite3 and the collector.
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            self._use(arguments[0])
+        elif event in _STARTS:
+            self._alone = False
         if self._recording and event in self._audited:
             self._audited[event](*arguments)
+
+    def _use(self, path: object) -> None:
+        """Note a Python file that is opened, to import it or to execute it in another way."""
+        name = os.fsdecode(path) if isinstance(path, bytes | os.PathLike) else path
+        if isinstance(name, str) and name.endswith((".py", ".pyc")):
+            folder, cached, compiled = name.rpartition(_CACHE)
+            if cached:
+                name = f"{folder}{os.sep}{compiled.partition('.')[0]}.py"
+            self._opened.add(os.path.abspath(name))  # noqa: PTH100 - called for each file
 
     def _add(self, kind: str, text: str, frame: FrameType | None = None) -> None:
         self.events.append((kind, text, self.place(frame or sys._getframe(1))))

@@ -5,7 +5,7 @@ one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if i
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
 else goes to the application as it came, for the price of a call and a comparison. `?collect` makes
 it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
-the files that the process uses and the application's routes.
+the application's routes.
 
 Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
 """
@@ -26,7 +26,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from json import dumps  # as it is before the application is imported, which may replace it
-from pathlib import Path
 from typing import Any
 
 APP = "DUETBENCH_APP"
@@ -60,35 +59,16 @@ def _build() -> str:
     return f"{platform.python_compiler()} {optimisation} Py_GIL_DISABLED={gil_disabled}"
 
 
-_opened: set[str] = set()
 _imported = 0.0  # core time of importing the application, or making it, s
-_collected = [-1, 0.0]  # the last one asked for: young collections before it, its core time, s
-
-
-def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and isinstance(arguments[0], str | bytes):
-        _opened.add(str(Path(os.fsdecode(arguments[0])).absolute()))
-
-
-def _used() -> list[str]:
-    """Name the files of loaded modules, of mapped libraries, and those that were opened.
-
-    What an installer has noted of a package is no part of it, and read of all of them.
-    """
-    modules = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
-    maps = Path("/proc/self/maps").read_text("utf-8", "surrogateescape")
-    mapped = {line.partition("/")[2] for line in maps.splitlines()}
-    files = {*_opened.copy(), *filter(None, modules), *(f"/{name}" for name in mapped if name)}
-    return sorted(name for name in files if ".dist-info/" not in name)
+_collected = [-1]  # young collections before the last full one that was asked for
 
 
 def _collect() -> None:
     """Collect all garbage, unless the application has switched that off, or it was just done."""
     young = gc.get_stats()[0]["collections"]
     if gc.isenabled() and young != _collected[0]:
-        began = time.thread_time()
         gc.collect()
-        _collected[:] = young, time.thread_time() - began
+        _collected[0] = young
 
 
 def _routes() -> list[str]:
@@ -121,9 +101,6 @@ def identity(query: str = "") -> dict[str, Any]:
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
         "imported": _imported,
         "tasks": len(asyncio.all_tasks(loop)) if loop else 0,
-        "collections": gc.get_stats()[-1]["collections"],
-        "collecting": _collected[1],
-        "files": _used() if WATCHED in os.environ else [],
         "routes": _routes() if WATCHED in os.environ else [],
     }
 
@@ -216,8 +193,6 @@ if __name__ == "__main__":
         traceback.print_exc()
         leave(1)
 elif APP in os.environ:
-    if WATCHED in os.environ:
-        sys.addaudithook(_watch)
     _imported = -time.process_time()
     application = _named()
     _imported += time.process_time()

@@ -4,7 +4,6 @@ Standard library only: of a framework it uses what the application has imported.
 """
 
 import importlib
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,20 +12,16 @@ _INNER = ("__self__", "app", "application", "wsgi_app", "asgi_app", "other_asgi_
 """Attributes in which middleware, or a bound `app.wsgi_app`, keeps the application."""
 
 _DEEPEST = 9
-_PARAMETER = re.compile(r"\{[^{}]*\}|(?<!\?P)<[^<>]*>")
 _PARAMETERS = frozenset("{}<>()[]*?:\\|+ ")
 
 
-def routes(application: Any, value: str = "") -> list[str]:
+def routes(application: Any) -> list[str]:
     """Return the paths, each once, in the framework's order; empty if it cannot be asked.
 
-    Those with parameters are left out, unless all get the same value.
+    Those with parameters are left out.
     """
     for _ in range(_DEEPEST):
-        listed = _listed(application)
-        if value:
-            listed = (_PARAMETER.sub(value, path) for path in listed)
-        if paths := dict.fromkeys(listed):
+        if paths := dict.fromkeys(_listed(application)):
             return [path for path in paths if not _PARAMETERS & set(path)]
         inner = (getattr(application, name, None) for name in _INNER)
         of_channels = getattr(application, "application_mapping", {}).get("http")

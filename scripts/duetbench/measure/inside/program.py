@@ -2,7 +2,7 @@
 
 Valgrind runs it in the environment of a stack or a target. Its targets are `request/<endpoint>`,
 requests to declared endpoints; `unit/<module>/<words>`, units of work that an experiment declares;
-`served/<name>`, requests to the application that servers serve; and `import` of that application.
+and `served/<name>`, requests to the application that servers serve.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,8 @@ from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
 # right answer, and the texts that nobody may see, with their names.
 REQUEST = "DUETBENCH_REQUEST"
 
-# The folder for the import of an application; nothing of it is imported before.
-IMPORTED_IN = "DUETBENCH_IMPORTED_IN"
+# The folder that the application is started in.
+WORKSPACE = "DUETBENCH_WORKSPACE"
 
 # Packages that applications import, partly with their first request. The applications themselves
 # are imported later, in a process for each target.
@@ -58,7 +57,7 @@ def preload() -> None:
 
     That imports what it needs: under Valgrind all the others would take seconds.
     """
-    if not os.environ.keys().isdisjoint({IMPORTED_IN, REQUEST}):
+    if REQUEST in os.environ:
         return
     importlib.import_module("duetbench.measure.inside.requests")
     for module in _FRAMEWORKS:
@@ -73,11 +72,6 @@ def prepare(target: str) -> Unit:
         ValueError: There is no such target, or its result is wrong.
     """
     kind, _, rest = target.partition("/")
-    if kind == "import":
-        os.chdir(os.environ[IMPORTED_IN])
-        name = "duetbench_entry"  # which imports the application
-        # As a statement does it: `-X importtime` does not see `importlib.import_module`.
-        return Unit(lambda: __import__(name), n=1, warmup=0, threads=True, once=True)
     if kind == "request":
         from duetbench.measure.inside import requests  # noqa: PLC0415 - imported by preload
 
@@ -89,31 +83,27 @@ def prepare(target: str) -> Unit:
         module, _, words = rest.partition("/")
         unit: Unit = importlib.import_module(module).unit(words)
         return unit
-    raise ValueError(f"expected request/…, unit/…, served/… or import, found {target}")
+    raise ValueError(f"expected request/…, unit/… or served/…, found {target}")
 
 
-def open_served(
-    *, check: bool, find: Callable[[Any], tuple[str, ...]] = lambda _: ()
-) -> tuple[Callable[[], Answer], tuple[str, ...]]:
+def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     """Import the application that the environment names, in its folder.
 
-    Returns what sends one request after the other, and their paths: those of the request, or GET of
-    those that `find` finds in the application. With `check`, each path is requested once before,
-    and a request that is answered with a wrong status raises UnfitError, now or later.
+    Returns what sends one request after the other, and their paths. With `check`, each path is
+    requested once before, and a request that is answered with a wrong status raises UnfitError, now
+    or later.
     """
-    from duetbench.measure.inside import checkout, drivers  # noqa: PLC0415 - only here
+    from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
     del fields["secrets"]
     ask = drivers.Ask(**fields, body=body, status=status if check else None)
-    os.chdir(checkout.checkout())
+    os.chdir(os.environ[WORKSPACE])
     # Importing it imports the application.
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
     app = entry.application
-    if found := find(app):
-        ask = replace(ask, method="GET", path=found[0], paths=found[1:], body=b"")
     request: Callable[[], Answer]
     if os.environ[entry.INTERFACE] == "asgi":
         request = drivers.asgi(app, ask, lifespan=True)

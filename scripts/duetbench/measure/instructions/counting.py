@@ -3,10 +3,9 @@
 The same program under the same interpreter executes the same instructions every time, however noisy
 the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
 environment. A unit's figure is the difference between doing it 2n and n times, divided by n, so
-what a phase does once is in no figure. If asked to, and if there is time, a last round collects
-young garbage, and a collection of all objects is counted, with how many of them come to a unit
-(`phases`). Valgrind runs one thread at a time: the figures are the cost of work, and say nothing
-about contention.
+what a phase does once is in no figure; nor is collecting garbage, which happens between phases.
+Valgrind runs one thread at a time: the figures are the cost of work, and say nothing about
+contention.
 """
 
 import functools
@@ -29,7 +28,6 @@ from duetbench.core.text import ending
 from duetbench.host import proc
 from duetbench.measure.instructions import phases
 
-ROUNDS: Final = 3
 TIMEOUT_S: Final = 1800.0
 # Rounds of one process differ by up to 3 %, always by the same: a table grows, memory is fetched.
 # A larger difference means that the unit does something else every time.
@@ -82,12 +80,6 @@ class InstructionCount:
     seeded: bool = False
     """Random numbers were those of every count (`fixed_random`); else it repeats to 0.1 %."""
     rounds: tuple[float, ...] = field(default=(), compare=False)  # instructions per unit in each
-    full: float | None = None
-    """Full collections of garbage for a unit; None: not asked, or unknown."""
-    young: float = 0.0  # instructions for young garbage of a unit; like `full`, not in `per_unit`
-    objects: int = 0  # that a full collection walks
-    collection: int = 0  # instructions of one
-    brief: bool = False  # counted in few calls, without a collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +131,17 @@ def start(
     targets: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
-    rounds: int = ROUNDS,
     switched: bool = False,
-    collector: bool = False,
-    calls: int | None = None,
     ends: float | None = None,
 ) -> Iterator[Collect]:
     """Count as `count` does, beside other work; leaving ends it. CountError if it is impossible.
 
-    A single phase has at most `calls`; None: as many as the unit asks for. `switched` is twice as
-    fast, and needs what `can_switch` tests. With `collector`, what it takes to collect their
-    garbage is counted afterwards, if there is time. When the time is over, targets that are done
-    have their figures. A target that would take until after `ends`, by the monotonic clock, is
-    given up at its third call.
+    `switched` is twice as fast, and needs what `can_switch` tests. When the time is over, targets
+    that are done have their figures. A target that would take until after `ends`, by the monotonic
+    clock, is given up at its third call.
     """
     options = SWITCHED if switched else COUNTED
-    plan = {
-        "targets": list(targets),
-        "rounds": rounds,
-        "calls": calls,
-        "ends": ends,
-        "collector": collector,
-    }
+    plan = {"targets": list(targets), "ends": ends}
     with (
         workspace(plan) as folder,
         Process(python, payload, folder, env or {}, options) as process,
@@ -176,7 +157,7 @@ def start(
                     raise
                 late = str(error)
             return {
-                target: _outcome(report_of(file), folder, rounds)
+                target: _outcome(report_of(file), folder)
                 if file.exists() or not late
                 else NoCount(late)
                 for target, file in files.items()
@@ -185,16 +166,13 @@ def start(
         yield collect
 
 
-def figure(
-    parts: Sequence[Dump], n: int, rounds: int, *, collected: bool = False
-) -> InstructionCount | NoCount:
+def figure(parts: Sequence[Dump], n: int) -> InstructionCount | NoCount:
     """Compute a target's figure from its dumps: warm-up, nothing, n and 2n in turn.
 
-    If `collected`, n and 2n with the collector follow, and a collection of all objects. Raises
-    CountError if the dumps are not those of such a process.
+    Raises CountError if the dumps are not those of such a process.
     """
     marked = [part for part in parts if part.trigger.startswith(_MARKED)]
-    expected = 2 + 2 * rounds + 3 * collected
+    expected = 2 + 2 * phases.ROUNDS
     if len(marked) > expected and len(marked) == len(parts):
         return NoCount(f"the application calls {phases.DUMP} itself, which marks what is counted")
     if len(marked) != expected or len(marked) != len(parts):
@@ -204,9 +182,6 @@ def figure(
             f"because of something else; does Valgrind know the symbols of this libc?"
         )
     _warmup, nothing, *readings = (part.instructions for part in marked)
-    readings, (first, last, collection) = (
-        (readings[:-3], readings[-3:]) if collected else (readings, (0, 0, 0))
-    )
     if nothing > _NOTHING_LIMIT:
         raise CountError(
             f"expected at most {_NOTHING_LIMIT} instructions in a phase without work, found "
@@ -225,11 +200,7 @@ def figure(
             f"rounds of {n} units differ by {spread:.2%}: "
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per unit"
         )
-    # The last round is the next one to it, as rounds grow.
-    young = max(0.0, (last - first) / n - costs[-1])
-    return InstructionCount(
-        per_unit, spread, n, rounds=tuple(costs), young=young, collection=collection
-    )
+    return InstructionCount(per_unit, spread, n, rounds=tuple(costs))
 
 
 def parse_dump(text: str, name: str) -> Dump:
@@ -270,16 +241,11 @@ def report_of(file: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def _outcome(report: dict[str, Any], folder: Path, rounds: int) -> InstructionCount | NoCount:
+def _outcome(report: dict[str, Any], folder: Path) -> InstructionCount | NoCount:
     if "reason" in report:
         return NoCount(report["reason"], report["unfit"])
-    rounds = report.get("rounds", rounds)
-    dumps = read_dumps(folder, report["process"])
-    count = figure(dumps, report["n"], rounds, collected=report["collected"])
-    if isinstance(count, NoCount):
-        return count
-    fields = {name: report[name] for name in ("seeded", "full", "objects", "brief")}
-    return replace(count, **fields)
+    count = figure(read_dumps(folder, report["process"]), report["n"])
+    return count if isinstance(count, NoCount) else replace(count, seeded=report["seeded"])
 
 
 @contextmanager

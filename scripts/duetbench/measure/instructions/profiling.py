@@ -6,12 +6,8 @@ A stub costs some hundred instructions per entry: frequently entered functions s
 
 The interpreter's `sys.monitoring` counts entries, exactly and without Valgrind. They do not include
 the cost of compiled code: they confirm where a change is, but do not rank.
-
-Valgrind is too slow for imports. They are timed instead: by function (`own_time`), and by module
-(`-X importtime`), several starts each.
 """
 
-import re
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -24,7 +20,7 @@ from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.text import ending
 from duetbench.host.command import read_log
 from duetbench.host.process_session import Session
-from duetbench.measure.instructions import counting, phases
+from duetbench.measure.instructions import counting
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
@@ -35,7 +31,6 @@ _EVALUATOR: Final = "py_trampoline_evaluator"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
-_IMPORTED: Final = re.compile(r"^import time: +(\d+) \| +\d+ \| *(\S+)$", re.M)
 
 
 class Code(NamedTuple):
@@ -44,10 +39,6 @@ class Code(NamedTuple):
     name: str
     file: str
 
-
-_IMPORTING: Final = Code("import", "<frozen importlib._bootstrap>")
-_DEEPEST: Final = 150
-"""Functions of a chain that is kept whole; of a deeper one the innermost stands below so many."""
 
 Chain = tuple[Code, ...]
 """The active Python functions, the outermost first. Instructions of compiled code count for the
@@ -136,15 +127,6 @@ def median(profiles: Sequence[Profile]) -> Profile:
         values = [p.chains.get(chain, {}).get(symbol, 0.0) for p in profiles]
         middle[chain][symbol] = statistics.median(values)
     return replace(profiles[0], chains=dict(middle))
-
-
-def largest_difference(one: Profile, other: Profile) -> float:
-    """The most that any function's own figure differs by, as a share of the total."""
-    own: defaultdict[Code | None, float] = defaultdict(float)
-    for profile, sign in ((one, 1), (other, -1)):
-        for chain, symbols in profile.chains.items():
-            own[chain[-1] if chain else None] += sign * sum(symbols.values())
-    return max(map(abs, own.values())) / one.total
 
 
 def read_stubs(text: str) -> dict[int, Code]:
@@ -257,57 +239,8 @@ def count_entries(
     Raises CountError if nothing could be observed.
     """
     plan = {"targets": list(targets), "observe": True}
-    reports, _ = perform(python, payload, plan, env, timeout)
+    reports = perform(python, payload, plan, env, timeout)
     return dict(zip(targets, map(_read_entries, reports), strict=True))
-
-
-def time_functions(
-    python: Path, payload: Sequence[str], target: str, *, env: Mapping[str, str]
-) -> tuple[Profile, dict[Place, Observed]]:
-    """Time a unit of work once: own s of each chain, and what each function enters.
-
-    Arguments and errors as of `counting.count`.
-    """
-    (report,), _ = perform(python, payload, {"targets": [target], "time": True}, env)
-    if "reason" in report:
-        raise CountError(str(report["reason"]))
-    functions = report["functions"]
-    codes = [
-        _IMPORTING if file.startswith("<frozen importlib") else Code(name, file)
-        for name, file, *_ in functions
-    ]
-    chains: Chains = {}
-    ends: list[Chain] = []
-    for caller, place, own in report["chains"]:
-        chain: Chain = ()  # the root's, which is the first one
-        if caller >= 0:
-            above = ends[caller]
-            # A module stands below what imports it, without the many frames of the import itself.
-            above = above[:-1] if above[-1:] == (_IMPORTING,) else above[: _DEEPEST - 1]
-            chain = (*above, codes[place])
-        ends.append(chain)
-        chains.setdefault(chain, Counter())[TRAMPOLINE] += own / 1e9
-    entered: dict[Place, Observed] = {}
-    for name, file, line, entries, code in functions:
-        same = entered.get((name, file, line))
-        every = entries + same.entries if same else entries
-        entered[name, file, line] = Observed(every, "" if same else code)
-    places = Path(report["packages"]), Path(report["standard"])
-    return Profile(chains, *places), entered
-
-
-def time_imports(
-    python: Path, payload: Sequence[str], target: str, *, env: Mapping[str, str]
-) -> dict[str, float]:
-    """Time a unit of work module by module: s of each import, without what it imports."""
-    plan = {"targets": [target], "plainly": True}
-    (report,), output = perform(python, ("-X", "importtime", *payload), plan, env)
-    if "reason" in report:
-        raise CountError(str(report["reason"]))
-    found: Counter[str] = Counter()
-    for own, module in _IMPORTED.findall(output.partition(phases.BEGIN)[2]):
-        found[module] += int(own) / 1e6  # type: ignore[assignment]
-    return dict(found)
 
 
 def perform(
@@ -317,8 +250,8 @@ def perform(
     env: Mapping[str, str] | None,
     timeout: float = ENTRIES_S,
     watch: Callable[[Path], object] | None = None,
-) -> tuple[list[dict[str, Any]], str]:
-    """Do units of work without Valgrind; their reports, and what was said to standard error.
+) -> list[dict[str, Any]]:
+    """Do units of work without Valgrind; their reports.
 
     `watch` is called now and then with the folder of the reports, while the program runs.
     """
@@ -340,14 +273,14 @@ def perform(
                 session.stop(0)
         except LaunchError as error:
             raise CountError(error.detail) from error
-        said = read_log(folder / "log")
         if code != 0:
             late = f"did not end within {timeout:.3g} s"
             how = late if code is None else f"ended with exit code {code}"
-            words = ending(said.strip(), counting.LAST_WORDS) or "none"
+            said = read_log(folder / "log").strip()
+            words = ending(said, counting.LAST_WORDS) or "none"
             raise CountError(f"the application's process {how}; its last words: {words}")
         reports = (folder / f"{index}.json" for index in range(len(plan["targets"])))
-        return [*map(counting.report_of, reports)], said
+        return [*map(counting.report_of, reports)]
 
 
 def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:

@@ -24,7 +24,7 @@ V = TypeVar("V")
 STYLES: Final = 10
 """Styles of series: five colours (Okabe and Ito's) in the stylesheet, first with full lines, then
 with dashes."""
-TONES: Final = {Verdict.SLOWER: "worse", Verdict.FASTER: "better", Verdict.NO_CHANGE: "same"}
+TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME: "same"}
 """CSS classes of verdicts; all others have the class `open`."""
 
 _LEAST_CHANGE: Final = 0.01  # either side of "no change": noise must not look large

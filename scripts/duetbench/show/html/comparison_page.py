@@ -1,11 +1,10 @@
-"""The page of a comparison: verdicts on one axis, then every sample, and how it was decided.
+"""The page of a comparison: its report, all findings on one axis, then every sample.
 
-Its words are those of the reports (`show.comparison_view`).
+Its words are those of the reports (`show.report`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import compress
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,63 +13,48 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from duetbench.core import __version__
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
+from duetbench.core.model import Verdict
 from duetbench.project import case_names
-from duetbench.show import formats, verdict
-from duetbench.show.comparison_view import Section, View, make_view
-from duetbench.show.conclusion import TITLES, benchmark_name
+from duetbench.show import findings as words
+from duetbench.show import formats
 from duetbench.show.formats import WORDY
 from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
 from duetbench.show.html.words import fill
-from duetbench.store.comparison import SIDES, Comparison, Duet, Judgement
+from duetbench.show.report import Report, Section, make_report
+from duetbench.store.comparison import SIDES, CaseComparison, Comparison, Duet, Finding
 
 STYLES: Final = Path(__file__).with_name("site.css")
 """The styles of all pages."""
 
-_KINDS: Final = {mark: verdict.value.replace(" ", "-") for verdict, mark in formats.MARKS.items()}
-"""CSS classes of verdicts by their mark."""
-_CHART: Final = "Head over base: every"
-_OF_ALL: Final = "and what is said of all"
+_KINDS: Final = {verdict.sign: verdict.value for verdict in Verdict}
+"""CSS classes of verdicts by their sign."""
 
 
 def content(
-    comparison: Comparison, view: View, link: Callable[[str], str] | None = None
+    comparison: Comparison, report: Report, link: Callable[[str], str] | None = None
 ) -> dict[str, Any]:
     """Return what the template needs; `link` returns the address of a case's page, or ""."""
-    rows_of = group((row.case, row) for row in view.rows)
-    samples = [*_cases(comparison), *_inside(comparison)]
-    # The order of the report: what moved comes first.
-    places = {case: place for place, case in enumerate(rows_of)}
-    samples.sort(key=lambda case: places.get(case["id"], len(places)))
-    for case in samples:
-        rows = rows_of.pop(case["id"], ())  # each verdict once
-        case["verdicts"] = [f"{row.verdict}: {row.noun}" for row in rows]
+    names = words.titles(comparison)
     dots = group(
         (
-            TITLES[row.group],
-            Dot(
-                f"{row.name or row.case} · {row.noun}",
-                Value(row.judgement.interval, note=row.figures),
-                href=link(row.case) if link else "",
-                verdict=row.judgement.verdict,
-                word=row.verdict,
-                mirror=row_of(row.metric).better == "higher",
-            ),
+            str(finding.verdict),
+            _dot(f"{names[finding.case]} · {words.noun(finding)}", finding, link),
         )
-        for row in view.rows
-        if row.judgement.ratio is not None
+        for finding in comparison.findings
+        if not finding.exact
     )
-    about = Caption("verdicts", "Verdicts", "Head over base, each with its own 95 % interval.")
+    about = Caption("findings", "Findings", "Head over base, each with its own 95 % interval.")
+    places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
+    cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
     return {
         "comparison": comparison,
-        "view": view,
-        "answer_lines": [*verdict.lines(replace(view.answer, more=0))],
+        "report": report,
         "wordy": WORDY,
         "kinds": _KINDS,
         "forest": forest(about, CHANGE, dots, notes="before → after") if dots else None,
-        "samples": samples,
-        "method": [(key.replace("_", " "), str(value)) for key, value in comparison.method.items()],
+        "samples": [_case(comparison, case, place) for place, case in enumerate(cases)],
     }
 
 
@@ -90,58 +74,61 @@ def one_file(comparison: Comparison) -> str:
         title=f"{comparison.base.label} → {comparison.head.label}",
         version=__version__,
         confirmed=(),
-        **content(comparison, make_view(comparison)),
+        **content(comparison, make_report(comparison)),
     )
 
 
-def _cases(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    for place, case in enumerate(comparison.cases):
-        name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
-        ratios = {
-            metric: [_ratio(duet.base.get(metric), duet.head.get(metric)) for duet in duets]
-            for metric in (row.metric for row in case.judgements)
-        }
-        usable = [duet.usable for duet in duets]
-        dots = [
-            _dot(formats.title(row.metric), row, compress(ratios[row.metric], usable))
-            for row in case.judgements
+def _dot(
+    label: str,
+    finding: Finding,
+    link: Callable[[str], str] | None = None,
+    samples: tuple[float, ...] = (),
+) -> Dot:
+    """Make the dot of a finding, with its samples."""
+    return Dot(
+        label,
+        Value(finding.interval, note=words.figures(finding) or finding.why),
+        href=link(finding.case) if link else "",
+        verdict=finding.verdict,
+        word=finding.verdict.text,
+        samples=samples,
+        mirror=row_of(finding.subject).better == "higher",
+    )
+
+
+def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str, Any]:
+    """Show a case's samples: all of a metric on one axis, then duet by duet."""
+    name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
+    findings = [finding for finding in comparison.findings if finding.case == case.case.id]
+    measured = [finding for finding in findings if finding.subject in METRICS and finding.n]
+    ratios = {
+        finding.subject: [
+            _ratio(duet.base.get(finding.subject), duet.head.get(finding.subject)) for duet in duets
         ]
-        lines = [
-            (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
-            for at, duet in enumerate(duets)
-        ]
-        yield {
-            "id": name.id,
-            "name": str(name) if name.known else "",
-            "because": case.because,
-            "chart": _draw(Caption(f"duets-{place}", f"{_CHART} usable duet, {_OF_ALL}"), dots),
-            "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
-        }
-
-
-def _inside(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    for place, micro in enumerate(comparison.micro):
-        # Counts have no samples.
-        pairs = () if micro.unit == INSTRUCTIONS else zip(micro.base, micro.head, strict=False)
-        dots = [_dot("time in process", micro.judgement, (_ratio(*pair) for pair in pairs))]
-        about = Caption(f"processes-{place}", f"{_CHART} pair of processes, {_OF_ALL}")
-        yield {"id": benchmark_name(micro), "chart": _draw(about, dots)}
-
-
-def _dot(title: str, judgement: Judgement, ratios: Iterable[float | None]) -> Dot:
-    """Make the dot of a judged figure, with its samples."""
-    samples = tuple(ratio for ratio in ratios if ratio is not None)
-    value, word = Value(judgement.interval), formats.verdict(judgement.metric, judgement.verdict)
-    if judgement.ratio is None:
-        value = Value(None, note=judgement.reason or "too few samples")
-        word = judgement.verdict.value
-    mirror = row_of(judgement.metric).better == "higher"
-    return Dot(title, value, "", "", judgement.verdict, word, samples, mirror)
-
-
-def _draw(about: Caption, dots: Sequence[Dot]) -> Markup | None:
-    """Draw the dots; return None if they have no samples."""
-    return forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None
+        for finding in measured
+    }
+    usable = [duet.usable for duet in duets]
+    dots = [
+        _dot(
+            formats.title(finding.subject),
+            finding,
+            samples=tuple(filter(None, compress(ratios[finding.subject], usable))),
+        )
+        for finding in measured
+    ]
+    lines = [
+        (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
+        for at, duet in enumerate(duets)
+    ]
+    about = Caption(f"duets-{place}", "Head over base: every usable duet, and what is said of all")
+    return {
+        "id": name.id,
+        "name": str(name) if name.known else "",
+        "because": case.because,
+        "verdicts": [f"{finding.verdict.text}: {words.noun(finding)}" for finding in measured],
+        "chart": forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None,
+        "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
+    }
 
 
 def _note(duet: Duet) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
+from duetbench.core.model import Verdict
 from duetbench.core.text import clean
 from duetbench.project.case_names import experiment, name
 from duetbench.show import formats
@@ -105,5 +106,6 @@ def environment() -> jinja2.Environment:
     sizes = formats.change, formats.within, formats.size
     filters = (moment, iso, day, breakable, prose, *sizes, labelled)
     made.filters |= {function.__name__: function for function in filters}
-    made.globals |= {"words": sys.modules[__name__], "ends": formats.ends}
+    names = {"words": sys.modules[__name__], "ends": formats.ends, "verdicts": Verdict}
+    made.globals |= names
     return made

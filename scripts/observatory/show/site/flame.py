@@ -11,10 +11,14 @@ from typing import Final
 
 from markupsafe import Markup
 
-from duetbench.show.change import GREY, AttributionText, of_all, own_counts, place
+from duetbench.core import units
+from duetbench.show.change import of_request, place
 from duetbench.show.html.charts import Caption
 from duetbench.store.attribution import Attribution, Function, Node
 from observatory.show.site.words import drawing
+
+GREY: Final = 0.002
+"""Share of all instructions below which a function of the tree counts as unmoved."""
 
 LEAST: Final = 0.002
 """Width of the narrowest frame drawn, as a share of the whole."""
@@ -31,7 +35,7 @@ _LEGEND: Final = {
     "less": "− executes less itself",
     "more-below": "more in what it calls",
     "less-below": "less in what it calls",
-    "still": "moved by less than 0.2 % of all",
+    "still": "moved by less than 0.2 % of a request",
 }
 
 
@@ -109,8 +113,7 @@ def _frame(
 ) -> dict[str, object]:
     node, kind = frame.node, tone(record, frame.node)
     base, head = own_counts(node)
-    write = AttributionText(record).write
-    own, below = map(write, (base, head)), map(write, (node.base, node.head))
+    own, below = map(units.count, (base, head)), map(units.count, (node.base, node.head))
     # A qualified name without the functions that define it; a module has its file's.
     name = node.function.name.rpartition("<locals>.")[2].replace("<module>", node.function.file)
     name = _SIGNS.get(kind, "") + name
@@ -121,7 +124,13 @@ def _frame(
         "width": f"{100 * frame.width:.3f}%",
         "name": name if frame.width >= _NAMED else "",
         "title": f"{node.function.name}, {place(node.function)} ({node.function.package}): itself "
-        f"{' → '.join(own)}, {of_all(record, base, head)} of all; with what it calls "
-        f"{' → '.join(below)}, {of_all(record, node.base, node.head)}",
+        f"{' → '.join(own)}, {of_request(record, base, head)} of a request; with what it calls "
+        f"{' → '.join(below)}, {of_request(record, node.base, node.head)}",
         "href": address(node.function) if kind in _SIGNS else "",
     }
+
+
+def own_counts(node: Node) -> tuple[float, float]:
+    """Return the instructions of base and head in a node itself, without those below it."""
+    base = node.base - sum(child.base for child in node.below)
+    return max(0.0, base), max(0.0, node.head - sum(child.head for child in node.below))

@@ -14,11 +14,11 @@ from duetbench.core.model import Case, LoadModel
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.show.change import ChangeText, describe
 from duetbench.show.html.charts import group
 from duetbench.store.change import Change
 from observatory.project.published import SHARED_PAGE
 from observatory.show import addresses
+from observatory.show.changes import ChangeText, describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import PageFile, Site, guard, render

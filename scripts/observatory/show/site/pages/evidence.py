@@ -1,7 +1,7 @@
 """Pages of evidence: changes with a feed of them, attributions, and comparisons.
 
 Pages of changes and comparisons come from records and run files, whose figures no longer change.
-The words of comparisons are those of the reports (`show.comparison_view`).
+The words of comparisons are those of the reports (`show.report`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,18 +9,15 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.show.change import (
-    AttributionText,
-    ChangeText,
-    describe,
-)
-from duetbench.show.comparison_view import make_view
+from duetbench.show.change import AttributionText
 from duetbench.show.html.charts import Caption, group
 from duetbench.show.html.comparison_page import content
+from duetbench.show.report import make_report
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
+from observatory.show.changes import ChangeText, describe
 from observatory.show.quoting import finding_of as finding
 from observatory.show.site.flame import flame
 from observatory.show.site.pages.site import PageFile, Site, guard, render
@@ -51,7 +48,7 @@ def _list(site: Site) -> Iterator[PageFile]:
         "changes.html.j2",
         addresses.CHANGES,
         "Changes",
-        "Where the Python web stack became faster or slower for good, and why.",
+        "Where the Python web stack became better or worse for good, and why.",
         still=_entries(site, site.open_changes),
         over=_entries(site, site.closed_changes),
     )
@@ -111,15 +108,13 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
     text = AttributionText(record)
     first = next(iter(text.rows), None)
     title = f"Which code: {text.headline.partition(':')[0].partition(' (')[0]}"
-    if first and not first.share.startswith("−"):
-        part = first.share if first.row.share < 1 else "Most"
-        name = first.function.replace("<module>", first.row.function.file)
-        title = f"{part} of the change is {name}"
+    if first:
+        title = f"{first.function.replace('<module>', first.row.function.file)} {first.effect}"
     change = next((change for change in site.changes if change.id == record.change), None)
     anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
     caption = Caption(
         "flame",
-        f"Where the {text.unit} of a {'start is' if record.unit == 'seconds' else 'request are'}",
+        "Where the instructions of a request are",
         "The newer side: a frame is a function below its caller. Its width is what the function "
         "and its callees execute; its colour is the change. Frames of ranked functions link to "
         "their rows.",
@@ -143,21 +138,21 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
     listed: list[tuple[Comparison, str]] = []
 
     def make(comparison: Comparison) -> Iterator[PageFile]:
-        view, changes = make_view(comparison), confirmed.get(comparison.id, ())
+        report, changes = make_report(comparison), confirmed.get(comparison.id, ())
         address = addresses.comparison(comparison.id)
         yield render(
             site,
             "comparison.html.j2",
             address,
-            f"{comparison.base.label} → {comparison.head.label}: {_verdict(view.headline)}",
-            view.headline,
+            f"{comparison.base.label} → {comparison.head.label}: {_verdict(report.headline)}",
+            report.headline,
             confirmed=[*map(describe, changes)],
             why=site.explanations(changes, comparison.id),
-            **content(comparison, view, partial(_link, site, address)),
+            **content(comparison, report, partial(_link, site, address)),
         )
         # What one request does is on the pages of releases and changes.
-        if not comparison.counts_only or any(case.count for case in comparison.cases):
-            listed.append((comparison, view.headline))
+        if not comparison.counts_only or any(case.instructions for case in comparison.cases):
+            listed.append((comparison, report.headline))
 
     for name, comparison in site.comparisons.items():
         address = addresses.comparison(name)
@@ -166,7 +161,7 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
 
 
 def _verdict(headline: str) -> str:
-    """Return the verdict that a headline begins with, as in `slower in 2 of 4 cases`."""
+    """Return the verdict that a headline begins with, as in `worse in 2 of 4 cases`."""
     return headline.removeprefix("Partial: ").partition(":")[0].partition(" ")[2]
 
 

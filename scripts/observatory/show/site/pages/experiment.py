@@ -12,23 +12,22 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import case_names
-from duetbench.project.layouts import KEYS
 from duetbench.project.schema import PROFILES
 from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest, group
-from duetbench.show.run_view import (
+from duetbench.show.run import facts, select
+from duetbench.store.change import INPROCESS
+from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
+from observatory.project.layouts import KEYS
+from observatory.project.published import SHARED_PAGE, ChartLayout, Published
+from observatory.show import addresses, choices, inprocess
+from observatory.show.claims import Evidence, tally
+from observatory.show.run_view import (
     ANSWERED,
     Answer,
     Section,
     answer_table,
-    facts,
     order_cases,
-    select,
 )
-from duetbench.store.change import INPROCESS
-from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
-from observatory.project.published import SHARED_PAGE, ChartLayout, Published
-from observatory.show import addresses, choices, inprocess
-from observatory.show.claims import Evidence, tally
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.plots import PlotPoint, plot
 
@@ -166,7 +165,7 @@ def value_of(case: CaseSummary, metric: str, published: float | None = None) -> 
     if estimate is None:
         reasons = dict.fromkeys(failure.reason for failure in case.failures)
         return Value(None, published=published, note="; ".join((case.status, *reasons)))
-    ceiling = case.metrics.get("ceiling") if metric in {"throughput", "achieved"} else None
+    ceiling = case.metrics.get("ceiling") if metric == "throughput" else None
     disturbed = any(
         flag.name in DISTURBING and 2 * flag.launches >= case.measured for flag in case.warnings
     )

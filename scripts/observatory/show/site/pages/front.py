@@ -12,11 +12,12 @@ from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.show.change import RowText, describe
+from duetbench.show.change import RowText
 from duetbench.store.change import Change
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.project.published import SHARED_PAGE
 from observatory.show import addresses, quoting
+from observatory.show.changes import describe
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import questions
 from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render
@@ -49,7 +50,7 @@ def _first(site: Site) -> Iterator[PageFile]:
     if headline:
         chart, finding = trends.year(site, headline, tables[headline])
     year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
-    by_size = sorted(year, key=lambda quote: (not quote.material, -quote.size))
+    by_size = sorted(year, key=lambda quote: (not quote.reaches_limit, -quote.size))
     yield render(
         site,
         "front.html.j2",
@@ -64,7 +65,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         headline=headline,
         record=next(iter(site.sources.night_records[-1:]), None),
         last=[*map(_last_night, site.newest_tables)],
-        slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.SLOWER}),
+        slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.WORSE}),
         rows=rows(site, by_size[:_ROWS]),
         questions=[question for question in questions(site) if question["name"] != SHARED_PAGE],
         problems=(*site.sources.problems, *site.broken),
@@ -81,19 +82,19 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
 
     A release stands on one card only; a card without a release is left out.
     """
-    material = [quote for quote in year if quote.material] or list(year)
+    large = [quote for quote in year if quote.reaches_limit] or list(year)
     still = [quote for change in site.open_changes if (quote := site.quote(change))]
     candidates = {
-        "Newest": sorted(material, key=lambda quote: (quote.dated, quote.when), reverse=True),
+        "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
         "Worst, still there": [
             quote
             for quote in sorted(still, key=lambda quote: -quote.size)
-            if quote.verdict is Verdict.SLOWER
+            if quote.verdict is Verdict.WORSE
         ],
         "Best for requests this year": [
             quote
-            for quote in sorted(material, key=lambda quote: (*quote.rank, -quote.size))
-            if quote.verdict is Verdict.FASTER
+            for quote in sorted(large, key=lambda quote: (*quote.rank, -quote.size))
+            if quote.verdict is Verdict.BETTER
         ],
     }
     chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
@@ -109,7 +110,7 @@ def _method(site: Site) -> Iterator[PageFile]:
         "method.html.j2",
         addresses.METHOD,
         "Method",
-        "How duetbench measures and judges figures, and how often its judgement was wrong.",
+        "How duetbench measures and judges figures, and how often its verdicts were wrong.",
         confidence=f"{100 * Interval.confidence:g} %",
         enough=ENOUGH_LAUNCHES,
         canary=coverage(site.sources.points),

@@ -58,7 +58,7 @@ def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
 
 def _list(site: Site) -> Iterator[PageFile]:
     packages = [package for package in site.packages.values() if package.axes]
-    by_size = sorted(site.quotes.values(), key=lambda quote: (not quote.material, -quote.size))
+    by_size = sorted(site.quotes.values(), key=lambda quote: (not quote.reaches_limit, -quote.size))
     yield render(
         site,
         "packages.html.j2",
@@ -88,7 +88,7 @@ def _rows(site: Site, axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result |
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
     root = addresses.root(addresses.file(address))
-    quotes = sorted(_of(site, package), key=lambda quote: (not quote.material, -quote.size))
+    quotes = sorted(_of(site, package), key=lambda quote: (not quote.reaches_limit, -quote.size))
     largest = quotes[0] if quotes else None
     return render(
         site,
@@ -169,13 +169,13 @@ def _marks(
                 effect.metric,
                 endpoint(effect.case, effect.python),
             )
-            verdict = quote.verdict if own else effect.verdict or Verdict.INCONCLUSIVE
+            verdict = quote.verdict if own else effect.verdict or Verdict.UNKNOWN
             size = formats.change(quote.ratio)
             yield {
                 "x": versions.index(version),
                 "kind": "change",
                 "tone": charts.TONES.get(verdict, "open"),
-                "short": size if own else formats.MARKS[verdict],
+                "short": size if own else verdict.sign,
                 "by": version,
                 "weight": effect.size,
                 "label": f"{quoting.finding(quote, within=True)}, over {quote.previous}",
@@ -227,7 +227,6 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     quote = site.quotes[name, version]
-    starts = quote.metric == "start_cpu"
     caused = [record for record in package.changes if record.blames(name, version)]
     told = group((site.story(record) == address, record) for record in caused)
     alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
@@ -261,10 +260,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
             for number, record in enumerate(told.get(True, ()))
         ],
         others=told.get(False, ()),
-        why=sorted(
-            explanations(site, name, version),
-            key=lambda text: (text.record.unit == "seconds") is not starts,
-        ),
+        why=explanations(site, name, version),
         differences=_differences,
         command=partial(_command, name),
     )
@@ -280,13 +276,13 @@ def _neighbours(site: Site, package: ReleasedPackage, version: str) -> list[tupl
 def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
     """Draw the effects of a release: what moved, largest first, and what did not."""
     main = sorted(result.main, key=lambda effect: (-effect.size, effect.case))
-    undecided = [effect for effect in main if effect.verdict is Verdict.INCONCLUSIVE]
+    undecided = [effect for effect in main if effect.verdict is Verdict.UNKNOWN]
     visible = sorted(effect.detectable or 0.0 for effect in undecided)
     sizes = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
     groups = {
         "Moved": [effect for effect in main if effect.moved],
-        f"Not decided; would have been seen: {sizes}": undecided,
-        "No change": [effect for effect in main if effect.verdict is Verdict.NO_CHANGE],
+        f"Unknown; would have been seen: {sizes}": undecided,
+        "Same": [effect for effect in main if effect.verdict is Verdict.SAME],
         "Other figures that moved": [effect for effect in result.others if effect.moved],
     }
     about = Caption(
@@ -304,14 +300,13 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
 
 
 def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
-    verdict = effect.verdict or Verdict.INCONCLUSIVE
-    metric = effect.metric if effect.metric in METRICS else ""
+    verdict = effect.verdict or Verdict.UNKNOWN
     return Dot(
         figure(effect.case, effect.metric),
         Value(effect.ratio, note=_seen(effect)),
         href=root + addresses.case(effect.case) if effect.case in site.planned else "",
         verdict=verdict,
-        word=formats.verdict(metric, verdict),
+        word=verdict.text,
     )
 
 
@@ -324,7 +319,7 @@ def _seen(effect: ReleaseEffect) -> str:
 def _command(name: str, result: Result) -> str:
     """Make the command that compares both releases, on the case that moved most if any did."""
     effect = next((effect for effect in result.moved if effect.metric in {CPU, START}), None)
-    sides = ("--base-with", f"{name}=={result.base.version}", "--with")
+    sides = ("--base", f"{name}=={result.base.version}", "--head")
     select = ("--select", glob.escape(effect.case)) if effect else ()
     start = ("--start", "--profile", "nightly") if effect and effect.metric == START else ()
     words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *start, *select)

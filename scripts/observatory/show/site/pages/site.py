@@ -157,7 +157,7 @@ class Site:
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
-        """Open changes: slower first, then by size in relation to the relevance threshold."""
+        """Open changes: worse first, then by size in multiples of the limit."""
         ongoing = (record for record in self.changes if record.status == "open")
         return tuple(sorted(ongoing, key=severity, reverse=True))
 
@@ -405,9 +405,9 @@ def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events
 
 
 def severity(record: Change) -> tuple[bool, float]:
-    """Return a key that sorts changes by size over the relevance threshold, slower ones last."""
+    """Return a key that sorts changes by size in multiples of the limit, worse ones last."""
     floor = row(record.series.metric).floor or TIME_INSIDE.floor
-    return record.verdict is Verdict.SLOWER, abs(math.log(record.ratio)) / floor
+    return record.verdict is Verdict.WORSE, abs(math.log(record.ratio)) / floor
 
 
 def _packages(

@@ -11,22 +11,16 @@ from markupsafe import Markup
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
+from duetbench.judge.findings import of_effects
 from duetbench.project import case_names
-from duetbench.show import effects, formats
-from duetbench.show.change import (
-    AttributionText,
-    ChangeText,
-    RowText,
-    commands,
-    describe,
-    narrowed_line,
-    share_effect,
-)
+from duetbench.show import findings, formats
+from duetbench.show.change import AttributionText, RowText, share_effect
 from duetbench.show.html.charts import CHANGE, TONES, Caption, Dot, Scale, Value, forest
 from duetbench.show.html.words import day
-from duetbench.store.change import INPROCESS, Change, SeriesName, judgement_on
+from duetbench.store.change import INPROCESS, Change, SeriesName, finding_on
 from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
+from observatory.show.changes import ChangeText, commands, describe, narrowed_line
 from observatory.show.site.pages.site import Site
 from observatory.show.site.pages.trends import trend_around
 from observatory.show.site.words import figure
@@ -86,7 +80,7 @@ def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
 def bar(quote: Quote, reach: float) -> Markup:
     """Draw a size to the left if it is better, and to the right if it is worse."""
     scale = Scale(-reach, reach)
-    sign = 1 if quote.verdict is Verdict.SLOWER else -1
+    sign = 1 if quote.verdict is Verdict.WORSE else -1
 
     def at(ratio: float) -> float:
         away = abs(ratio - 1) * (1 if (ratio > 1) == (quote.ratio.estimate > 1) else -1)
@@ -121,21 +115,23 @@ def explanations(site: Site, package: str, version: str) -> list[AttributionText
 
 
 def function(site: Site, quote: Quote) -> RowText | None:
-    """Return the function with the largest share of a release's effect on requests or imports.
+    """Return the function that moved most with a release's effect on requests.
 
     Functions of other packages that moved are left out, unless they can only move together.
     """
-    name, version, starts = quote.package, quote.version, quote.metric == "start_cpu"
+    if quote.metric == "start_cpu":
+        return None
+    name, version = quote.package, quote.version
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
     for text in explanations(site, name, version):
-        if (text.record.unit == "seconds") is not starts:
-            continue
         if text.releases and text.releases[0].version != version:
             continue  # it counts a change that is mostly another release's
         moved = {move.package for move in text.record.packages} - together
+        change = text.record.counted.head - text.record.counted.base
         for row_ in text.rows:
-            if row_.row.share > 0 and row_.row.function.package not in moved:
+            with_it = (row_.row.head - row_.row.base) * change > 0
+            if with_it and row_.row.function.package not in moved:
                 return row_
     return None
 
@@ -158,7 +154,8 @@ def request_table(
     for comparison in chain(alone, confirming):
         for case in comparison.cases:
             if case.effects:
-                rows = tuple(effects.rows(case.effects))
+                moved = (f for f in of_effects(case.case, case.effects) if f.moved)
+                rows = tuple(findings.table(moved))
                 what = case_names.of(case.case).what
                 newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
     names = sorted(newest, key=lambda name: quote is None or name != quote.case)
@@ -231,18 +228,18 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
                 continue
             how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
             text = f"Alone, {how}{_where(effect.case, machine)}"
-            yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.INCONCLUSIVE)
+            yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
         if (comparison.base.label, comparison.head.label) != sides(quote):
             continue
-        judgement = judgement_on(comparison, series)
-        if judgement and judgement.interval:
+        finding = finding_on(comparison, series)
+        if finding and finding.interval:
             yield _dot(
                 f"Both side by side, {day(comparison.started)}, {comparison.machine.id}",
                 quote.metric,
-                judgement.interval,
-                judgement.verdict,
+                finding.interval,
+                finding.verdict,
                 root + addresses.comparison(comparison.id),
             )
     for record in site.changes:
@@ -277,7 +274,7 @@ def elsewhere(site: Site, quote: Quote) -> Markup | None:
             f"{figure(effect.case, effect.metric)}, {machine}",
             effect.metric,
             effect.ratio,
-            effect.verdict or Verdict.INCONCLUSIVE,
+            effect.verdict or Verdict.UNKNOWN,
         )
         for machine, effect in moved[:MOST]
     ]
@@ -314,8 +311,7 @@ def _title(metric: str) -> str:
 
 
 def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:
-    known = metric if metric in METRICS or metric == INSTRUCTIONS else ""
-    word = "counted" if metric == INSTRUCTIONS else formats.verdict(known, verdict)
+    word = "counted" if metric == INSTRUCTIONS else verdict.text
     return Dot(
         label, Value(ratio), href=href, verdict=verdict, word=word,
         mirror=row(metric).better == "higher",

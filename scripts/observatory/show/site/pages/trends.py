@@ -14,12 +14,12 @@ from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.change import describe
 from duetbench.show.html.charts import TONES, Caption, Quantity
 from duetbench.show.html.words import day
-from duetbench.store.change import Change, SeriesName, judgement_on
+from duetbench.store.change import Change, SeriesName, finding_on
 from duetbench.trend.summary import too_few
 from observatory.show import addresses, quoting
+from observatory.show.changes import describe
 from observatory.show.site import plots
 from observatory.show.site.pages.site import Site
 from observatory.trend import table as history
@@ -248,25 +248,25 @@ def on_series(site: Site, record: Change, name: SeriesName) -> Change | None:
     if name == record.series:
         return record
     evidence = site.comparisons.get(record.evidence or "")
-    judgement = judgement_on(evidence, name) if evidence else None
-    if judgement is None or judgement.interval is None or judgement.interval.ends is None:
+    finding = finding_on(evidence, name) if evidence else None
+    if finding is None or finding.interval is None or finding.interval.ends is None:
         return None
-    low, high = judgement.interval.ends
-    size = {"ratio": judgement.interval.estimate, "low": low, "high": high}
-    return record.model_copy(update={**size, "series": name, "verdict": judgement.verdict})
+    low, high = finding.interval.ends
+    size = {"ratio": finding.interval.estimate, "low": low, "high": high}
+    return record.model_copy(update={**size, "series": name, "verdict": finding.verdict})
 
 
 def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
     """Describe the mark of a change in a series: with a size, if the evidence has one."""
     change, seen, quote = describe(record), on_series(site, record, name), site.quote(record)
     verdict, size = (seen or record).verdict, seen and seen.interval
-    mark = formats.MARKS[verdict]
+    mark = verdict.sign
     if quote:
         # The size of another figure would not be that of the step.
         own = (quote.metric, case_names.name(quote.case).what) == (
             name.metric, case_names.name(name.case).what,
         )  # fmt: skip
-        finding = quoting.finding(quote, within=True)
+        text = quoting.finding(quote, within=True)
         return {
             "metric": name.metric,
             "time": int(record.when.timestamp()),
@@ -274,10 +274,10 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
             "short": formats.change(quote.ratio) if own else mark,
             "weight": quote.size if own else 0.0,
             "by": change.release,
-            "label": finding,
+            "label": text,
             "href": site.story(record),
         }
-    word = formats.verdict(name.metric if name.metric in METRICS else "", verdict)
+    word = verdict.text
     effect = f"{word} {formats.change(size)} ({formats.ends(size)})" if size else ""
     parts = (effect.removeprefix(f"{mark} ") or f"together with: {change.sentence}", change.cause)
     return {

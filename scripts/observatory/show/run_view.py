@@ -5,25 +5,17 @@ no measurement is left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Machine, RunStatus
+from duetbench.core.model import RunStatus
 from duetbench.core.units import Interval
-from duetbench.project.layouts import KEYS, KeyValue, TableLayout
-from duetbench.project.servers import SERVERS
 from duetbench.show import formats
+from duetbench.show.run import facts, narrow, select
 from duetbench.trend.summary import CaseSummary, RunSummary
-
-MAIN_PACKAGES: Final = dict.fromkeys(
-    (
-        *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
-        *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
-    )
-)
+from observatory.project.layouts import KEYS, KeyValue, TableLayout
 
 
 class Presentation(Protocol):
@@ -60,10 +52,6 @@ class Plain:
 
     def figures_of(self, case_id: str) -> Mapping[str, float]:  # noqa: ARG002 - of no case
         return {}
-
-
-_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
-_ONE: Final = "none, so nothing is decided: one launch per case"
 
 
 StatementVerdict = Literal[
@@ -184,14 +172,6 @@ class RunPage:
     sections: tuple[Section, ...]
 
 
-def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
-    """Select the cases whose id matches one of the globs; all of them without globs."""
-    if not globs:
-        return summary
-    chosen = select(summary.cases.values(), globs)
-    return RunSummary(run=summary.run, cases={case.id: case for case in chosen})
-
-
 def make_page(
     summary: RunSummary,
     select: Sequence[str] = (),
@@ -238,82 +218,6 @@ def different(deviations: Iterable[str]) -> Iterator[str]:
     return (f"Different from the source: {text}" for text in deviations)
 
 
-def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
-    """Describe what was measured, where, when and how completely: the head of every page."""
-    run = summary.run
-    measured, expected = summary.coverage
-    whole = sum(case.status == "measured" for case in summary.cases.values())
-    started = run.started[:16].replace("T", " ")
-    origin = f" ({run.oha_origin})" if run.oha_origin else ""
-    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
-    interpreters = (
-        f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
-        for python in run.interpreters
-    )
-    used = {case.case.stack for case in summary.cases.values()}
-    stacks = []
-    for stack in run.stacks:
-        packages = (f"{n} {stack.packages[n]}" for n in MAIN_PACKAGES if n in stack.packages)
-        if stack.name in used:
-            stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
-    return (
-        ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
-        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
-        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
-        ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
-        ("machine", describe_machine(run.machine)),
-        ("commit", commit or "none: not measured in a git repository"),
-        ("interpreters", ", ".join(interpreters)),
-        *stacks,
-        ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
-        *(("note", note) for note in run.notes),
-    )
-
-
-def describe_machine(machine: Machine) -> str:
-    """Describe a machine in one line."""
-    virtual = f", {machine.virtual}" if machine.virtual else ""
-    server, client = (
-        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
-        for cores in (machine.server_cores, machine.client_cores)
-    )
-    split = f"server on {server}, generator on {client} where split"
-    pinned = split if machine.pinned else "not pinned"
-    return (
-        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
-        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
-        f"governor {machine.governor or 'unknown'}"
-    )
-
-
-def as_json(
-    summary: RunSummary,
-    page: RunPage,
-    experiments: Mapping[str, Presentation] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Return the summary for programs: SI units, intervals, flags, published figures."""
-    measured, expected = summary.coverage
-    cases = [
-        {
-            **case.model_dump(mode="json", exclude={"case"}),
-            "id": case.id,
-            "experiment": name,
-            "published": experiments.get(name, Plain()).figures_of(case.id),
-        }
-        for case in summary.cases.values()
-        for name in (case.case.experiment,)
-    ]
-    return {
-        "run": summary.run.model_dump(mode="json", exclude={"results"}),
-        "coverage": {"measured": measured, "expected": expected},
-        "cases": cases,
-        "answers": {
-            section.experiment: [asdict(answer) for answer in section.answers]
-            for section in page.sections
-        },
-    }
-
-
 def experiment_tables(cases: Sequence[CaseSummary], about: Presentation) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
@@ -338,11 +242,6 @@ def experiment_tables(cases: Sequence[CaseSummary], about: Presentation) -> tupl
         )
         tables.append(_table(layout, rest, about))
     return tuple(tables)
-
-
-def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
-    """Select the cases whose id matches one of the globs, in their order."""
-    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
 def order_cases(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:

@@ -4,52 +4,14 @@ On a terminal all text is made a `Text`, since rich reads a plain string as mark
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.core.errors import FlagName
-from duetbench.core.metrics import METRICS
-from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.formats import GLOSSARY, MOST, WORDS, bullets, escape, facts, grid, print_rows
-from duetbench.show.run_view import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
-from duetbench.trend.summary import CaseSummary, RunSummary
-
-_FIGURES: Final = 3  # figures in a case's line
-
-
-def print_cases(console: Console, summary: RunSummary) -> None:
-    """Print a line per case of a run: its headline figures with their intervals, or why not."""
-    cases = [*summary.cases.values()]
-    requests = case_names.requests(case.case for case in cases)
-    present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
-    ranks = {name: row.rank for name, row in METRICS.items() if row.rank is not None}
-    headline = sorted(present & {*ranks}, key=lambda name: ranks[name])[:_FIGURES]
-    rows = [
-        [requests.get(case.id, case.id), *(_figure(case, name) for name in headline), _state(case)]
-        for case in cases[:MOST]
-    ]
-    print_rows(console, ["case", *map(formats.noun, headline), "state"], rows)
-    if (left := len(cases) - MOST) > 0:
-        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
-
-
-def _figure(case: CaseSummary, metric: str) -> str:
-    figure = case.metrics.get(metric)
-    ours = formats.figure(metric, figure.estimate if figure else None)
-    return f"{ours} {formats.interval(metric, figure)}".rstrip()
-
-
-def _state(case: CaseSummary) -> str:
-    if case.failures:
-        return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-    # One launch is what was asked for: its figures have no interval, which shows.
-    flags = [flag.name for flag in case.warnings]
-    asked = {FlagName.FEW_LAUNCHES} if case.expected == 1 else set()
-    warned = ", ".join(flag for flag in flags if flag not in asked)
-    return f"{case.status} ({warned})" if warned else case.status
+from duetbench.show.formats import GLOSSARY, WORDS, bullets, escape, facts, grid, print_rows
+from observatory.show.run_view import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
+from observatory.store.points import Points
 
 
 def print_page(console: Console, content: RunPage) -> None:
@@ -126,3 +88,24 @@ def write_table(content: FigureTable) -> Iterator[str]:
 def _cell(cell: Cell) -> str:
     ours = f"{cell.ours} ({cell.interval})" if cell.interval else cell.ours
     return f"{ours}; published {cell.published}" if cell.published else ours
+
+
+def print_points(console: Console, points: Points) -> None:
+    """Print each case of anchored points with its intervals."""
+    took = formats.duration(points.seconds)
+    text = f"{points.label} against the anchor {points.anchor}, {took}"
+    console.print(Text(text), soft_wrap=True)
+    rows = [
+        (
+            case.case,
+            formats.series_title(point.metric),
+            formats.change(point.interval),
+            formats.ends(point.interval),
+        )
+        for case in points.cases
+        for point in case.points
+    ]
+    if rows:
+        formats.print_rows(console, ("case", "metric", "change", "95 % sure"), rows)
+    for missing in points.missing:
+        console.print(Text(f"{missing.case}: no point: {missing.reason}"), soft_wrap=True)

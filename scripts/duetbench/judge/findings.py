@@ -1,0 +1,431 @@
+"""Everything that is known of two sides, as findings: the most important first. Pure.
+
+Three instruments speak: `effects` of what one request does, exactly; `counts` of the instructions
+that it executes; `rule` of what duets measure. Where several of them see the same, such as memory
+that requests keep, whichever saw more decides, and one finding says so.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duetbench.core import units
+from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
+from duetbench.core.model import (
+    KEPT,
+    TELLING,
+    Case,
+    EffectKind,
+    Effects,
+    KeptMemory,
+    RequestEffect,
+    Verdict,
+)
+from duetbench.core.text import shorten_alike
+from duetbench.judge import rule
+from duetbench.judge.rule import Limits, within_limit
+from duetbench.judge.samples import CaseDuets
+from duetbench.store.change import INPROCESS
+from duetbench.store.comparison import (
+    ANSWER,
+    FAILURE,
+    RESOLUTION,
+    SIDES,
+    Comparison,
+    Finding,
+    Growth,
+    Instructions,
+    SideName,
+)
+
+_LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too small
+UNDECIDED: Final = 3
+"""Exit code: something was not judged or not decided; see `errors.EXIT_CODES`."""
+
+MEASURED: Final[frozenset[str]] = frozenset({"function", "peak", "young collections"})
+"""Kinds of effects whose sizes are compared, rather than what is done how often."""
+
+INSIDE: Final[frozenset[str]] = frozenset({"library exception", "young collections", "function"})
+"""Kinds that explain what was measured, rather than say what a request does."""
+
+FASTEST: Final = 25e9
+"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
+
+A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
+
+_SHOWN: Final = 3  # details of one kind
+_ORDER: Final = (Verdict.UNKNOWN, Verdict.SAME)  # after what moved
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEvidence:
+    """What was seen of one case.
+
+    Attributes:
+        duets: Its samples; None: none were asked for.
+        counts: Instructions of both sides, or why there are none; None: they do not matter.
+        effects: What one request does; None: not observed.
+        partial: Whether the counts are those of some of many paths.
+    """
+
+    case: Case
+    duets: CaseDuets | None = None
+    counts: Instructions | str | None = None
+    effects: Effects | None = None
+    partial: bool = False
+
+
+def judge(
+    observations: Sequence[CaseEvidence],
+    limits: Limits,
+    most: Mapping[EffectKind, float],
+    jobs: Mapping[str, Instructions],
+) -> tuple[Finding, ...]:
+    """Judge all that was seen so far, at any time.
+
+    `limits` are the relative changes that somebody acts on, `most` how often a request of head may
+    do something, `jobs` the counts of benchmarks in process, by their series.
+    """
+    samples = {of.case.id: of.duets for of in observations if of.duets is not None}
+    measured = rule.judge(samples, limits)
+    found = [finding for findings in measured.values() for finding in findings]
+    if together := rule.together(samples, limits):
+        found.append(together)
+    limit = limits["cpu"]
+    for of in observations:
+        found += _of_request(of, most)
+        if isinstance(of.counts, Instructions):
+            cpu = next((f for f in measured.get(of.case.id, ()) if f.subject == CPU), None)
+            found.append(_of_counts(of, of.counts, cpu, limit))
+        elif of.counts is not None:
+            found.append(
+                Finding(
+                    case=of.case.id,
+                    subject=INSTRUCTIONS,
+                    verdict=Verdict.UNKNOWN,
+                    why=of.counts,
+                    lack="time",
+                )
+            )
+    found += [of_instructions(series, counts, limit) for series, counts in jobs.items()]
+    return sort(found)
+
+
+def _of_counts(
+    of: CaseEvidence, counts: Instructions, cpu: Finding | None, limit: float
+) -> Finding:
+    """Judge the counts of a case: alone, or by what they mean for the CPU of a whole request."""
+    counted = of_instructions(of.case.id, counts, limit)
+    if of.duets is None or not counted.moved:
+        return counted
+    needs = [duet.base.get(CPU, 0.0) for duet in of.duets.all]
+    least = None if of.partial else least_change(counts, max(needs, default=0.0))
+    known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
+    if known or least is None or abs(math.log(least)) < math.log1p(limit):
+        return counted.model_copy(update={"verdict": Verdict.DIFFERENT})
+    low, high = (cpu.low or 0.0, cpu.high or math.inf) if cpu else (0.0, math.inf)
+    if (high < least) if least > 1 else (low > least):  # duets exclude that
+        return counted.model_copy(update={"verdict": Verdict.DIFFERENT})
+    size = f"{units.significant(100 * abs(least - 1), 2)} % {'more' if least > 1 else 'less'}"
+    return counted.model_copy(update={"text": f"at least {size} CPU for the whole request"})
+
+
+def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
+    """Judge the instructions of a request or a job by themselves; `limit` is that of CPU."""
+    ratio, half = counts.head / counts.base, counts.error
+    size, why = abs(math.log(ratio)), ""
+    if size > math.log1p(METRICS[CPU].floor) + math.log1p(half):
+        verdict = Verdict.WORSE if ratio > 1 else Verdict.BETTER
+    elif half <= RESOLUTION or size + math.log1p(half) <= math.log1p(METRICS[CPU].limit):
+        verdict = Verdict.SAME
+    else:
+        verdict = Verdict.UNKNOWN
+        why = f"its rounds differ by {counts.spread:.1%}: each round does something else"
+    return within_limit(
+        Finding(
+            case=case,
+            subject=INSTRUCTIONS,
+            verdict=verdict,
+            base=counts.base,
+            head=counts.head,
+            ratio=ratio,
+            low=ratio / (1 + half),
+            high=ratio * (1 + half),
+            limit=limit,
+            detectable=METRICS[CPU].floor + half,
+            n=1,
+            why=why,
+        )
+    )
+
+
+def least_change(counts: Instructions, seconds: float) -> float | None:
+    """Return the least ratio of the whole request's CPU, of which base needs `seconds`.
+
+    The server and the kernel have the rest of it, which no count contains. None: nothing is sure.
+    """
+    if seconds <= 0:
+        return None
+    sign = 1 if counts.head > counts.base else -1
+    error = counts.error * max(counts.base, counts.head)
+    least = max(0.0, sign * (counts.head - counts.base) - error)
+    ratio = 1 + sign * least / FASTEST / seconds
+    return ratio if ratio > 0 else None  # base itself cannot have needed so little
+
+
+# What one request does.
+
+
+def of_effects(
+    case: Case, effects: Effects, most: Mapping[EffectKind, float] | None = None
+) -> tuple[Finding, ...]:
+    """Turn what one request does into findings, sorted."""
+    return sort(_of_request(CaseEvidence(case, effects=effects), most or {}))
+
+
+def _of_request(of: CaseEvidence, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
+    if of.effects is not None:
+        yield from _answers(of.case.id, of.effects)
+        for kind in (*of.effects.totals, *of.effects.unsteady):
+            yield _of_kind(of.case.id, of.effects, kind, most.get(kind))
+    if kept := _memory(of):
+        yield kept
+
+
+def _answers(case: str, effects: Effects) -> Iterator[Finding]:
+    """Yield the paths that are answered otherwise, or that all are answered alike."""
+    for answer in effects.answers:
+        yield Finding(
+            case=case,
+            subject=ANSWER,
+            verdict=Verdict.WORSE if answer.broken else Verdict.DIFFERENT,
+            exact=True,
+            text=f"{answer.path}: {answer.what}" if answer.path else answer.what,
+        )
+    if not effects.answers:
+        yield Finding(
+            case=case, subject=ANSWER, verdict=Verdict.SAME, exact=True, head=effects.length
+        )
+
+
+def _of_kind(case: str, effects: Effects, kind: EffectKind, most: float | None) -> Finding:
+    finding = Finding(case=case, subject=kind, verdict=Verdict.SAME, exact=True)
+    if kind in effects.unsteady:
+        why = f"varies within a side: {effects.unsteady[kind]}"
+        return finding.model_copy(update={"verdict": Verdict.UNKNOWN, "why": why})
+    base, head = effects.totals[kind]
+    effects_of_kind = [effect for effect in effects.differ if effect.kind == kind]
+    update: dict[str, Any] = {"base": base, "head": head}
+    if effects_of_kind:
+        update |= {"verdict": Verdict.DIFFERENT, **_details(effects_of_kind)}
+    if most is not None and head > most:
+        update |= {"verdict": Verdict.WORSE, "why": f"more than the limit {most:g}"}
+    return finding.model_copy(update=update)
+
+
+def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
+    """Describe what makes up a difference: the first in full, the others as lines."""
+    texts = shorten_alike([effect.text for effect in effects], sql=effects[0].kind == "sql")
+    lines = []
+    for effect, text in zip(effects, texts, strict=True):
+        size = f"{effect.head - effect.base:+g}".replace("-", "−")
+        counted = effect.kind not in MEASURED
+        lines.append(" × ".join(filter(None, (size * counted, text))))
+    others = [
+        f"{line}   {effect.place}".rstrip() for line, effect in zip(lines, effects, strict=True)
+    ]
+    more = [f"and {len(effects) - _SHOWN} more"] if effects[_SHOWN:] else []
+    details = (*others[1:_SHOWN], *more)
+    return {"text": lines[0], "place": effects[0].place, "details": details}
+
+
+def _memory(of: CaseEvidence) -> Finding | None:
+    """Judge the memory that requests keep: by load, or by what few requests in process showed."""
+    growths = of.duets.growth if of.duets is not None else {}
+    kept = (of.effects.kept_base, of.effects.kept_head) if of.effects else (None, None)
+    seen = of.duets is not None and _of_load(of.duets, growths)
+    update = seen or (_of_first_requests(of.effects) if of.effects else {})
+    both = any(growth.course == "constant" for growth in growths.values())
+    if not (update or both or any(memory and memory.course == "constant" for memory in kept)):
+        return None
+    fields = {"case": of.case.id, "subject": KEPT, "verdict": Verdict.SAME}
+    return Finding.model_validate({**fields, **_kept(kept, growths), **update})
+
+
+def _of_load(duets: CaseDuets, growths: Mapping[SideName, Growth]) -> dict[str, Any]:
+    """Judge the memory by its growth under load; empty if that says nothing."""
+    leaking = {side for side, growth in growths.items() if growth.course == "constant"}
+    if duets.leaks:
+        text = growths["head"].words if "head" in growths else ""
+        return {"verdict": Verdict.WORSE, "exact": False, "text": text}
+    if leaking == {"base"} and "head" in growths and growths["head"].curve:
+        return {"verdict": Verdict.BETTER, "text": growths["base"].words}
+    soaked = sum(growth.curve is not None for growth in growths.values())
+    if leaking and soaked < len(SIDES):
+        why = "there was no time to load the other side alone"
+        return {"verdict": Verdict.UNKNOWN, "why": why, "lack": "time"}
+    return {}
+
+
+def _of_first_requests(effects: Effects) -> dict[str, Any]:
+    """Judge the memory by what requests in process kept; empty if that is nothing new."""
+    base, head = effects.kept_base, effects.kept_head
+    if (base is None) != (head is None):
+        leaks = any(memory and memory.course == "constant" for memory in (base, head))
+        why = "there was no time to measure the other side"
+        return {"verdict": Verdict.UNKNOWN, "why": why} if leaks else {}
+    if effects.leaks and head:
+        if head.loaded:
+            return {"verdict": Verdict.WORSE}
+        why = f"seen in the first {head.requests:,} requests, not in a load"
+        return {"verdict": Verdict.DIFFERENT, "why": why}
+    if effects.repairs:
+        return {"verdict": Verdict.BETTER}
+    fills = head and head.course == "fills" and head.place and not (base and base.course == "fills")
+    return {"verdict": Verdict.DIFFERENT, "text": "fills a cache"} if fills else {}
+
+
+def _kept(
+    kept: Sequence[KeptMemory | None], growths: Mapping[SideName, Growth]
+) -> Mapping[str, Any]:
+    """Return the bytes that each side keeps, by load where it was loaded alone, and the line."""
+    loads = any(growth.curve for growth in growths.values())
+    update: dict[str, Any] = {"exact": not (loads or any(m and m.loaded for m in kept))}
+    for side, memory in zip(SIDES, kept, strict=True):
+        growth = growths.get(side)
+        if growth is not None and growth.curve and growth.course != "undecided":
+            update[side] = growth.estimate if growth.course == "constant" else 0.0
+        elif memory is not None:
+            update[side] = memory.bytes if memory.course == "constant" else 0.0
+        if memory is not None and memory.place:
+            update["place"] = memory.place
+    return update
+
+
+# What is more important.
+
+
+def sort(findings: Sequence[Finding] | Iterator[Finding]) -> tuple[Finding, ...]:
+    """Sort findings: what people feel first, the largest change first; then unknown, then same."""
+    findings = tuple(findings)
+    cpus = {finding.case: finding for finding in findings if finding.subject == CPU}
+    return tuple(sorted(findings, key=lambda finding: _place(finding, cpus.get(finding.case))))
+
+
+def _place(finding: Finding, cpu: Finding | None) -> tuple[float, ...]:
+    state = 0 if finding.moved else 1 + _ORDER.index(finding.verdict)
+    weight = finding.weight
+    if finding.subject == "throughput" and cpu is not None and _follows(finding, cpu):
+        weight = min(weight, cpu.weight * (1 - 1e-9))
+    judged = HEADLINES.index(finding.subject) if finding.subject in HEADLINES else 0
+    size = -weight if finding.moved else judged
+    return state, _tier(finding), size, bool(finding.case)
+
+
+def _follows(throughput: Finding, cpu: Finding) -> bool:
+    """Whether a throughput moved by no more than the CPU that each request needs explains."""
+    if throughput.verdict is not cpu.verdict or not cpu.moved:
+        return False
+    ends = [finding.interval and finding.interval.ends for finding in (throughput, cpu)]
+    served, needed = ([abs(math.log(end)) for end in pair or (0.0, 0.0)] for pair in ends)
+    return min(served) <= max(needed)
+
+
+def _tier(finding: Finding) -> float:
+    """Say how much people feel a finding: 0 the most."""
+    subject, inside = finding.subject, finding.case.startswith(INPROCESS)
+    own = {
+        FAILURE: 0,
+        # What is answered alike is said last.
+        ANSWER: 1 if finding.moved else 7,
+        KEPT: 2 if finding.verdict is Verdict.WORSE else 5,
+        INSTRUCTIONS: 5 if finding.verdict is Verdict.DIFFERENT else 2,
+        **dict.fromkeys(INSIDE - {"function"}, 7),
+    }
+    places = {str(kind): place for place, kind in enumerate(TELLING)}
+    told = 2 if subject in METRICS else 3 + places.get(subject, len(TELLING)) / (1 + len(TELLING))
+    return 8 if inside else own.get(subject, told)
+
+
+# What a check does with it.
+
+
+def awaited(comparison: Comparison) -> list[Finding]:
+    """List the findings whose answer the comparison was to give."""
+    counts = comparison.counts_only
+    return [
+        finding
+        for finding in comparison.findings
+        if not finding.exact
+        and (counts or finding.subject != INSTRUCTIONS or finding.case.startswith(INPROCESS))
+    ]
+
+
+def sufficient_budget(comparison: Comparison) -> float | None:
+    """Estimate the budget that decides what is unknown, s; None if time is not what it lacks."""
+    needs: dict[str, float] = {}
+    for finding in comparison.findings:
+        if finding.need is not None:
+            needs[finding.case] = max(needs.get(finding.case, 0.0), finding.need)
+    least = comparison.first_answer_seconds or 0.0
+    if not needs and not least:
+        return None
+    total = comparison.wall_seconds + sum(needs.values())
+    return max(total, least, _LARGER * (comparison.budget_seconds or 0.0))
+
+
+def exit_code(
+    comparison: Comparison,
+    *,
+    effects: bool = False,
+    answers: bool = False,
+    statements: float | None = None,
+) -> int:
+    """Return the exit code of a comparison: 0, 1 or 3 of `errors.EXIT_CODES`.
+
+    1: something is worse; with `answers`, any other answer is, and with `statements`, that many
+    more SQL statements than base sends. A choice of two interpreters or settings is worse only if
+    head fails. 3: something was not judged; with `effects`, what a request does was not seen.
+    """
+    findings = comparison.findings
+    wrong = any(finding.verdict is Verdict.WORSE and finding.exact for finding in findings)
+    other = any(finding.moved for finding in findings if finding.subject == ANSWER)
+    more, unseen = _statements(comparison, statements)
+    if wrong or more or (answers and other):
+        return 1
+    if effects:
+        unseen = unseen or any(case.effects is None for case in comparison.cases)
+        return UNDECIDED if unseen or comparison.status == "partial" else 0
+    decisive, failing = awaited(comparison), findings
+    if comparison.counts_only:
+        decisive = [finding for finding in findings if finding.subject in {INSTRUCTIONS, FAILURE}]
+        failing = tuple(decisive)
+    if any(_fails(finding, comparison) for finding in failing):
+        return 1
+    expected = comparison.planned or findings or comparison.untouched
+    # Cases of one side only do not show that nothing changed.
+    apart = bool(comparison.missing) and not expected
+    judged = {finding.case for finding in decisive if not finding.case.startswith(INPROCESS)}
+    lost = comparison.planned > len(judged - {""})
+    unknown = any(finding.verdict is Verdict.UNKNOWN for finding in decisive)
+    partial = comparison.status == "partial"
+    return UNDECIDED if unknown or lost or apart or unseen or partial else 0
+
+
+def _fails(finding: Finding, comparison: Comparison) -> bool:
+    """Whether a finding is worse; of a choice only what is broken is."""
+    broken = finding.exact or finding.subject in {FAILURE, KEPT}
+    return finding.verdict is Verdict.WORSE and (broken or not comparison.cross)
+
+
+def _statements(comparison: Comparison, allowed: float | None) -> tuple[bool, bool]:
+    """Say whether head sends more SQL statements than base and those, or some were not seen."""
+    if allowed is None:
+        return False, False
+    effects = [case.effects for case in comparison.cases if case.effects]
+    sent = [(seen.figure("sql", 0), seen.figure("sql", 1)) for seen in effects]
+    known = [(base, head) for base, head in sent if base is not None and head is not None]
+    unseen = any(text.startswith("statements of ") for seen in effects for text in seen.unseen)
+    more = any(head > base + allowed for base, head in known)
+    return more, unseen or len(known) < len(comparison.cases)

@@ -1,0 +1,202 @@
+"""A run, on a terminal, in Markdown and as JSON: what requests need, and what that is worth."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from duetbench.core.errors import DISTURBING, FlagName
+from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.model import Machine, RunStatus
+from duetbench.project import case_names
+from duetbench.project.servers import SERVERS
+from duetbench.show import formats
+from duetbench.show.formats import GLOSSARY, WORDS, escape, grid, print_rows
+from duetbench.trend.summary import CaseSummary, RunSummary
+
+MAIN_PACKAGES: Final = dict.fromkeys(
+    (
+        *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
+        *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+    )
+)
+
+_FIGURES: Final = 3  # figures in a case's line
+_SAID: Final = 3  # cases with a sentence
+_MOST: Final = 40  # cases shown; others are only counted
+_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
+_ONE: Final = "none, so nothing is decided: one launch per case"
+
+
+def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
+    """Select the cases whose id matches one of the globs, in their order."""
+    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
+
+
+def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
+    """Select the cases whose id matches one of the globs; all of them without globs."""
+    if not globs:
+        return summary
+    chosen = select(summary.cases.values(), globs)
+    return RunSummary(run=summary.run, cases={case.id: case for case in chosen})
+
+
+def print_cases(console: Console, summary: RunSummary) -> None:
+    """Print a line per case, its headline figures or why there are none, and a sentence of each."""
+    cases = [*summary.cases.values()]
+    names = case_names.requests(case.case for case in cases)
+    present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
+    ranks = {name: row.rank for name, row in METRICS.items() if row.rank is not None}
+    headline = sorted(present & {*ranks}, key=lambda name: ranks[name])[:_FIGURES]
+    rows = [
+        [names.get(case.id, case.id), *(_figure(case, name) for name in headline), _state(case)]
+        for case in cases[:_MOST]
+    ]
+    print_rows(console, ["case", *map(formats.noun, headline), "state"], rows)
+    if (left := len(cases) - _MOST) > 0:
+        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
+    for case in cases[:_SAID]:
+        if sentence := _sentence(case, names.get(case.id, case.id)):
+            console.print(Text(f"\n{sentence}", style="bold"))
+
+
+def print_run(console: Console, summary: RunSummary) -> None:
+    """Print a run with all figures of its cases."""
+    console.print(Text(_title(summary), style="bold"))
+    for name, value in facts(summary):
+        console.print(Text.assemble((f"{name}  ", "dim"), value))
+    console.print()
+    print_rows(console, ["case", "metric", "figure", "95 %"], [*_rows(summary)])
+    for note in _notes(summary):
+        console.print(Text(note, style="dim"))
+    console.print(GLOSSARY)
+
+
+def as_markdown(summary: RunSummary) -> str:
+    """Write a run with all figures of its cases as Markdown."""
+    table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
+                 _rows(summary))  # fmt: skip
+    notes = formats.bullets(_notes(summary))
+    parts = [f"# {escape(_title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
+    return "\n\n".join(filter(None, parts))
+
+
+def as_json(summary: RunSummary) -> dict[str, Any]:
+    """Return the summary for programs: SI units, intervals, flags."""
+    measured, expected = summary.coverage
+    cases = [
+        {**case.model_dump(mode="json", exclude={"case"}), "id": case.id}
+        for case in summary.cases.values()
+    ]
+    return {
+        "run": summary.run.model_dump(mode="json", exclude={"results"}),
+        "coverage": {"measured": measured, "expected": expected},
+        "cases": cases,
+    }
+
+
+def _title(summary: RunSummary) -> str:
+    run = summary.run
+    return f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
+
+
+def _rows(summary: RunSummary) -> Iterator[list[str]]:
+    for case in summary.cases.values():
+        if not case.metrics:
+            yield [case.id, case.status, "", ""]
+        for name, row in METRICS.items():
+            if row.column and name in case.metrics:
+                figure = case.metrics[name]
+                ours = formats.figure(name, figure.estimate)
+                yield [case.id, row.title, ours, formats.interval(name, figure)]
+
+
+def _figure(case: CaseSummary, metric: str) -> str:
+    figure = case.metrics.get(metric)
+    ours = formats.figure(metric, figure.estimate if figure else None)
+    return f"{ours} {formats.interval(metric, figure)}".rstrip()
+
+
+def _state(case: CaseSummary) -> str:
+    if case.failures:
+        return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
+    # One launch is what was asked for: its figures have no interval, which shows.
+    flags = [flag.name for flag in case.warnings]
+    asked = {FlagName.FEW_LAUNCHES} if case.expected == 1 else set()
+    warned = ", ".join(flag for flag in flags if flag not in asked)
+    return f"{case.status} ({warned})" if warned else case.status
+
+
+def _sentence(case: CaseSummary, name: str) -> str:
+    """Say what a request needs and how many are served, and whether that may be quoted."""
+    needs, served = (case.metrics.get(metric) for metric in (CPU, "throughput"))
+    if not (needs and served):
+        return ""
+    figures = formats.figure(CPU, needs.estimate), formats.figure("throughput", served.estimate)
+    rate = figures[1].removesuffix("/s")
+    text = f"{name} needs {figures[0]} of CPU, {rate} requests/s"
+    doubts = [flag.name.meaning for flag in case.warnings if flag.name in DISTURBING]
+    return f"{text}; {' and '.join(doubts)}, so do not quote this" if doubts else text
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
+    """Explain each flag, with an example, then why cases failed or were not launched."""
+    cases = summary.cases.values()
+    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
+        yield f"{name} — {name.meaning} (for example: {detail})"
+    for case in cases:
+        reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
+        if reasons:
+            yield f"{case.id}: {len(case.failures)} of {case.expected} launches failed: {reasons}"
+        if case.missing:
+            yield f"{case.id}: not measured: {case.missing}"
+
+
+def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
+    """Describe what was measured, where, when and how completely: the head of every page."""
+    run = summary.run
+    measured, expected = summary.coverage
+    whole = sum(case.status == "measured" for case in summary.cases.values())
+    started = run.started[:16].replace("T", " ")
+    origin = f" ({run.oha_origin})" if run.oha_origin else ""
+    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
+    interpreters = (
+        f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
+        for python in run.interpreters
+    )
+    used = {case.case.stack for case in summary.cases.values()}
+    stacks = []
+    for stack in run.stacks:
+        packages = (f"{n} {stack.packages[n]}" for n in MAIN_PACKAGES if n in stack.packages)
+        if stack.name in used:
+            stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
+    return (
+        ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
+        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
+        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
+        ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
+        ("machine", describe_machine(run.machine)),
+        ("commit", commit or "none: not measured in a git repository"),
+        ("interpreters", ", ".join(interpreters)),
+        *stacks,
+        ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
+        *(("note", note) for note in run.notes),
+    )
+
+
+def describe_machine(machine: Machine) -> str:
+    """Describe a machine in one line."""
+    virtual = f", {machine.virtual}" if machine.virtual else ""
+    server, client = (
+        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
+        for cores in (machine.server_cores, machine.client_cores)
+    )
+    split = f"server on {server}, generator on {client} where split"
+    pinned = split if machine.pinned else "not pinned"
+    return (
+        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
+        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
+        f"governor {machine.governor or 'unknown'}"
+    )

@@ -1,0 +1,91 @@
+"""Changes of trends in words, and the commands that measure them again."""
+
+import shlex
+from dataclasses import dataclass
+
+from duetbench.core.metrics import METRICS
+from duetbench.project import case_names
+from duetbench.project.case_names import CaseName
+from duetbench.show import formats
+from duetbench.store.change import Change, Narrowed, order
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeText:
+    """A change in words: `+3.10 %`, 95 % interval `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
+
+    `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
+    `cause` is empty while the release behind it is unknown.
+    """
+
+    record: Change
+    name: CaseName
+    sentence: str
+    title: str
+    change: str
+    interval: str
+    cause: str
+
+    @property
+    def releases(self) -> str:
+        """The releases behind it, each package's in order: `pydantic 2.14.1 → 2.14.2 → 2.14.3`.
+
+        Empty while they are unknown. The package with the largest share comes first.
+        """
+        chains = {release.package: "" for release in self.record.releases}
+        for release in sorted(self.record.releases, key=lambda release: order(release.version)):
+            chain = chains[release.package]
+            follows = chain.endswith(f" {release.previous}")
+            more = f" → {release.version}" if follows else f", {release}"
+            chains[release.package] = f"{chain}{more}".removeprefix(", ")
+        return ", ".join(chains.values())
+
+    @property
+    def release(self) -> str:
+        """The first of them, for narrow places: `fastapi 0.142.0 and 1 more`."""
+        first, *others = self.record.releases or (None,)
+        more = f" and {len(others)} more" if others else ""
+        return f"{first.package} {first.version}{more}" if first else ""
+
+
+def describe(record: Change) -> ChangeText:
+    """Put a change into words."""
+    metric = record.series.metric
+    several = len(record.parts) > 1
+    cause = ", ".join(
+        share.names + (f": {formats.change(share.interval)}" if several else "")
+        for share in record.parts
+    )
+    if not cause and record.culprit:
+        cause = str(record.culprit)
+    change, interval = formats.change(record.interval), formats.ends(record.interval)
+    name = case_names.name(record.series.case)
+    sentence = f"{name.what} {formats.effect(metric, record.interval)}"
+    return ChangeText(record, name, sentence, formats.series_title(metric), change, interval, cause)
+
+
+def narrowed_line(search: Narrowed) -> str:
+    """Describe the effects of releases that were compared with an anchor one by one."""
+    steps = "; ".join(
+        f"{step.names} {formats.change(step.interval)} ({formats.ends(step.interval)})"
+        for step in search.steps
+    )
+    left = "" if search.complete else "; others between these were not measured"
+    where = f"{formats.series_title(search.series.metric)} on {search.series.machine}"
+    return f"Release by release, {where}: {steps}{left}"
+
+
+def commands(record: Change) -> tuple[tuple[str, str], ...]:
+    """Return the commands that measure a change again, each with its purpose."""
+    options = ["--select", record.series.case] if record.series.metric in METRICS else []
+    options += ["--profile", "nightly"]
+    base, head = record.base.as_of, record.head.as_of
+    lines = []
+    if base and head and base != head:
+        words = ["compare", "--base", f"as-of={base}", "--head", f"as-of={head}", *options]
+        lines.append(("The stacks of both days, measured together", words))
+    if record.culprit is not None and record.culprit.previous:
+        other = f"{record.culprit.package}=={record.culprit.previous}"
+        words = ["compare", "--head", other, *options]
+        lines.append(("The locks against the release before", words))
+    return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)

@@ -1,0 +1,381 @@
+"""The report of a comparison: one headline for all who read it, rows, how sure, what next."""
+
+import io
+from typing import Any, Final
+
+import pytest
+
+from comparing import (
+    AGAIN,
+    BETTER,
+    BROKEN,
+    CPU,
+    DISTURBED,
+    LARGER,
+    LATE,
+    NOISY,
+    OPEN,
+    SAME,
+    WORSE,
+    Judged,
+    comparison_of,
+    duet,
+    judged_case,
+    lines,
+)
+from duetbench.core import units
+from duetbench.core.model import KEPT, Missing, Verdict
+from duetbench.core.units import Interval
+from duetbench.github import comments
+from duetbench.host.console import Console
+from duetbench.judge.findings import exit_code
+from duetbench.judge.repetition import rebuilt
+from duetbench.show import formats
+from duetbench.show.comparison_text import as_markdown, print_comparison
+from duetbench.show.html.comparison_page import one_file
+from duetbench.show.report import check_line, make_report
+from duetbench.store import files
+from duetbench.store.comparison import ANSWER, Comparison, Finding, PackageChange
+
+A, B = "x/a/py3.14", "x/b/py3.14"
+MUCH_WORSE: Final = WORSE.model_copy(update={"ratio": 1.2, "low": 1.19, "high": 1.21})
+SMALL: Final = LARGER.model_copy(
+    update={"verdict": Verdict.SAME, "ratio": 1.048, "low": 1.046, "high": 1.052}
+)
+SQL: Final = Finding(
+    case="",
+    subject="sql",
+    verdict=Verdict.DIFFERENT,
+    exact=True,
+    base=1,
+    head=21,
+    text="+20 × SELECT title FROM book WHERE author = ?",
+    place="find_book, library.py:17",
+)
+CALLS: Final = SQL.model_copy(update={"subject": "function", "base": 9, "head": 29, "text": ""})
+SAME_SQL: Final = SQL.model_copy(update={"verdict": Verdict.SAME, "head": 1, "text": ""})
+OTHER: Final = Finding(
+    case="", subject=ANSWER, verdict=Verdict.DIFFERENT, exact=True, text="head answers 0 rows"
+)
+NEW_STATUS: Final = OTHER.model_copy(update={"verdict": Verdict.WORSE, "text": "status 500"})
+LEAK: Final = Finding(case="", subject=KEPT, verdict=Verdict.WORSE, head=2e3, place="add, a.py:4")
+COUNTED: Final = Finding(
+    case="", subject="instructions", verdict=Verdict.DIFFERENT, base=3e5, head=2e5, ratio=2 / 3,
+    low=0.666, high=0.6674, limit=0.02, n=1,
+)  # fmt: skip
+JOB: Final = MUCH_WORSE.model_copy(update={"subject": "instructions"})
+IN_PROCESS: Final = "inprocess/b.One/py3.14/current"
+WORST: Final = "needs 2.1 % more CPU per request"
+VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base: not_ready: no"})
+
+
+def in_process(finding: Finding) -> Judged:
+    return Judged(judged_case(B).case, (finding.model_copy(update={"case": IN_PROCESS}),))
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "headline"),
+    [
+        ((judged_case(A, WORSE),), 1, f"▼ worse: {A} {WORST}"),
+        ((judged_case(A, BETTER),), 0, f"▲ better: {A} needs 3.0 % less CPU per request"),
+        ((judged_case(A, WORSE), judged_case(B, SAME)), 1,
+         f"▼ worse in 1 of 2 cases: {A} {WORST}"),
+        # What the largest change is, in multiples of what somebody acts on: 10 % of 5, 2.1 % of 2.
+        ((judged_case(A, WORSE), judged_case(B, SAME, LARGER)), 1,
+         f"▼ worse in 2 of 2 cases: most of all {B} needs 10 % more memory"),
+        ((judged_case(A, BETTER, LARGER),), 1,
+         f"▼ worse: {A} needs 10 % more memory; ▲ better: needs 3.0 % less CPU per request"),
+        # What is shown, and too small for anybody to act on.
+        ((judged_case(A, SAME, SMALL),), 0,
+         f"= same: {A}: needs 4.8 % more memory, probably below 5 %"),
+        ((judged_case(A, SAME),), 0,
+         f"= same: {A}: any change of CPU per request is below 2 %"),
+        ((judged_case(A, SAME), judged_case(B, SAME)), 0,
+         "= same: any change of CPU per request is below 2 %"),
+        # One unknown metric is not the same.
+        ((judged_case(A, SAME, OPEN), judged_case(B, SAME)), 3,
+         "? unknown in 1 of 2 cases: CPU per request; about 25m would decide"),
+        ((judged_case(A, OPEN, SAME_SQL),), 3,
+         (f"? unknown: {A}: both sides give 1 SQL statement; CPU per request at most 2.1 % more; "
+          "about 25m would decide")),
+        ((judged_case(A, LATE),), 3, f"? unknown: {A}: no time for a duet"),
+        ((judged_case(A, WORSE), judged_case(B, OPEN)), 1,
+         (f"▼ worse in 1 of 2 cases: {A} {WORST}; "
+          "? unknown in 1 of 2 cases: CPU per request; about 25m would decide")),
+        # Exact effects stand beside the cost of a single case, and lead without one.
+        ((judged_case(A, MUCH_WORSE, SQL),), 1,
+         (f"▼ worse: {A} needs 20 % more CPU per request and sends 21 SQL statements instead of "
+          "1")),
+        ((judged_case(A, SAME, SQL),), 0,
+         f"≠ different: {A} sends 21 SQL statements instead of 1"),
+        ((judged_case(A, CALLS, SQL),), 3,
+         f"≠ different: {A} sends 21 SQL statements instead of 1"),
+        # Answers lead over speed: what is compared is other work.
+        ((judged_case(A, MUCH_WORSE, OTHER),), 1,
+         (f"≠ different: {A} does different work: head answers 0 rows; ▼ worse: needs 20 % more "
+          "CPU per request")),
+        ((judged_case(A, SAME, NEW_STATUS),), 1,
+         f"▼ worse: {A} does different work: status 500"),
+        ((judged_case(A, WORSE, LEAK),), 1,
+         f"▼ worse: {A} keeps 2.0 kB for every request (add, a.py:4)"),
+        # A leak that is mended is no news above what got worse.
+        ((judged_case(A, MUCH_WORSE, LEAK.model_copy(
+            update={"verdict": Verdict.BETTER, "base": 2e3, "head": 0.0})),), 1,
+         (f"▼ worse: {A} needs 20 % more CPU per request; ▲ better: keeps 0 kB for every request, "
+          "before 2.0 kB (add, a.py:4)")),
+        ((judged_case(A, BROKEN),), 1, f"▼ worse: {A} head: wrong_answer: found <script>"),
+        ((judged_case(A, VOID),), 3, f"? unknown: {A}: base: not_ready: no"),
+        # Counts say what a request executes; duets decide what it costs.
+        ((judged_case(A, LATE, COUNTED),), 3,
+         (f"≠ different: {A} executes 33.3 % fewer instructions per request (exact to ±0.1 %); "
+          "? unknown: CPU per request")),
+        # What requests need leads, though a part of them moved further.
+        ((judged_case(A, WORSE), in_process(JOB)), 1, f"▼ worse in 1 of 2 cases: {A} {WORST}"),
+        ((), 0, "Nothing to judge: the change cannot have touched any measured case."),
+    ],
+)  # fmt: skip
+def test_all_who_read_a_comparison_are_told_the_same(
+    found: tuple[Judged, ...], code: int, headline: str
+) -> None:
+    comparison = comparison_of(*found)
+    assert make_report(comparison).headline == headline
+    assert exit_code(comparison) == code
+    assert headline in " ".join(printed(comparison, 400).split())
+    assert formats.escape(headline) in comments.report(comparison)
+    assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison
+
+
+def printed(comparison: Comparison, width: int, encoding: str = "utf-8", **more: Any) -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding)
+    print_comparison(Console(file=file, width=width), comparison, **more)
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "codes"),
+    [
+        # Plainly; the same answers; by statements; by what a request does.
+        ((judged_case(A, SAME, BETTER),), {}, (0, 0, 3, 3)),
+        ((judged_case(A, WORSE),), {}, (1, 1, 1, 3)),
+        ((judged_case(A, WORSE),), {"cross": True}, (0, 0, 3, 3)),
+        ((judged_case(A, BROKEN),), {"cross": True}, (1, 1, 1, 3)),
+        ((judged_case(A, SAME, OPEN),), {}, (3, 3, 3, 3)),
+        ((judged_case(A, OPEN),), {}, (3, 3, 3, 3)),
+        ((judged_case(A, SAME),), {"planned": 2}, (3, 3, 3, 3)),
+        ((judged_case(A, SAME),), {"status": "partial"}, (3, 3, 3, 3)),
+        ((judged_case(A, SAME, OTHER),), {}, (0, 1, 3, 3)),
+        ((judged_case(A, SAME, COUNTED),), {}, (0, 0, 3, 3)),
+        ((judged_case(A, COUNTED),), {"counts_only": True}, (0, 0, 3, 3)),
+        ((), {"missing": (Missing(case="one/b", reason="only head has it"),)}, (0, 0, 0, 0)),
+        ((), {"missing": (Missing(case="one/b", reason="only head"),), "untouched": 0},
+         (3, 3, 3, 0)),
+    ],
+)  # fmt: skip
+def test_exit_codes_say_how_it_ended(
+    found: tuple[Judged, ...], more: dict[str, Any], codes: tuple[int, ...]
+) -> None:
+    comparison = comparison_of(*found, **more)
+    gates: list[dict[str, Any]] = [
+        {},
+        {"answers": True},
+        {"statements": 0},
+        {"effects": True},
+    ]
+    assert tuple(exit_code(comparison, **gate) for gate in gates) == codes
+
+
+def test_swapped_sides_are_told_the_other_way_round() -> None:
+    found = {verdict: make_report(comparison_of(judged_case(A, of))).headline
+             for verdict, of in (("▼ worse", WORSE), ("▲ better", BETTER))}  # fmt: skip
+    assert all(text.startswith(verdict) for verdict, text in found.items())
+
+
+@pytest.mark.parametrize(
+    ("finding", "cells"),
+    [
+        (MUCH_WORSE.model_copy(update={"base": 126e-6, "head": 151.2e-6, "agreeing": 15}),
+         ("126 → 151 µs", "20 % more", "19…21 %", "▼ 15 of 16")),
+        (SAME, ("", "", "−0.4…+0.5 %", "= below 2 %")),
+        (SMALL, ("", "+4.8 %", "+4.6…+5.2 %", "= probably below 5 %")),
+        (OPEN, ("", "+0.6 %", "−0.9…+2.1 %", "? unknown")),
+        (LATE, ("", "—", "", "? unknown")),
+        (SQL, ("1 → 21", "+20", "", "≠ find_book, library.py:17")),
+        (LEAK, ("2.0 kB", "", "", "▼ add, a.py:4")),
+        (BROKEN, ("", "", "", "▼ head: wrong_answer: found <script>")),
+    ],
+)  # fmt: skip
+def test_a_row_says_how_much_and_how_sure(finding: Finding, cells: tuple[str, ...]) -> None:
+    shown = make_report(comparison_of(judged_case(A, finding)))
+    (table,) = [section for section in shown.sections if section.title == "All findings"]
+    *others, verdict = table.rows[0][1:]
+    assert (*others, verdict.partition(": no time")[0]) == cells
+
+
+def test_five_rows_lead_and_all_others_are_counted() -> None:
+    cases = [judged_case(f"x/{n}", WORSE, SAME, SQL) for n in range(3)]
+    report = make_report(comparison_of(*cases))
+    assert (len(report.rows), report.more) == (5, 4)
+    # The rows of a case stand together, the first of each case by its size.
+    assert [row[0] for row in report.rows] == ["x/0", "x/0", "x/1", "x/1", "x/2"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_of_any_width_and_alphabet_shows_every_figure(width: int, encoding: str) -> None:
+    found = comparison_of(judged_case(A, MUCH_WORSE, OPEN), judged_case(B, SAME))
+    text = printed(found, width, encoding)
+    assert "20 % more" in text
+    assert text.isascii() == (encoding == "ascii")
+    assert "▼" in text or "v 16 of" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "fail_on", "line"),
+    [
+        (0, "slower", "**The check passes**: nothing got worse by a size that fails it."),
+        (1, "slower", "**The check fails**: CPU per request got worse by 2 % or more."),
+        (1, "never", "**The check passes**, as `fail-on: never` asks, though CPU per request got"),
+        (3, "", "**Exit code 3**: nothing is shown to be worse, and something is not known."),
+    ],
+)
+def test_a_report_says_what_the_check_does_and_why(code: int, fail_on: str, line: str) -> None:
+    assert check_line(comparison_of(judged_case(A, WORSE)), code, fail_on).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("subject", "ends"), [(CPU, "why aaaaaaaaaaaa bbbbbbbbbbbb"), ("pss_steady", "")]
+)
+def test_what_to_type_next_looks_into_what_moved(subject: str, ends: str) -> None:
+    moved = MUCH_WORSE.model_copy(update={"subject": subject})
+    command = make_report(comparison_of(judged_case(A, moved), reproduce=(AGAIN,))).command
+    assert command.endswith(ends)
+    assert bool(command) == bool(ends)
+
+
+def test_time_is_asked_for_only_where_it_helps() -> None:
+    """Each case's longest need is added to the 600 s of the comparison, and 20m were too few."""
+    open_ = judged_case(A, OPEN, OPEN.model_copy(update={"subject": "throughput", "need": 1000.0}))
+    report = make_report(comparison_of(open_, judged_case(B, OPEN), reproduce=(AGAIN,)))
+    assert report.command.endswith("--seed 1 --budget 29m")  # 600 + 1000 + 100 s
+    assert "--budget 20m" not in report.command
+    first = comparison_of(judged_case(A, LATE), first_answer_seconds=1700.0)
+    assert make_report(first).advice == "about 29m would decide"
+    spent = judged_case(A, OPEN.model_copy(update={"lack": "samples", "need": None}))
+    assert make_report(comparison_of(spent)).advice.startswith("Any change is too small or too")
+    loud = judged_case(A, DISTURBED, duets=(duet(A, head_flags=(NOISY,)),))
+    assert (
+        "other processes or the hypervisor took core time"
+        in make_report(comparison_of(loud)).advice
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4, "5s"), (71, "75s"), (116, "2m"), (121, "2m30s"), (600, "10m"), (601, "11m"),
+     (3541, "1h"), (5400, "1h30m")],
+)  # fmt: skip
+def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
+    assert units.write_time(seconds) == text
+    assert (units.read_time(text) or 0) >= seconds
+
+
+def test_counts_that_contradict_the_time_are_said() -> None:
+    found = comparison_of(judged_case(A, SAME, COUNTED))
+    assert "instructions −33.3 %, but CPU per request unchanged" in make_report(found).sure
+    along = BETTER.model_copy(update={"ratio": 0.7, "low": 0.69, "high": 0.71})
+    assert "instructions" not in make_report(comparison_of(judged_case(A, along, COUNTED))).sure
+
+
+def test_the_packages_that_differ_are_named_in_one_line() -> None:
+    moved = [
+        PackageChange(stack=stack, package=f"p{number}", base="1", head="2")
+        for stack in ("project", "other")
+        for number in range(8)
+    ]
+    for count, text in ((0, []), (2, ["packages: p0 1 → 2, p1 1 → 2"]),
+                        (16, ["packages: p0 1 → 2, p1 1 → 2, p2 1 → 2 and 5 more"])):  # fmt: skip
+        found = comparison_of(judged_case(A, WORSE), packages=moved[:count])
+        assert make_report(found).causes == text
+
+
+def test_what_a_command_lacks_is_said_beside_it() -> None:
+    lacks = ("to repeat it, add --header again: the command omits that",)
+    found = comparison_of(judged_case(A, WORSE), reproduce=(AGAIN,), to_repeat=lacks)
+    assert lacks[0] in printed(found, 200, details=False)
+    assert lines(make_report(found), "Repeat it") == (("", lacks[0]),)
+
+
+def test_untrusted_text_stays_text() -> None:
+    evil = SQL.model_copy(update={"text": "+1 × <script>alert(1)</script> | `x` @everyone"})
+    found = comparison_of(judged_case(A, evil, BROKEN), notes=("\x1b[2J<b>note</b>",))
+    page, text = one_file(found), as_markdown(found)
+    assert "<script>" not in page
+    assert "<script>" not in text
+    assert "\x1b" not in printed(found, 100)
+
+
+REVISIONS: Final = f"duetbench compare {'a' * 12} {'b' * 12}"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "again"),
+    [
+        (AGAIN, AGAIN),
+        (f"{AGAIN}; rm -rf /", None),
+        (AGAIN.replace("--seed 1", "-o /etc/passwd"), None),
+        (AGAIN.replace("20m", "10m"), None),  # the comparison's own time
+        ("no command at all", None),
+        (f"{REVISIONS} --all --budget 20m", f"{REVISIONS} --all --budget 20m"),
+    ],
+)
+def test_a_command_from_a_file_writes_and_installs_nothing(
+    recorded: str, again: str | None
+) -> None:
+    assert rebuilt(comparison_of(judged_case(A, WORSE), reproduce=(recorded,))) == again
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (("server=granian", "env.JIT=1"), "--head server=granian --head env.JIT=1"),
+        (("python=3.14t", "granian==2.8.7"), "--head python=3.14t --head granian==2.8.7"),
+        (("arg=--access-log", "arg=--no-ws"), "--head arg=--access-log --head arg=--no-ws"),
+        (("lock=uv.lock@main",), None),
+        (("arg=--config=/etc/passwd",), None),
+        (("env.PATH=/tmp",), None),
+        (("granian==2.8.7 @ https://x",), None),
+        (("--why", "x"), None),
+    ],
+)
+def test_words_of_a_side_from_a_file_are_checked(words: tuple[str, ...], again: str | None) -> None:
+    found = comparison_of(judged_case(A, WORSE), reproduce=(AGAIN,))
+    base, head = (side.model_copy(update={"kind": "setting"}) for side in (found.base, found.head))
+    head = head.model_copy(update={"words": words})
+    options = AGAIN[AGAIN.index("--") :]
+    rebuilt_ = rebuilt(found.model_copy(update={"base": base, "head": head}))
+    assert rebuilt_ == (again and f"duetbench compare {again} {options}")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "change", "ends"),
+    [
+        (1.0213, 1.0161, 1.0265, "+2.1 %", "+1.6…+2.6 %"),
+        (1.25, 1.18, 1.32, "+25 %", "+18…+32 %"),
+        (31.5, 27.0, 36.0, "32×", "27…36×"),
+        (1.0004, 1.0002, 1.0006, "+0.04 %", "+0.02…+0.06 %"),
+        (1.05, 1e-18, 1.1e19, "+5 %", "wider than a factor of 100"),
+    ],
+)
+def test_a_figure_has_no_more_digits_than_its_interval(
+    ratio: float, low: float, high: float, change: str, ends: str
+) -> None:
+    figure = Interval(ratio, low, high)
+    assert (formats.change(figure), formats.ends(figure)) == (change, ends)
+
+
+def test_what_only_a_doubling_would_show_is_a_factor() -> None:
+    """Three loud duets may see nothing below a factor of millions: no such figure is printed."""
+    sizes = [formats.size(change) for change in (None, 0.0062, 0.99, 1.0, 1.39, 65535.6)]
+    assert sizes == [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times", "over 10 times"]
