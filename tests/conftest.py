@@ -25,7 +25,7 @@ from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import effects
 from duetbench.measure import verify
-from duetbench.project import source_builds
+from duetbench.project import source_builds, tools
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -78,6 +78,12 @@ def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
 def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load requests at once: to observe what they do takes seconds, and is shown elsewhere."""
     monkeypatch.setattr(effects, "observe", lambda *_, **__: effects.Seen())
+
+
+@pytest.fixture
+def without_oha(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let comparisons by fake instruments name a load generator that nobody has installed."""
+    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 @pytest.fixture

@@ -48,9 +48,7 @@ Attack = Callable[[Path], object]
 
 HIDDEN: Final = "\u202egnihtyna"  # shown from right to left
 RUN: Final = f"runs/{MACHINES[0].id}/2026/{shard_run(1).id}.json"
-OTHERS: Final = shard_run(2).id
 NIGHT: Final = "20261120T100000Z-night"
-INSIDE: Final = f"asv/{MACHINES[0].id}/3f2a9c17-duetbench-py3.14-stackcurrent.json"
 
 
 @pytest.fixture

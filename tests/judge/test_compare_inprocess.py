@@ -24,7 +24,6 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
-from duetbench.project import tools
 from duetbench.project.case_names import INSIDE
 from duetbench.project.project import Project
 from duetbench.show.findings import sentence
@@ -38,7 +37,7 @@ from synthetic import make_case
 
 JSON = "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
 
-
+pytestmark = pytest.mark.usefixtures("without_oha")
 UNITS = Project.here().units
 
 
@@ -184,11 +183,6 @@ def compared(folder: Path, fake: FakeInstruments) -> Comparison:
     sides = Sides(side("base", ()), side("head", ()), Path(), (), (), untouched=7)
     question = Question(sides, jobs, 200)
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
-
-
-@pytest.fixture(autouse=True)
-def _no_oha(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:

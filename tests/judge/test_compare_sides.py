@@ -6,10 +6,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-import rich.console
 
+from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host.console import Narrator
 from duetbench.judge import affected, preparation, revisions
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
@@ -30,7 +29,6 @@ from repos import (
 from tiny_index import serving_beta
 
 JSON = "asgi-wsgi/asgi-json/py3.14/w1/c128"
-QUIET = Narrator(rich.console.Console(quiet=True))
 
 
 @pytest.fixture(autouse=True)
@@ -101,24 +99,6 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert not git(repository, "status", "--porcelain")
     assert git(repository, "worktree", "list").count("\n") == 0
     assert revised(repository, second, third, scope).head.root != both.head.root
-
-
-@pytest.mark.real
-def test_a_change_of_somebodys_own_code_is_judged(shop: Path, everything: Scope) -> None:
-    root, scope, api = shop, everything, "src/shop/api.py"
-    append(root, api, "SLOW = True")
-    commit(root, "Slower")
-    found = affected.find(revised(root, "HEAD~1", "HEAD", scope))
-    assert reasons(found) == [(SHOP_CASE, api)]
-    commit(root, "A test", **{"tests/test_more.py": "import shop\n"})
-    both = revised(root, "HEAD~1", "HEAD", scope)
-    assert reasons(affected.find(both)) == [(SHOP_CASE, "tests/test_more.py")]
-    found = affected.find(both, None, {SHOP_CASE: frozenset({api})})
-    assert (found.pairs, found.untouched) == ((), 1)
-    assert found.empty_reason == (
-        "Nothing to judge: only files that no application imports differ, "
-        "and no measured case depends on them."
-    )
 
 
 @pytest.mark.real

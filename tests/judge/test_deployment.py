@@ -1,5 +1,6 @@
-"""An application that nobody has declared: copies of its repository, and a comparison of two."""
+"""An application that nobody has declared: copies of its repository, alike on both sides."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,22 +11,31 @@ from typing import Final
 
 import pytest
 
+import duetbench
 from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
-from duetbench.core.metrics import CPU
-from duetbench.core.model import Interface
-from duetbench.judge import affected, deployment, preparation, revisions
+from duetbench.core.metrics import CPU, MATERIAL
+from duetbench.core.model import Interface, Verdict
+from duetbench.judge import affected, counted, deployment, preparation, revisions
+from duetbench.judge.findings import of_instructions
+from duetbench.judge.instruments import Rotation
+from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 from duetbench.measure import duet
+from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import SideCase
+from duetbench.project import stacks
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
+from fake_sessions import side
 from repos import asgi, commit, git, work_in, write
+from synthetic import make_case
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
 ITEMS = "def find(path):\n    return path.encode()\n"
@@ -349,3 +359,246 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: 
     assert found.reproduce[0].startswith(
         "duetbench compare --base env.TURNS=0 --head env.TURNS=20000 --profile quick"
     )
+
+
+def functions(number: int) -> str:
+    """A module of so many functions."""
+    return "\n\n".join(
+        f"def f{n}(a, b=None):\n    b = b or [a, {n}]\n    return {{'k{n}': b, 'n': a + {n}}}"
+        for n in range(number)
+    )
+
+
+FEW = functions(40)
+WEB = asgi(
+    """\
+import json
+from pathlib import Path
+
+from much import functions, version
+
+Path(__file__).with_name("state.db").write_text(version.VERSION)
+""",
+    "body = json.dumps(functions.f7(1)).encode()",
+    "application/json",
+)
+BACKEND = """\
+import pathlib, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    pathlib.Path("build/lib").mkdir(parents=True)
+    pathlib.Path("build/lib/left.py").touch()
+    pathlib.Path("src/much/version.py").write_text("VERSION = '1'\\n")
+    with zipfile.ZipFile(folder + "/much-1-py3-none-any.whl", "w") as out:
+        out.writestr("much/version.py", "VERSION = '1'\\n")
+        out.writestr("much/web.py", "raise SystemExit('not the source')\\n")
+        info = "much-1.dist-info/"
+        out.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: much\\nVersion: 1\\n")
+        out.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        out.writestr(info + "RECORD", "")
+    return "much-1-py3-none-any.whl"
+"""
+BUILT = """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "much"
+version = "1"
+dependencies = ["granian"]
+"""
+
+
+@pytest.fixture
+def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A repository with a module that its build makes, and traces of each import."""
+    assert bench.folder == tmp_path
+    files = {
+        "pyproject.toml": BUILT, "backend.py": BACKEND, ".python-version": "3.14\n",
+        "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
+        "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
+    }  # fmt: skip
+    root = work_in(tmp_path / "much", files, monkeypatch)
+    yield root
+    assert not git(root, "status", "--porcelain")
+
+
+def prepared(kind: str, root: Path, copies: Path) -> Sides:
+    """The same on both sides, as three kinds of comparison."""
+    target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
+    scope = Scope("quick", (), copies.parent / "logs", QUIET, copies, loaded=False)
+    project = Project(root, target)
+    both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
+    words = {
+        "lock": (["lock=pyproject.toml"], ["lock=pyproject.toml@HEAD"]),
+        "release": (["granian==2.8.7"], ["granian==2.8.7"]),
+    }
+    return preparation.prepare(project, Contrast(both, *words.get(kind, ([], []))), scope)
+
+
+def contents(side: Side) -> dict[str, bytes]:
+    """What a side's copy has: of compiled modules without their sources' time."""
+    return {
+        path.relative_to(side.root).as_posix(): path.read_bytes()[16 * (path.suffix == ".pyc") :]
+        for path in side.root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("kind", ["revision", "lock", "release"])
+def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
+    """File by file, variable by variable, under one interpreter."""
+    with revisions.copies() as copies:
+        both = prepared(kind, much, copies)
+        base, head = contents(both.base), contents(both.head)
+        assert base == head
+        compiled = {name.partition(".cpython")[0] for name in base if name.endswith(".pyc")}
+        package = "src/much/__pycache__"
+        assert compiled >= {f"{package}/functions", f"{package}/web", f"{package}/version"}
+        assert not {name for name in base if "state.db" in name or name.startswith("build")}
+        (pair,) = both.pairs
+        roots = [str(side.root) for side in (both.base, both.head)]
+        assert len(roots[0]) == len(roots[1])
+        variables = [
+            str(sorted(side.testbed.environment(side.case).items())).replace(root, "")
+            for side, root in zip(pair.sides, roots, strict=True)
+        ]
+        assert variables[0] == variables[1]
+        assert pair.base.testbed.pythons == pair.head.testbed.pythons
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
+def test_both_sides_execute_alike(much: Path) -> None:
+    """Each instruction of a request is counted on copies of one commit."""
+    with revisions.copies() as copies:
+        (pair,) = prepared("revision", much, copies).pairs
+        for _ in range(3):  # a machine that does other things interrupts some rounds
+            (counts,) = counted.instructions([pair.sides], 180)
+            if not isinstance(counts, str) and not counts.scatter:
+                break
+    assert not isinstance(counts, str), counts
+    assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
+    assert of_instructions("", counts, MATERIAL["cpu"]).verdict is Verdict.SAME
+
+
+@pytest.mark.long
+@pytest.mark.real
+def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
+    """Whose head had its modules compiled, and its base had not, had half the memory."""
+    commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
+    out = bench.folder / "found.json"
+    done = bench(
+        "compare", "HEAD", "HEAD", "--all", "--app", "much.web:app", "--path", "/one",
+        "--connections", "8", "--budget", "18s", "-o", out,
+    )  # fmt: skip
+    assert done.code in {0, 3}, done
+    found = files.read(Comparison, out)
+    assert not any(finding.moved for finding in found.findings), done.out
+    (case,) = found.cases
+    played = [duet for duet in case.duets if duet.base]
+    assert played, done
+    for one in played:
+        assert one.head["pss_steady"] == pytest.approx(one.base["pss_steady"], rel=0.02)
+    assert not git(much, "status", "--porcelain")
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("much")
+def test_the_python_api_returns_the_answer_and_prints_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Equal revisions leave nothing to judge, without a load."""
+    target = Target(app="much.web:app", requests=("GET /one",))
+    same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
+    assert (same.status, same.cases, same.base.commit) == ("complete", (), same.head.commit)
+    assert same.notes
+    with pytest.raises(UsageError, match="speed=5: expected PACKAGE==VERSION, or KEY=VALUE"):
+        duetbench.compare(Contrast(("HEAD", None), head=["speed=5"]), target)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("much", "unobserved")
+def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    target = Target(app="much.web:app", requests=("GET /one",))
+    run = duetbench.run(target, launches=1, seconds=0.6)
+    ((launch,),) = (result.launches for result in run.results)
+    assert launch.metrics["requests"] > 0, launch.flags
+    assert duetbench.load(run.id) == run
+    assert capsys.readouterr() == ("", "")
+
+
+MAPPED = """\
+import pydantic_core, _asyncio, granian
+print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "x" in line.split()[1]}))
+"""
+
+
+def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
+    """Both sides in one environment of an interpreter with this program."""
+    interpreter = Project.here().interpreter("3.14").model_copy(update={"executable": program})
+    case = make_case("a/b/py3.14")
+    testbed = replace(
+        side("base", (case,)).testbed, pythons={("current", "3.14"): python},
+        interpreters={"3.14": interpreter},
+    )  # fmt: skip
+    return SideCase(case, testbed), SideCase(case, testbed)
+
+
+@pytest.mark.real
+def test_each_duet_has_another_pair_of_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
+    (tmp_path / "environment" / "bin").mkdir(parents=True)
+    (tmp_path / "environment" / "bin" / "program").touch()
+    (tmp_path / "environment" / "pyvenv.cfg").write_text("home = elsewhere\n")
+    python = tmp_path / "environment" / "bin" / "python"
+    python.symlink_to(tmp_path / "python3.14")
+    both = both_in(python, tmp_path / "python3.14")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rotation = Rotation(copies=3)
+    turns = [rotation.turn(*both) for _ in range(6)]
+    used = [tuple(one.pythons["current", "3.14"] for one in turn) for turn in turns]
+    base, head = zip(*used, strict=True)
+    assert base[:3] == base[3:]
+    assert (head[3], head[4], head[5]) == (head[1], head[2], head[0])
+    assert len({*base, *head}) == 6
+
+
+@pytest.mark.real
+def test_a_copy_maps_nothing_of_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
+    python = stacks.executable(stack, interpreter)
+    both = both_in(python, interpreter.executable)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rotation = Rotation(copies=1)
+    made = [one.pythons["current", "3.14"] for one in rotation.turn(*both)]
+    assert len({python, *made}) == 3
+    said = subprocess.run(
+        [made[0], "-c", MAPPED], capture_output=True, text=True, check=True
+    ).stdout
+    (copies,) = tmp_path.rglob("rotation-*")
+    for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
+        (place,) = (one for one in said.split("'") if name in one)
+        assert place.startswith(str(copies))
+    assert python.exists()  # nothing of the original was touched
+    assert subprocess.run([python, "-c", "import granian"], check=True).returncode == 0
+    del rotation
+    gc.collect()
+    assert not copies.exists()
+
+
+def test_without_room_nothing_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("duetbench.host.command.free_gb", lambda _: 4.0)
+    one, other = (SideCase(make_case("a/b"), side(name, ()).testbed) for name in ("base", "head"))
+    assert Rotation().turn(one, other) == (one.testbed, other.testbed)

@@ -18,12 +18,13 @@ from duetbench.judge.effects import Seen
 from duetbench.judge.findings import exit_code
 from duetbench.judge.samples import CaseDuets
 from duetbench.measure.testbed import SideCase
-from duetbench.project import tools
 from duetbench.show.report import make_report
 from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
 
 CASE = busy("x/a/py3.14")
+pytestmark = pytest.mark.usefixtures("without_oha")
+
 NOISE = np.random.default_rng(1).normal(0, 100_000, 25)
 
 
@@ -32,11 +33,6 @@ def curve(held: Callable[[np.ndarray], Any], requests: int = 50_000, **more: Any
     answered = np.linspace(0, requests, 25)
     memory = 50e6 + held(answered) + NOISE
     return Curve(requests=tuple(map(int, answered)), memory=tuple(map(int, memory)), **more)
-
-
-@pytest.fixture(autouse=True)
-def _no_oha(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 LEAK, NOTHING = curve(lambda n: 500 * n), curve(lambda n: 0 * n)

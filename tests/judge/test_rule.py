@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -17,9 +17,13 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU_IDLE, MATERIAL
 from duetbench.core.model import Flag, Verdict
 from duetbench.judge import rule, statistics
-from duetbench.judge.samples import choose_metrics
+from duetbench.judge.rule import judge
+from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.judge.statistics import Logs
-from duetbench.store.comparison import FAILURE, Duet, Finding
+from duetbench.project.project import Project
+from duetbench.store import files
+from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
+from goldens import assert_golden
 from synthetic import make_case
 
 settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
@@ -395,3 +399,27 @@ def test_the_rates_of_simulated_comparisons(size: float, least: float, most: flo
         moved = of.early == "moved" or (of.early is None and of.moved <= 0.05)
         called += moved and (size == 0 or of.sample.mean * size > 0)
     assert least <= called / 600 <= most
+
+
+def of_comparison(stored: Comparison) -> Iterator[str]:
+    samples = {case.case.id: CaseDuets(case.case) for case in stored.cases if case.duets}
+    duets = [duet for case in stored.cases for duet in case.duets]
+    for one in sorted(duets, key=lambda one: one.order):
+        samples[one.case].add(one)
+    for findings in judge(samples).values():
+        yield from map(_line, findings)
+
+
+def _line(finding: Finding) -> str:
+    figures = (finding.ratio, finding.low, finding.high, finding.detectable)
+    shown = " ".join("-" if value is None else f"{value:.6g}" for value in figures)
+    name = f"{finding.case} {finding.subject}"
+    return f"{name} | {finding.verdict} {shown} {finding.n} {finding.why}".rstrip()
+
+
+def test_stored_comparisons_judged_again_give_the_same_verdicts() -> None:
+    results = Project.here().results
+    lines = []
+    for path in sorted((results / "comparisons").glob("*.json")):
+        lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]
+    assert_golden("judged_again.txt", "\n".join(lines))

@@ -24,20 +24,16 @@ from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase, Testbed
-from duetbench.project import tools
 from duetbench.show.report import make_report
 from duetbench.store import result_files
 from duetbench.store.comparison import FAILURE, Comparison, Finding, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
+pytestmark = pytest.mark.usefixtures("without_oha")
+
 NAMES: Final = tuple(f"experiment/e{number}/py3.14/c{number}" for number in range(16))
 ONE: Final = NAMES[0]
 Compare = Callable[..., Comparison]
-
-
-@pytest.fixture(autouse=True)
-def _no_oha(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "oha_version", lambda _: "1.16.0")
 
 
 @pytest.fixture

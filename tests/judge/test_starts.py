@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import rich.console
 
-from bare import QUIET
+from bare import QUIET, QUIETLY
 from comparing import judged as judged_alone
 from comparing import lines
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import session
 from duetbench.judge.comparison import starting
-from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import Starts
 from duetbench.judge.pairs import Pair, Sides
@@ -41,6 +39,7 @@ from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.store.files import Journal
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.trend.anchored import Head, Precision, run_duets
+from repos import asgi, write
 from synthetic import make_case
 
 IMPORT, REST, WAIT = 0.4, 0.3, 0.3
@@ -174,19 +173,12 @@ while time.process_time() - began < {burn}:
     pass
 time.sleep({wait})
 {more}
-
-async def app(scope, receive, send):
-    assert scope["type"] == "http"
-    headers = [(b"content-length", b"2")]
-    await send({{"type": "http.response.start", "status": 200, "headers": headers}})
-    await send({{"type": "http.response.body", "body": b"ok"}})
 """
 
 
 def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -> SideCase:
     """An application whose import computes for `burn` s, and then waits."""
-    folder.mkdir()
-    (folder / "main.py").write_text(APP.format(burn=burn, wait=wait, more=more))
+    write(folder, "main.py", asgi(APP.format(burn=burn, wait=wait, more=more), 'body = b"ok"'))
     expect = Expectation(status=200, text="ok")
     endpoint = Endpoint(
         name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
@@ -235,8 +227,7 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         one = slow.case.model_copy(update={"id": name})
         pairs.append(Pair(replace(quick, case=one), replace(slow, case=one), start=True))
     head = Head("slow", side("slow", (one,)), Journal(tmp_path / "slow.jsonl"), pairs)
-    quietly = Reporter(rich.console.Console(quiet=True))
-    run_duets([head], Starts(logs), quietly, precision=Precision(least=2, most=2), seed=1)
+    run_duets([head], Starts(logs), QUIETLY, precision=Precision(least=2, most=2), seed=1)
     points, lost = head.points()
     assert ([case.case for case in points], lost) == (["one", "two"], ())
     for case in points:  # against an anchor, each case has starts of its own

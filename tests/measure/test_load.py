@@ -20,7 +20,9 @@ from duetbench.measure import oha as load
 from duetbench.measure import testbed, warmup
 from duetbench.measure.oha_results import figures, sizes
 from duetbench.measure.verify import ask, verify
-from tiny_http import Answer, TinyServer, real_oha, serving
+from duetbench.project import tools
+from duetbench.project.project import Project
+from tiny_http import Answer, TinyServer, serving
 
 pytestmark = pytest.mark.real
 
@@ -36,7 +38,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def oha() -> Path:
-    return real_oha()
+    return tools.find_oha(Project.here().configuration.oha)
 
 
 def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> Load:

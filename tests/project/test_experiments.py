@@ -15,10 +15,8 @@ from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.experiments import Experiment, load_experiments
 from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
 from duetbench.project.servers import SERVERS
+from goldens import assert_golden
 from synthetic import MACHINE, make_testbed
-
-IDS = Path(__file__).parents[1] / "data" / "case_ids.txt"
-
 
 FAKE = replace(
     SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
@@ -274,8 +272,8 @@ def test_what_is_no_arithmetic_is_refused(formula: str, reason: str) -> None:
 
 def test_declared_experiments_have_the_ids_that_history_knows() -> None:
     """A changed id ends a series: whoever changes one changes this list, knowingly."""
-    ids = sorted({(profile, case_id) for profile in PROFILES for case_id in declared(profile)})
-    assert [" ".join(pair) for pair in ids] == IDS.read_text("utf-8").splitlines()
+    ids = {f"{profile} {case_id}" for profile in PROFILES for case_id in declared(profile)}
+    assert_golden("case_ids.txt", "\n".join(sorted(ids)))
 
 
 @pytest.mark.parametrize(

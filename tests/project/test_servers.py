@@ -16,7 +16,7 @@ from duetbench.measure.testbed import Testbed
 from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, misfit
-from repos import borrow_cache, write
+from repos import asgi, borrow_cache, write
 from synthetic import make_case
 
 OTHERS = {
@@ -26,22 +26,8 @@ OTHERS = {
         "[dependency-groups]\n"
         'others = ["gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker", "httptools"]\n'
     ),
-    "apps/both/both.py": """\
-async def asgi(scope, receive, send):
-    if scope["type"] == "lifespan":
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": b"right"})
-
-
-def make():
-    return wsgi
-
+    "apps/both/both.py": asgi("def make():\n    return wsgi", 'body = b"right"')
+    + """
 
 def wsgi(environ, start_response):
     start_response("200 OK", [("content-type", "text/plain"), ("content-length", "5")])
@@ -55,7 +41,7 @@ date = "2026-11"
 [profiles]
 quick = { seconds = 0.6 }
 [endpoints.asgi]
-app = "both:asgi"
+app = "both:app"
 interface = "asgi"
 path = "/"
 expect = { content_type = "text/plain", text = "right" }

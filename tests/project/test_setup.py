@@ -1,19 +1,35 @@
-"""Set-up of the whole: what it made is right, and the second time it only looks."""
+"""Set-up: what it made is right, a second time only looks; what is missing; what is old."""
 
+import io
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+import filelock
 import pytest
 
+from bare import QUIET, Programs
+from bench import Done, invoke
+from duetbench.cli import doctor
+from duetbench.cli.doctor import Diagnosis
+from duetbench.cli.setup import remove_unused, set_up
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import paths
-from duetbench.project import configuration, interpreters
+from duetbench.host import cache, paths
+from duetbench.host.console import Narrator
+from duetbench.measure import assembly
+from duetbench.project import configuration, interpreters, stacks, tools
 from duetbench.project.project import Project
+from duetbench.project.schema import InterpreterSpec
+from duetbench.project.tools import ensure_valgrind
 from repos import borrow_cache
+from synthetic import make_case
 
 ROOT = paths.project_root()
 DUETBENCH = [sys.executable, "-c", "from duetbench.cli import main; main()"]
@@ -35,7 +51,7 @@ def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     return [], env
 
 
-def set_up(*words: str, env: dict[str, str] | None = None) -> str:
+def run(*words: str, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -45,7 +61,7 @@ def set_up(*words: str, env: dict[str, str] | None = None) -> str:
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
-    *optional, line = set_up(*prefix, *DUETBENCH, "setup", env=env).splitlines()
+    *optional, line = run(*prefix, *DUETBENCH, "setup", env=env).splitlines()
     assert all(" is not installed" in sentence for sentence in optional), "valgrind, without root"
     assert re.match(
         r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
@@ -60,7 +76,7 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     """Where others' packages may not run as oneself, no environment of them is made."""
     place = borrow_cache(tmp_path, monkeypatch)
     shutil.rmtree(place / "environments")
-    heard = set_up(*DUETBENCH, "setup", "--no-stacks")
+    heard = run(*DUETBENCH, "setup", "--no-stacks")
     assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", heard)
     assert "stack" not in heard
     assert not (place / "environments").exists()
@@ -103,3 +119,246 @@ def test_another_project_is_never_taken_for_ours(
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
     with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
         configuration.stacks(inner.parent)
+
+
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(paths.project_root())
+
+    def doctor(*arguments: str, **env: str) -> Done:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return invoke(capsys, monkeypatch, ("doctor", *arguments))
+
+    return doctor
+
+
+@pytest.mark.real
+def test_a_machine_that_is_set_up(call: Call) -> None:
+    """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
+    done = call("--json")
+    assert done.code == 0, done
+    diagnosis = Diagnosis.model_validate(json.loads(done.out))
+    assert not diagnosis.lacking
+    by_name = {finding.what: finding.detail for finding in diagnosis.findings}
+    for name, spec in Project.here().configuration.usual.items():
+        state = "off" if spec.free_threaded else "on"
+        assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
+    assert by_name["oha"].startswith(Project.here().configuration.oha.version)
+    assert re.search(r", (prebuilt|source); /", by_name["oha"])
+    expected = {
+        f"{name} for {python}"
+        for name in Project.here().stacks
+        for python in Project.here().pythons(name)
+    }
+    assert expected <= by_name.keys()
+    assert diagnosis.machine.server_cores
+    brief = call(COLUMNS="100").out.splitlines()
+    assert brief[0] == "Ready to measure"
+    assert re.match(
+        "  (quiet now$|busy now: (other processes use|the hypervisor takes) )", brief[2]
+    )
+    assert len(brief) < 6, "facts are behind --details"
+    assert "frequency governor" in call("--details").out
+
+
+def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
+    """It still shows all, says what is missing with its remedy, and ends with 1."""
+    done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
+    assert done.code == 1
+    first, second, *_ = done.out.splitlines()
+    assert first.startswith("Not ready to measure: oha, CPython 3.14, CPython 3.14t")
+    assert second.startswith("  oha: missing: ")
+    assert "is not installed: run `duetbench setup`" in done.out
+    assert done.err == ""
+
+
+@pytest.mark.real
+def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was remembered is proven again."""
+    proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
+    monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
+    diagnosis = doctor.diagnose(Project.here())
+    assert "CPython 3.14t" in diagnosis.lacking
+    assert {one.state for one in diagnosis.findings if one.what == "CPython 3.14t"} == {"wrong"}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("offline")
+def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
+    empty_cache: Path,
+    programs: Programs,
+    heard: io.StringIO,
+    narrator: Narrator,
+) -> None:
+    """With nothing prebuilt in reach: tools, and a cargo that is only a shim, each once."""
+    programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
+    with pytest.raises(SetupError) as caught:
+        set_up(Project.here(), narrator)
+    first, *faults = str(caught.value).splitlines()
+    assert first == "4 things are missing, so nothing was built:"
+    expected = (
+        "git is needed to say what is measured",
+        "cc is needed to compile what has to be built",
+        "make is needed to build CPython",
+        "it does not say its version. With rustup",
+    )
+    assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
+    assert "prebuilt interpreters are not available" in heard.getvalue()
+    assert "a prebuilt oha 1.16.0 is not available" in heard.getvalue()
+    assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("offline")
+def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
+    narrator: Narrator,
+) -> None:
+    """A JIT without its LLVM: nothing is built for it, and the reason is what its cases have."""
+    project = Project.here()
+    configured, recipe = project.configuration, project.configuration.source_build["3.14.7"]
+    jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
+    update = {
+        "interpreters": {**configured.usual, "3.14-jit": jit},
+        "source_build": {"3.14.7": recipe.model_copy(update={"llvm": ("999", "998")})},
+    }
+    configured = configured.model_copy(update=update)
+    cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
+    lost = assembly.unattainable(cases, lambda _: configured, project.lock, narrator)
+    assert list(lost) == ["x/y/py3.14-jit"]
+    assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
+    assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
+
+
+def test_another_program_is_noticed_unstarted(tmp_path: Path) -> None:
+    spec = Project.here().configuration.oha
+    (tmp_path / "bin").mkdir()
+    Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
+    (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
+    assert tools.oha_fault(spec, tmp_path) == "its program is not the one that was installed"
+
+
+@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
+def test_what_may_not_be_installed_is_told(
+    programs: Programs,
+    heard: io.StringIO,
+    narrator: Narrator,
+    monkeypatch: pytest.MonkeyPatch,
+    apt: bool,
+    uid: int,
+) -> None:
+    """Without root, and without apt, one sentence has the command; apt-get is not called."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    if apt:
+        programs.write("apt-get", f"echo called > {programs.folder}/called")
+    assert ensure_valgrind(narrator) is None
+    assert heard.getvalue() == (
+        "valgrind is not installed; duetbench counts instructions with it: "
+        "`apt-get install --no-install-recommends valgrind`\n"
+    )
+    assert programs.read("called") is None
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_failing_installation_is_no_error(
+    programs: Programs, heard: io.StringIO, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without network apt fails: its words are in the sentence, and set-up goes on."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    programs.write("apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
+    assert ensure_valgrind(narrator) is None
+    sentence = heard.getvalue().splitlines()[-1]
+    assert sentence.startswith(
+        "valgrind is not installed (apt-get update failed (exit code 100): the network"
+    )
+    assert sentence.endswith("with it: `apt-get install --no-install-recommends valgrind`")
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_in_ci_sudo_makes_us_root(
+    programs: Programs, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hosted machine's user may become root without a password; nobody else is asked to."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    made = programs.folder / "valgrind"
+    programs.write("sudo", f'echo "$1 $2 $3" > {made.parent}/asked; shift 3; exec "$@"')
+    programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
+    monkeypatch.delenv("CI", raising=False)
+    assert ensure_valgrind(narrator) is None
+    assert programs.read("asked") is None
+    monkeypatch.setenv("CI", "true")
+    assert ensure_valgrind(narrator) is True
+    asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
+    assert programs.read("asked") == asked
+
+
+_DAY: Final = 86400.0
+
+
+def aged(target: Path, days: float) -> None:
+    for path in (*target.rglob("*"), target):
+        os.utime(path, (time.time() - days * _DAY,) * 2)
+
+
+def environment(target: Path, days: float) -> Path:
+    (target / "bin").mkdir(parents=True)
+    (target / cache.STAMP).write_text(json.dumps({}))
+    (target / "bin" / "python").touch()
+    aged(target, days)
+    return target
+
+
+def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path) -> None:
+    """Used 29 days ago one stays, 31 days ago it goes; interpreters are as old as their newest."""
+    young = environment(empty_cache / "environments" / "current-py3.14-000000000001", 29)
+    old = environment(empty_cache / "environments" / "current-py3.14-000000000002", 31)
+    used = environment(empty_cache / "interpreters" / "prebuilt-3.14.1" / "3.14", 99)
+    environment(used.parent / "uv", 99)
+    unused = environment(empty_cache / "interpreters" / "source-3.14.1-ab" / "3.14", 99).parent
+    aged(used.parent, 99)
+    aged(unused, 99)
+    cache.touch(used)
+    assert remove_unused() == [old.name, unused.name]
+    assert [path.is_dir() for path in (young, old, used, unused)] == [True, False, True, False]
+    assert (used.parent / "uv").is_dir()
+
+
+def test_what_is_being_made_or_only_linked_is_left_alone(empty_cache: Path, tmp_path: Path) -> None:
+    """A held lock, a staging folder, and what lies in somebody else's cache."""
+    busy = environment(empty_cache / "environments" / "b-py3.14-000000000001", 99)
+    staging = empty_cache / "environments" / ".making-b-1-1"
+    staging.mkdir()
+    aged(staging, 99)
+    elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", 99)
+    (empty_cache / "environments" / elsewhere.name).symlink_to(elsewhere)
+    (empty_cache / "snapshots").symlink_to(tmp_path / "elsewhere")
+    with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
+        assert remove_unused() == []
+    assert (busy / "bin" / "python").is_file()
+    assert staging.is_dir()
+    assert (elsewhere / "bin" / "python").is_file()
+    assert remove_unused() == [busy.name]
+
+
+@pytest.mark.real
+def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it stays, however long ago it was measured with."""
+    used: list[Path] = []
+    monkeypatch.setattr(cache, "touch", used.append)
+    project = Project.here()
+    assert not any(set_up(project, QUIET).values())
+    configured = project.configuration
+    pythons = {name: project.interpreter(name) for name in configured.usual}
+    assert {tools.oha_place(configured.oha)} <= {*used}
+    assert {
+        interpreters.place(name, python.origin, configured) for name, python in pythons.items()
+    } <= {*used}
+    assert {
+        stacks.place(project.lock(name), pythons[python])
+        for name, made_for in project.stacks.items()
+        for python in made_for
+    } <= {*used}

@@ -1,16 +1,24 @@
-"""Targets: what keys and options come to."""
+"""Targets: what keys, options and requests in a line come to; and which interpreter."""
 
+import os
+import re
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bare import QUIET
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import target, target_cases
+from duetbench.project import interpreters, target, target_cases, target_python, tools
+from duetbench.project.project import Project
+from duetbench.project.request_lines import read
+from duetbench.project.schema import InterpreterSpec
 from duetbench.project.target import Target
-from repos import write
+from repos import borrow_cache, write
 
 KEYS = """\
 [project]
@@ -185,3 +193,162 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
 def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
     unsafe = {name for name, option in target.OPTIONS.items() if option.safe is None}
     assert unsafe == {"env-file", "before", "after", "groups", "extras"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "lines").write_bytes(b"a\r\nb\r\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\r\n\x00")
+    (tmp_path / "order.json").write_text('{"item": 7}\n')
+    (tmp_path / "words.txt").write_text("blue\n\ngreen tea\nZoë&7%20\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "method", "asked", "headers", "body", "title"),
+    [
+        ("/items/7", "GET", ["/items/7"], {}, "", "GET /items/7"),
+        ("  DELETE   /items/7 ", "DELETE", ["/items/7"], {}, "", "DELETE /items/7"),
+        ("POST /orders @order.json", "POST", ["/orders"], {"content-type": "application/json"},
+         '{"item": 7}\n', "POST /orders"),
+        ("POST /form @lines", "POST", ["/form"], {}, "a\r\nb\r\n", "POST /form"),
+        ("POST /form @bytes", "POST", ["/form"], {}, "data:;base64,/w0KAA==", "POST /form"),
+        ('PUT /a?b=c {"item": [7, 8]}', "PUT", ["/a?b=c"], {"content-type": "application/json"},
+         '{"item": [7, 8]}', "PUT /a?b=c"),
+        ("POST /form a=1&b=2", "POST", ["/form"], {}, "a=1&b=2", "POST /form"),
+        ("GET /items/{8..11}", "GET", ["/items/8", "/items/9", "/items/10", "/items/11"], {}, "",
+         "GET /items/{8..11}"),
+        ("/{09..10}/{1..2}", "GET", ["/09/1", "/09/2", "/10/1", "/10/2"], {}, "",
+         "GET /{09..10}/{1..2}"),
+        ("/q?w={@words.txt}", "GET", ["/q?w=blue", "/q?w=green%20tea", "/q?w=Zo%C3%AB&7%20"], {},
+         "", "GET /q?w={@words.txt}"),
+        ("/{a}/{1..}", "GET", ["/{a}/{1..}"], {}, "", "GET /{a}/{1..}"),
+    ],
+)  # fmt: skip
+def test_a_line_says_what_is_sent(
+    line: str, method: str, asked: list[str], headers: dict[str, str], body: str, title: str,
+    folder: Path,
+) -> None:  # fmt: skip
+    found = read(line, folder)
+    assert (found.method, list(found.paths), found.headers) == (method, asked, headers)
+    assert (found.body, found.title) == (body, title)
+
+
+@pytest.mark.parametrize(
+    ("line", "weights"),
+    [
+        ("/a /b", {"/a": 1, "/b": 1}),
+        ("/a 2 /b", {"/a": 2, "/b": 1}),
+        ("/a 4 /b 2", {"/a": 2, "/b": 1}),
+        # Three of four requests go to one of three: each of them as often as the other path.
+        ("/{1..3} 3 /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 1}),
+        ("/{1..3} 1 /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 3}),
+        ("/{1..2} 3 /b 1", {"/1": 3, "/2": 3, "/b": 2}),
+        ("/{1..3} /b 1", {"/1": 1, "/2": 1, "/3": 1, "/b": 1}),
+    ],
+)
+def test_shares_are_of_all_that_a_path_stands_for(
+    line: str, weights: dict[str, int], folder: Path
+) -> None:
+    assert Counter(read(line, folder).paths) == weights
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("items/7", "request 'items/7': expected [METHOD] /PATH"),
+        ("POST /orders @none.json", "POST /orders @none.json: expected a file "),
+        ("/zoë", "expected a path, percent-encoded, and its share of the requests or none"),
+        ("/a 0", "found '/a 0'"),
+        (f"/{'x' * 60_000}", "expected a path of at most 60,000 characters, found 60,001: /xxx"),
+        ("/{1..200}/{1..200}", "expected at most 10,000 paths of one endpoint, found 10,001"),
+    ],
+)
+def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        read(line, folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting", "unfitting"),
+    [
+        ("3.13", ["3.13.5"], ["3.13.5t", "3.12.9", "3.130.1", "3.13.5-jit"]),
+        ("3.13t", ["3.13.5t"], ["3.13.5"]),
+        ("3.13+freethreaded", ["3.13.5t"], ["3.13.5"]),
+        ("3.15-jit", ["3.15.2-jit"], ["3.15.2", "3.15.2t", "3.14.7-jit"]),
+        ("3.13.5", ["3.13.5"], ["3.13.6"]),
+        ("cpython-3.12.8-linux-x86_64-gnu", ["3.12.8"], ["3.12.9"]),
+        (">=3.9,<3.13", ["3.10.2"], ["3.9.2", "3.13.0"]),
+        ("~=3.12", ["3.14.0"], ["3.11.0", "3.14.0t"]),
+    ],
+)
+def test_a_request_is_read_as_uv_reads_it(
+    text: str, fitting: list[str], unfitting: list[str]
+) -> None:
+    asked = target_python.read(text, ".python-version")
+    for names, fits in ((fitting, True), (unfitting, False)):
+        for name in names:
+            assert asked.fits(spec(name)) is fits, name
+
+
+def spec(name: str) -> InterpreterSpec:
+    """3.15.2-jit as an interpreter."""
+    version, end = name.rstrip("-jit"), name[len(name.rstrip("-jit")) :]
+    return InterpreterSpec(version=version, free_threaded=end == "t", jit=end == "-jit")
+
+
+def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever optional one was made on this machine; who asks for that one gets it."""
+    monkeypatch.setattr(interpreters, "locate", lambda *_: None)  # all are there
+    configured = Project.here().configuration
+    for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
+        asked = target_python.read(text, "")
+        chosen = target_python.choose(asked, configured, QUIET)
+        assert (target_python.name_of(chosen), chosen.optional) == (name, False)
+
+
+def test_the_nearest_word_decides(tmp_path: Path) -> None:
+    assert target_python.request(tmp_path).text == "any"
+    write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
+    assert (found := target_python.request(tmp_path)).source == "requires-python"
+    assert found.fits(spec("3.14.1"))
+    for name, text, version in (
+        ("Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n", "3.12"),
+        ("runtime.txt", "python-3.13.2\n", "3.13"),
+    ):
+        write(tmp_path, name, text)
+        found = target_python.request(tmp_path)
+        assert (found.source, found.text) == (name, version)
+    write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
+    assert target_python.request(tmp_path).text == "3.12.8"
+    assert target_python.request(tmp_path, "3.13t").source == "--python"
+
+
+def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path: Path) -> None:
+    write(tmp_path, "Pipfile", '[requires]\npython_version = "3.7"\n')
+    with pytest.raises(
+        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.10 or newer; .*--python"
+    ):
+        target_python.request(tmp_path)
+
+
+@pytest.mark.real
+def test_one_of_the_machine_is_found_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
+    place = borrow_cache(tmp_path / "cache", monkeypatch)
+    (place / "interpreters").unlink()
+    write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
+    (tmp_path / "shims" / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
+    asked = target_python.read("<3.14", "requires-python")
+    spec = target_python.choose(asked, Project.here().configuration, QUIET)
+    name = target_python.name_of(spec)
+    known = Project.here().configuration.model_copy(update={"interpreters": {name: spec}})
+    found = interpreters.locate(name, known)
+    assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
+    assert tools.version(found.executable) == f"Python {spec.version}"
+    assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
+    assert found.record().origin == "found"
+    assert not (found.executable.parent.parent / "pyvenv.cfg").exists()

@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import asv_files
 import repos
 from asv_files import Bench
+from bare import QUIET
 from bench import PROJECT
 from browsing import NewPage, WatchedPage, serve
 from duetbench.core.errors import SetupError
-from duetbench.host.console import Narrator
 from observatory.show.site import asv_site
 
 COMMITS = 24
@@ -72,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("DUETBENCH_ROOT", str(PROJECT))
-        asv_site.publish(root, results, site, Narrator(Console(quiet=True)))
+        asv_site.publish(root, results, site, QUIET)
         yield site
 
 

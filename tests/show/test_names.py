@@ -52,12 +52,6 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
 @pytest.mark.parametrize(
     ("metric", "ratio", "ends", "said"),
     [
-        (
-            "server_cpu_per_request",
-            1.22,
-            (1.207, 1.24),
-            "needs 22 % more CPU per request (21…24 %)",
-        ),
         ("throughput", 0.95, (0.94, 0.96), "serves 5.0 % fewer requests per second (4.0…6.0 %)"),
         ("service_p99", 0.5, (0.4, 0.6), "has a 50 % shorter p99 service time (40…60 %)"),
         # An interval with "no change" in it keeps its signs.

@@ -34,7 +34,6 @@ from observatory.show.run_text import as_markdown, print_page
 from observatory.show.run_view import RunPage
 from repos import write
 
-ROOT = Path(__file__).parents[2]
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b2J\x7f##[error]"
 """Sets a window's title, empties the screen twice, deletes, and fails in a job's log."""
@@ -101,8 +100,8 @@ def test_markdown_literally() -> None:
         "| 3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms | 200/s "
         "| host\\_noise |\n"
         "| 3.14t | failed | — | — |  |\n\n"
-        "- host\\_noise — other processes or the hypervisor took core time, or moved "
-        "server and generator (for example: 0.2 cores)\n"
+        "- host\\_noise — something else took core time, moved processes, or made "
+        "the load late (for example: 0.2 cores)\n"
         "- 3.14t: 3 of 3 launches failed: wrong\\_answer: expected a \\| b, found c\n\n"
         "### Further cases\n\n"
         "| case | throughput |\n"

@@ -36,7 +36,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points(folder / "results")
     machine = a_file(1).machine
     for day in (18, 19):
-        site_builds.save_run(folder / "results", site_builds.a_run(day, machine=machine))
+        files.save(folder / "results", site_builds.a_run(day, machine=machine))
     return folder
 
 

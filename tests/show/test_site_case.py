@@ -73,7 +73,7 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History])
 def test_figures_have_five_digits_and_gaps_are_null_with_a_reason(tmp_path: Path) -> None:
     nights = (a_run(1), a_run(2, failed()), a_run(3, scattered(JSON, 5100.123456)))
     for night in nights:
-        site_builds.save_run(tmp_path / "results", night)
+        files.save(tmp_path / "results", night)
     site = site_builds.gather_site(tmp_path)
     (table,) = site_builds.data_of(site, JSON)
     (throughput,) = table["metrics"]
@@ -100,7 +100,7 @@ def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
 ) -> None:
     results = tmp_path / "results"
     for day in (1, 2):
-        site_builds.save_run(results, a_run(day))
+        files.save(results, a_run(day))
     files.save(results, a_file(1, of(JSON, ratio(1.0))))
 
     def kinds() -> list[str]:
@@ -113,7 +113,7 @@ def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
 
 def test_one_night_has_figures_and_no_chart(tmp_path: Path) -> None:
     for number, drawn in ((1, False), (2, True)):
-        site_builds.save_run(tmp_path / "results", a_run(number))
+        files.save(tmp_path / "results", a_run(number))
         pages = {page.path: page.text for page in case.pages(site_builds.gather_site(tmp_path))}
         html = pages[addresses.file(addresses.case(JSON))]
         assert ("data-trend" in html) == drawn

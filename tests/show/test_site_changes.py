@@ -1,5 +1,6 @@
-"""Changes: records, pages, the feed, and made-up histories of them."""
+"""Changes and their attributions: records, words, flame graphs, pages, the feed."""
 
+import html
 import json
 import math
 import re
@@ -9,14 +10,21 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
 import site_builds
 import synthetic
+from attributing import CHECK, SEND, attribution, node, row
 from duetbench.core.model import Verdict
+from duetbench.show import change as comparison_text
+from duetbench.show.formats import MISSING
+from duetbench.show.html.charts import Caption
 from duetbench.store import files
+from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import Change, Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
+from observatory.show.site.flame import flame, frames
 from observatory.show.site.pages import evidence as pages
 from observatory.trend import quotes
 
@@ -166,3 +174,181 @@ def test_hostile_text_is_text_in_the_feed() -> None:
     found = ET.fromstring(pages.feed([a_record(note="<img onerror=x>\x00\x1b]8;;")]))
     summary = str(found.findtext("a:entry/a:summary", namespaces=ATOM))
     assert "<img onerror=x>\ufffd\ufffd]8;;" in summary
+
+
+def test_each_stored_attribution_can_be_read() -> None:
+    records = files.read_all(Attribution, Path(__file__).parents[2] / "results")
+    assert len(records) > 10
+
+
+def test_the_first_row_is_named_with_what_it_is_good_for() -> None:
+    """8,000 of 100,000."""
+    found = comparison_text.AttributionText(attribution())
+    assert found.headline == (
+        "a/b executes 15.0 % more instructions per request (14.8…15.2 %, as far as counts "
+        "repeat): 80,000 → 92,000."
+    )
+    assert found.cause == (
+        "Headers.copy (new) adds 8.0 % of a request: starlette/data.py:5, starlette."
+    )
+    assert [one[:3] for one in found.rows] == [
+        ("+8.0 %", "0 → 2", "Headers.copy (new)"),
+        ("+6.0 %", "1 → 1", "route.<locals>.app"),
+        ("+4.0 %", "", "dump"),
+        ("−3.0 %", "", "old_check (gone)"),
+        ("+1.0 %", "", "send"),
+    ]
+    assert found.rows[0].native == ("PyList_New +3.0 %",)
+    assert found.rows[1].package == "fastapi 0.10.0 → 0.11.0"
+    assert [one[3] for one in found.by_package] == ["+8.0 %", "+7.0 %", MISSING]
+
+
+def test_a_terminal_has_a_line_for_each_function() -> None:
+    record = attribution()
+    with (console := Console(width=160)).capture() as capture:
+        comparison_text.print_attribution(console, record)
+    lines = [line for line in capture.get().splitlines() if ", called by" in line]
+    assert len(lines) == 5  # the sixth moved by less than equal sides do
+
+
+def test_where_nothing_moved_nothing_is_said() -> None:
+    """119 of 80,000 are within what counts repeat by; 499 of 100,000 are below the threshold."""
+    still = Totals(base=80_000, head=80_119, spread=0.0015)
+    small = row(SEND, 15_000, 15_499)
+    found = comparison_text.AttributionText(attribution(totals=still, rows=(small,)))
+    assert found.headline == (
+        "a/b: instructions per request did not move (counts repeat within 0.15 %)."
+    )
+    assert found.cause == ("No function is named: none moved by 0.50 % of a request or more.")
+    assert found.rows == ()
+
+
+def test_what_is_gone_saves_and_what_both_have_does_more_or_less_itself() -> None:
+    rows = (row(CHECK, 3_000, 0), row(SEND, 15_000, 14_000), row(SEND, 15_000, 16_000))
+    found = comparison_text.AttributionText(attribution(rows=rows)).rows
+    assert [f"{one.function} {one.effect}" for one in found] == [
+        "old_check (gone) saves 3.0 % of a request",
+        "send itself does 1.0 % of a request less",
+        "send itself does 1.0 % of a request more",
+    ]
+
+
+def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
+    """And the order of siblings; a list that is no tree is refused."""
+    tree = attribution().tree
+    for _ in range(297):
+        tree = node(SEND, tree.base, tree.head, tree)
+    deep = attribution(tree=tree)
+    found = files.read(Attribution, files.save(tmp_path, deep))
+    assert found.model_dump_json() == deep.model_dump_json()
+    assert files.read(Attribution, files.save(tmp_path, attribution())) == attribution()
+    listed = attribution().model_dump(mode="json")["tree"]
+    assert [one["depth"] for one in listed] == [0, 1, 2, 3, 3, 2, 2, 1]
+    for wrong in (listed[1:], [*listed, listed[0]], [listed[0], listed[3]], []):
+        with pytest.raises(ValueError, match="tree"):
+            attribution(tree=wrong)
+
+
+def test_frames_are_as_wide_as_the_newer_side() -> None:
+    """Of 116,000; siblings in the order of names; what is gone has no width."""
+    shares = {
+        frame.node.function.name: (frame.depth, frame.left * 116, frame.width * 116)
+        for frame in frames(attribution().tree)
+    }
+    expected = {
+        "App.__call__": (0, 0, 116), "route.<locals>.app": (1, 0, 95), "send": (1, 95, 16),
+        "dump": (2, 0, 52), "old_check": (2, 52, 0), "validate": (2, 52, 30),
+        "Headers.copy": (3, 0, 8), "encode": (3, 8, 30),
+    }  # fmt: skip
+    assert shares == {name: pytest.approx(place) for name, place in expected.items()}
+
+
+def test_colours_say_whether_a_function_moved_itself() -> None:
+    """Below 200 of 100,000 it did not; what only calls something that moved is paler."""
+    made = flame(Caption("flame", "Flame"), attribution(), lambda one: f"#{one.line}")
+    pattern = r'(<a href="[^"]*">)?<svg class="([\w-]+)" x="([\d.]+)%".*?<title>(.*?)</title>'
+    frames_ = {
+        says.partition(",")[0]: (kind, float(x), link, says)
+        for link, kind, x, says in re.findall(pattern, made)
+    }
+    assert {html.unescape(name): frame[0] for name, frame in frames_.items()} == {
+        "App.__call__": "more-below", "route.<locals>.app": "more", "send": "more",
+        "dump": "more", "validate": "still", "Headers.copy": "more", "encode": "still",
+    }  # fmt: skip
+    assert frames_["validate"][1] == pytest.approx(100 * 52 / 116, abs=0.01)
+    assert [frames_[name][2] for name in ("send", "validate")] == ['<a href="#30">', ""]
+    assert frames_["dump"][3] == (
+        "dump, fastapi/encoders.py:20 (fastapi): itself 10,000 → 14,000, +4.0 % of a request; with "
+        "what it calls 40,000 → 52,000, +12 %"
+    )
+
+
+MOVED = (("fastapi", "0.10.0", "0.11.0"), ("anyio", "4.1", "4.2"), ("new", None, "1.0"))
+
+
+FASTAPI = ("fastapi", "0.10.0", "0.11.0")
+WITHIN = ("fastapi", "0.10.1", "0.10.2")
+LATER = ("fastapi", "0.10.3", "0.10.10")
+
+
+@pytest.mark.parametrize(
+    ("caused", "told"),
+    [
+        ([], ""),
+        ([FASTAPI], "fastapi 0.10.0 and 0.11.0; 2 other packages"),
+        ([WITHIN], "fastapi 0.10.0 and 0.11.0, which contain 0.10.2; 2 other packages"),
+        (
+            [("anyio", "4.1", "4.2"), LATER, WITHIN],
+            (
+                "anyio 4.1 and 4.2, and between fastapi 0.10.0 and 0.11.0, which contain 0.10.2 "
+                "and 0.10.10; 1 other package"
+            ),
+        ),
+        (
+            [("new", "0.8", "0.9")],
+            "new (none) and 1.0, which contain 0.9; 2 other packages",
+        ),
+        ([("fastapi", "0.9.0", "0.10.0")], ""),
+        ([("fastapi", "0.11.0", "0.12.0")], ""),
+        ([FASTAPI, ("granian", "1", "2")], ""),
+    ],
+)
+def test_the_versions_that_were_counted_are_told_if_they_contain_the_release(
+    caused: list[tuple[str, str | None, str]], told: str
+) -> None:
+    moved = (PackageChange(stack="s", package=n, base=b, head=h) for n, b, h in MOVED)
+    releases = tuple(Release(package=n, previous=p, version=v) for n, p, v in caused)
+    record = attribution(packages=(*moved,))
+    found = comparison_text.AttributionText(record, releases).between
+    told = told.replace("; ", "; in this count, unlike the size above, ")
+    assert found == (f"Counted between {told} moved, too." if told else "")
+    assert comparison_text.contains(record, releases) == bool(told or not caused)
+
+
+def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
+    """The release that did it, the comparison that proves it, and what is all that differs."""
+    results, case = tmp_path / "results", "asgi-wsgi/asgi-json/py3.14/w1/c128"
+    comparison = site_builds.make_comparison(case)
+    files.save(results, comparison)
+    culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
+    change = synthetic.change_record(id="c", evidence=comparison.id, culprit=culprit)
+    files.save(results, change)
+    site_builds.save_releases(results)
+    record = attribution(change="c")
+    files.save(results, record)
+    site = site_builds.build(tmp_path)
+    for place in ("p/fastapi/0.10.2", f"cmp/{comparison.id}", "p/fastapi/0.11.0"):
+        page = (site / place / "index.html").read_text()
+        assert f'why/{record.id}/">All ' in page
+        assert page.count('<tr><th scope="row"><code>') == 3
+    told = "Counted between fastapi 0.10.0 and 0.11.0, which contain 0.10.2."
+    assert told in (site / "p/fastapi/0.10.2/index.html").read_text()
+    own = (site / "why" / record.id / "index.html").read_text()
+    assert own.count('<a href="#row-1">') == 1
+    assert "(new)" in own
+    assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
+    older = culprit.model_copy(update={"version": "0.9"})
+    files.save(results, change.model_copy(update={"culprit": older}))
+    page = (site_builds.build(tmp_path) / "p/fastapi/0.9/index.html").read_text()
+    assert "Which code? Count it" in page
+    assert "Which code it is" not in page

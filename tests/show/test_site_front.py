@@ -50,7 +50,7 @@ def save(folder: Path, **fields: Any) -> Change:
 
 def nights(folder: Path, number: int) -> None:
     for day in range(1, number + 1):
-        site_builds.save_run(folder / "results", a_run(day))
+        files.save(folder / "results", a_run(day))
 
 
 def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_disturbed_case_is_measured_and_says_what_disturbed_it(tmp_path: Path)
     """Its launches are valid; only a case without figures is not measured."""
     steady, failed = site_builds.steady("a/b/py3.14"), site_builds.failed("c/d/py3.14")
     run = a_run(1, steady, site_builds.disturbed(JSON), failed)
-    site_builds.save_run(tmp_path / "results", run)
+    files.save(tmp_path / "results", run)
     page = front(tmp_path)
     assert "2 of 3 cases measured, 1 disturbed ( host noise )," in page.text
     assert "./method/#host_noise" in page.links
@@ -141,7 +141,7 @@ def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path:
     """More nights of absolute figures do not count; of equal cases it is the one that moved."""
     results = tmp_path / "results"
     for day in range(1, 6):
-        site_builds.save_run(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
+        files.save(results, a_run(day, site_builds.steady("asgi-wsgi/long/py3.14")))
 
     def chosen(*days: int, cases: tuple[str, ...] = (site_builds.FREE,)) -> str:
         for day in days:
@@ -233,7 +233,7 @@ def test_a_shared_link_has_a_card_of_words(tmp_path: Path) -> None:
 
 def test_rows_begin_with_what_moved_last(tmp_path: Path) -> None:
     names = (JSON, "gil-endpoints/sync_cpu/py3.14")
-    site_builds.save_run(tmp_path / "results", a_run(1, *map(site_builds.steady, names)))
+    files.save(tmp_path / "results", a_run(1, *map(site_builds.steady, names)))
     for moved in names:
         metric = "server_cpu_per_request"
         save(tmp_path, series=SeriesName(machine="m", case=moved, metric=metric))

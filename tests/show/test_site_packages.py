@@ -90,7 +90,7 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released")
     results = folder / "results"
-    site_builds.save_run(results, site_builds.a_run(1))
+    files.save(results, site_builds.a_run(1))
     site_builds.save_releases(results)
     files.save(results, synthetic.change_record())
     files.save(results, site_builds.make_comparison(JSON))

@@ -1,16 +1,26 @@
-"""Where run files live, and that nothing that was saved is ever lost."""
+"""Runs, points and links of packages as files: where, read back as written, and never lost."""
 
 import errno
+import json
+import math
 import os
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import foreign
 import synthetic
 from disks import BALLAST, small_disk
-from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import Profile, Run
+from duetbench.core.errors import FlagName, RecordError, UsageError
+from duetbench.core.model import CaseResult, Profile, Run
 from duetbench.store import files, run_files
+from duetbench.store.comparison import Comparison
+from duetbench.store.files import Journal
+from observatory.store import kinds, packages
+from observatory.store.packages import PackageRecord, VersionLinks
+from observatory.store.points import AnchoredPoint, Points
 
 
 def run_at(started: str, profile: Profile = "nightly", cases: int = 2) -> Run:
@@ -141,3 +151,202 @@ def test_the_advice_about_a_folder_is_for_errors_of_a_file() -> None:
     error = OSError(errno.EINVAL, "Invalid argument")
     assert "folder" not in files.remedy(error)
     assert "folder" in files.remedy(OSError(errno.EINVAL, "Invalid argument", "results"))
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def small_run() -> Run:
+    case = synthetic.make_case("x/json/py3.14")
+    good = synthetic.ok(case.id, 0, {"throughput": 1234.56789, "requests": 1234567.0})
+    bad = synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'")
+    return synthetic.make_run([CaseResult(case=case, launches=(good, bad))])
+
+
+def document(run: Run | None = None) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(files.encode(run or small_run()))
+    return parsed
+
+
+def refused(content: object) -> str:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with pytest.raises(RecordError) as caught:
+        files.parse(Run, data, "some.json")
+    message = str(caught.value)
+    assert message.startswith("some.json: ")
+    return message
+
+
+def test_a_run_is_read_back_as_it_was() -> None:
+    run = synthetic.nightly_run(cases=8)
+    assert files.parse(Run, files.encode(run), "x") == run
+
+
+def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
+    """1234.56789 is kept as 1234.57; the count 1,234,567 exactly; a failed launch has none."""
+    good, bad = document()["results"][0]["launches"]
+    assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
+    assert (good["seconds"], good["load_seconds"]) == (17.8312, 13.0123)
+
+
+def test_a_nightly_run_fits_its_budget() -> None:
+    """80 cases, 3 launches, 34 figures each with realistic scatter: at most 50 KB compressed."""
+    run = synthetic.nightly_run(cases=80, launches=3)
+    data = files.encode(run)
+    assert len(run.results[0].launches[0].metrics) >= 34
+    assert len(zlib.compress(data)) <= 50_000
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_figure_that_is_no_number_is_never_recorded(wrong: float) -> None:
+    with pytest.raises(ValueError, match="throughput\n  Input should be a finite number"):
+        synthetic.ok("x/json/a", 0, {"throughput": wrong})
+
+
+@pytest.mark.parametrize("found", [1, 3, "2"])
+def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
+    message = refused({**document(), "format": found})
+    assert "expected a run file of format 2: format: Input should be 2, found " in message
+    assert "update duetbench (uv tool upgrade duetbench)" in message
+
+
+def test_what_is_not_a_run_file_is_refused() -> None:
+    whole = files.encode(small_run())
+    for content, text in (
+        (b"", "an empty file"),
+        (whole[:-20], "truncated"),
+        (b"\xff\xfe\x00", "can't decode"),
+        ([1, 2], "expected a run file"),
+        ({"id": "x"}, "expected a run file"),
+        (whole.replace(b"1234.57", b"NaN"), "found nan"),
+        (whole.replace(b"1234.57", b"1e999"), "found 1e999"),
+        (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
+        (whole.replace(b'"seed":1', b'"seed":1,"seed":1').replace(b"0.1.0", b"\\u0022:"), "twice"),
+        (whole.replace(b'"message":"hi"', b'"message":1e999'), "found 1e999"),
+        (whole.replace(b'"message":"hi"', b'"message":NaN'), "found nan"),
+        (b"[" * 100_000, "while decoding a json array"),  # too deep, in the words of each Python
+        ({**document(), "results": document()["results"] * 2}, "each case once"),
+    ):
+        assert text in refused(content).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("schema.json", Run), ("comparison.schema.json", Comparison)]
+)
+def test_the_schemas_in_results_are_those_of_the_types(
+    name: str, kind: type[Run | Comparison]
+) -> None:
+    stored = (ROOT / "results" / name).read_text("utf-8")
+    assert stored == files.schema(kind), "make it again: observatory reference"
+
+
+@pytest.mark.parametrize(
+    ("duets", "width"), [(1, 1.960), (2, 12.706), (3, 4.303), (5, 2.776), (20, 2.093)]
+)
+def test_the_interval_is_wider_where_duets_are_few(duets: int, width: float) -> None:
+    """Student's t as tables have it; one count is no sample of one."""
+    point = AnchoredPoint(
+        metric="throughput", ratio=2.0, se=0.01, anchor=1.0, duets=duets, excluded=0
+    )
+    half = math.exp(width * 0.01)
+    assert point.interval.ends == pytest.approx((2 / half, 2 * half), rel=1e-5)
+
+
+def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
+    result = foreign.points()
+    path = files.save(tmp_path, result)
+    place = f"points/{result.machine.id}/2026/{result.id}.json"
+    assert path.relative_to(tmp_path).as_posix() == place
+    assert (files.paths(Points, tmp_path), files.read(Points, path)) == ([path], result)
+    of_machine, name = path.parents[1], path.name
+    another = of_machine.with_name("another") / "2026" / name
+    for moved in (path.with_name("another.json"), of_machine / "2025" / name, another):
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(moved)
+        with pytest.raises(RecordError, match=f"{moved}: expected it at {place} below"):
+            files.read_all(Points, tmp_path)
+        moved.rename(path)
+    assert files.read_all(Points, tmp_path) == [result]
+
+
+def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:
+    """Half a line is what a killed program has left; the next line does not end up behind it."""
+    path = tmp_path / "below" / "journal.jsonl"
+    first = Journal(path)
+    assert first.lines == []
+    for line in (["duet", {"seconds": 1.5}], ["count", 7]):
+        first.add(line)
+    whole = path.read_text()
+    path.write_text(whole + '["duet", {"sec')
+    again = Journal(path)
+    assert again.lines == first.lines
+    again.add(["count", 8])
+    assert path.read_text() == whole + '["count", 8]\n'
+    again.forget()
+    again.forget()
+    assert (path.exists(), again.lines) == (False, [])
+
+
+def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:
+    place = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    place.mkdir(parents=True)
+    head = "\n".join(("Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines))
+    (place / "METADATA").write_bytes(f"{head}\n\n{description}".encode() + b"\xff\n")
+
+
+def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
+    place = tmp_path / "lib" / "python3.14" / "site-packages"
+    installed(
+        place, "Py_Web", "1.2.0", "Home-page: https://web.example",
+        "Project-URL: Source Code, https://forge.example/a/web",
+        "Project-URL: Release Notes, http://web.example/new?all=1#top",
+        "Project-URL: Bug-Tracker, https://forge.example/a/web/issues",
+        "Project-URL: Changelog, https://web.example/second",
+        description="New: [1.2](https://forge.example/a/web/releases/tag/v1.2.0)",
+    )  # fmt: skip
+    installed(place, "quiet", "0.1")
+    assert packages.of_folder(tmp_path) == {
+        ("py-web", "1.2.0"): VersionLinks(
+            links={
+                "home": "https://web.example",
+                "source": "https://forge.example/a/web",
+                "changelog": "http://web.example/new?all=1#top",
+                "issues": "https://forge.example/a/web/issues",
+            },
+            tag="v",
+        ),
+        ("quiet", "0.1"): VersionLinks(),
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Project-URL: Homepage, javascript:alert(1)",
+        "Project-URL: Homepage, ftp://web.example/",
+        "Project-URL: Homepage, https://user:word@web.example/",
+        'Project-URL: Homepage, https://web.example/"onload="x',
+        "Project-URL: Homepage, https://localhost/",
+        "Project-URL: Homepage, https://web.example\\@evil.example/",
+        "Project-URL: Homepage, https://wéb.example/",
+        f"Project-URL: Homepage, https://web.example/{'x' * 300}",
+        "Project-URL: Homepage, https://index.example/project/Web/",
+    ],
+)
+def test_what_is_no_plain_address_is_left_out(tmp_path: Path, line: str) -> None:
+    installed(tmp_path, "web", "1.0", line)
+    assert packages.of_folder(tmp_path) == {("web", "1.0"): VersionLinks()}
+
+
+def test_files_grow_with_versions_and_belong_to_the_history(tmp_path: Path) -> None:
+    one, other = (VersionLinks(links={"home": f"https://{name}.example"}) for name in "ab")
+    (path,) = packages.remember(tmp_path, {("web", "1.0"): one})
+    assert packages.remember(tmp_path, {("web", "1.0"): other}) == ()
+    (grown,) = packages.remember(tmp_path, {("web", "1.1"): other}, tmp_path / "new")
+    assert files.read(PackageRecord, path).versions == {"1.0": one}
+    assert files.read(PackageRecord, grown).versions == {"1.0": one, "1.1": other}
+    (file,), _, others = kinds.collect(tmp_path / "new")
+    assert (file.path, file.replaceable, others) == ("packages/web.json", True, ())
+    path.write_text(path.read_text().replace("https://a.example", "javascript:alert(1)"))
+    with pytest.raises(RecordError, match="expected links of a package"):
+        files.read(PackageRecord, path)

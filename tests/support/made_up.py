@@ -27,7 +27,6 @@ from observatory.trend.reading import Sources
 from observatory.trend.reading import read as read_results
 from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
 
-PROJECT: Final = Path(__file__).parents[2]
 MACHINE: Final = "synthetic-2c-0a1b2c3d"
 STACK: Final = "current"
 LAST: Final = datetime(2026, 11, 20, 3, tzinfo=UTC)

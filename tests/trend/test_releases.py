@@ -1,16 +1,26 @@
-"""What each release of a package did, and which of several did it."""
+"""What each release of a package did, which of several did it, and the one size that is quoted."""
 
 import math
+from datetime import UTC, datetime
+from typing import Final
 
 import pytest
 
+import comparing
 import synthetic
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Verdict
-from duetbench.store.change import Change, Effect, Release, SeriesName, Share
+from duetbench.core.model import Effects, Verdict
+from duetbench.core.units import Interval
+from duetbench.project.project import Project
+from duetbench.show import formats
+from duetbench.store.change import Change, Effect, Narrowed, Release, SeriesName, Share
+from duetbench.store.comparison import Comparison, SideRecord
+from observatory.show import quoting
 from observatory.show.changes import describe, narrowed_line
 from observatory.store.points import Points
-from observatory.trend import releases
+from observatory.trend import quotes, releases
+from observatory.trend.backfill import PROFILE, to_observe
+from observatory.trend.quotes import Quote
 from observatory.trend.releases import ReleaseEffect, narrow
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
@@ -174,3 +184,141 @@ def test_no_release_is_named_that_nothing_shows(
     points: tuple[Points, ...], changes: dict[str, object]
 ) -> None:
     assert closer(*points, record=CHANGED.model_copy(update=changes)) is None
+
+
+SERVED: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+
+
+def a_quote(
+    ratio: float,
+    spread: float = 0.001,
+    metric: str = CPU,
+    case: str = SERVED,
+    previous: str | None = "1.0",
+) -> Quote:
+    return Quote(
+        "fastapi", "1.1", previous, datetime(2026, 11, 1, tzinfo=UTC), True, "m", case, "3.14",
+        metric, Interval(ratio, ratio / (1 + spread), ratio * (1 + spread)), Verdict.WORSE, "duets",
+    )  # fmt: skip
+
+
+def test_requests_come_before_calls_starts_and_memory() -> None:
+    """If they are large enough to act on: 2 % of CPU, 10 % of a start, 5 % of memory."""
+    small, large = a_quote(1.01, 0.001), a_quote(1.03, 0.02)
+    start, call = a_quote(1.5, 0.01, "start_cpu"), a_quote(1.4, 0.01, "seconds")
+    memory = a_quote(2.0, 0.01, "pss_steady")
+    every = [memory, start, call, large]
+    for left in (large, call, start, memory):
+        assert quotes._choose(every) == left
+        every.remove(left)
+    assert quotes._choose([small, memory]) == memory
+    assert quotes._choose([small, a_quote(1.04, 0.01, "pss_steady")]) == small
+
+
+def test_the_largest_case_counts_as_its_narrowest_measurement_has_it() -> None:
+    """30 % known to within 10 % are 20 % known to within 1 %, which are more than 15 %."""
+    loud, narrow = a_quote(1.3, 0.1), a_quote(1.2, 0.01)
+    other = a_quote(1.15, 0.001, case="c/d/py3.14")
+    assert quotes._choose([loud, other, narrow]) == narrow
+    assert quotes._choose([loud, other]) == loud
+
+
+def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
+    old, new, last = (
+        Release(package="fastapi", version=version, previous=before)
+        for version, before in (
+            ("0.142.0", "0.141.1"),
+            ("0.143.0", "0.142.0"),
+            ("0.143.2", "0.141.1"),
+        )
+    )
+    series = SeriesName(machine="x", case="a/b", metric="throughput")
+    step = Share(releases=(old,), ratio=0.8, low=0.79, high=0.81, duets=6)
+    share = Share(releases=(last,), ratio=1.23, low=1.2, high=1.25, duets=8)
+    record = synthetic.change_record(
+        shares=(share,), narrowed=Narrowed(series=series, steps=(step,)), culprit=old
+    )
+    (quote,) = quotes.quotes({}, [record]).values()
+    assert quote.key == ("fastapi", "0.142.0")
+    assert (quote.ratio.estimate, quote.machine, quote.metric) == (0.8, "x", "throughput")
+    assert quote.verdict is Verdict.WORSE, "fewer requests are worse"
+    assert quoting.finding(quote) == "fastapi 0.142.0 serves 20 % fewer requests per second for a/b"
+    assert quotes.quote_of(record, {quote.key: quote}) == quote
+    both = Share(releases=(old, new), ratio=1.1, low=1.09, high=1.11, duets=8)
+    together = quotes.quotes({}, [synthetic.change_record(shares=(both,), culprit=old)])
+    assert [quote.together for quote in together.values()] == [
+        ("fastapi 0.143.0",), ("fastapi 0.142.0",),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "change", "span"),
+    [
+        (1.2016, 1.1835, 1.2199, "+20 %", "18…22 %"),
+        (0.9647, 0.9581, 0.9714, "−3.5 %", "2.9…4.2 %"),
+        (1.0096, 1.0074, 1.0119, "+1.0 %", "0.7…1.2 %"),
+        (0.884, 0.879, 0.889, "−11.6 %", "11.1…12.1 %"),
+        (0.9329, 0.9303, 0.9356, "−6.7 %", "6.4…7.0 %"),
+        (1.0004, 1.0002, 1.0006, "+0.04 %", "0.02…0.06 %"),
+        (2.317, 2.01, 2.67, "2.3×", "2.0…2.7 times"),
+        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…+3.0 %"),
+        (0.9035, 0.8892, 0.9166, "−10 %", "8…11 %"),
+    ],
+)
+def test_the_width_of_an_interval_decides_the_digits(
+    ratio: float, low: float, high: float, change: str, span: str
+) -> None:
+    interval = Interval(ratio, low, high)
+    assert (formats.change(interval), formats.within(interval)) == (change, span)
+
+
+def test_findings_read_as_sentences() -> None:
+    start = a_quote(0.903, 0.01, "start_cpu", "start-up/models/current/py3.14")
+    assert quoting.finding(start) == (
+        "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
+    )
+    assert math.isclose(start.size, -math.log(0.903))
+
+
+def observed(case: str, *, head: str = "1.1", effects: Effects | None = None) -> Comparison:
+    base, head_ = (
+        SideRecord(label=f"fastapi=={v}", kind="stack", commit=None, stacks=(), interpreters=())
+        for v in ("1.0", head)
+    )
+    seen = comparing.judged_case(case, effects=effects)
+    return comparing.comparison_of(seen, base=base, head=head_)
+
+
+def cases_of(*quotes: Quote, known: tuple[Comparison, ...] = ()) -> list[str]:
+    declared = Project.here().cases(PROFILE)
+    return [case.id for _, case in to_observe(quotes, declared, known)]
+
+
+def test_only_material_changes_of_requests_and_starts_are_observed() -> None:
+    """From 2 % of CPU, or 10 % of a start."""
+    small, large = a_quote(1.019), a_quote(1.021)
+    start = a_quote(0.89, metric="start_cpu", case="start-up/models/current/py3.14")
+    memory = a_quote(2.0, metric="pss_steady")
+    assert cases_of(small, large, start, memory) == [SERVED, start.case]
+    assert cases_of(a_quote(1.2, previous=None)) == []
+    assert cases_of(a_quote(1.2, case="no-such/case/py3.14")) == []
+
+
+def test_what_moved_in_process_is_observed_where_it_is_served() -> None:
+    """Of the same interpreter and stack; the endpoint that a benchmark names comes first."""
+    handler = "inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/wsgi-json)/py3.14t/current"
+    models = "inprocess/pydantic_models.Serialise.time(size=20)/py3.14/pydantic-v1"
+    found = cases_of(*(a_quote(1.2, metric="seconds", case=case) for case in (handler, models)))
+    assert found[0].startswith("asgi-wsgi/wsgi-json/py3.14t/")
+    assert found[1:] == ["pydantic-v1-v2/pydantic-v1/py3.14/c16"]
+
+
+def test_a_release_is_observed_once() -> None:
+    quote, seen = a_quote(1.2), observed(SERVED, effects=Effects())
+    assert cases_of(quote, known=(seen,)) == []
+    others = (
+        observed(SERVED),
+        observed(SERVED, head="1.2", effects=Effects()),
+        observed("a/b/py3.14", effects=Effects()),
+    )
+    assert cases_of(quote, known=others) == [SERVED]

@@ -1,15 +1,22 @@
-"""From run files to tables of nights: figures, states and breaks."""
+"""From runs and anchored points to tables of nights: means, figures, states, breaks, chains."""
 
 import math
+from datetime import UTC, datetime
 
 import pytest
 
+import synthetic
 import synthetic as runs
+from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
 from duetbench.core.errors import FlagName
-from duetbench.core.model import CaseResult, Flag, RunStatus
+from duetbench.core.model import CaseResult, Flag, Missing, RunStatus
 from duetbench.core.units import Interval
+from duetbench.trend.summary import estimate, summarise_case
+from observatory.store.points import CANARY, Points
 from observatory.trend import table as history
-from observatory.trend.table import of_run
+from observatory.trend.candidates import steps
+from observatory.trend.reading import coverage, of_points, trend_points
+from observatory.trend.table import Table, of_run, tables
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
 
 WIDE = [100.0, 200.0, 400.0]
@@ -78,3 +85,136 @@ def test_breaks_where_machine_interpreter_or_case_changed() -> None:
     assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
     assert "6.1.0" in found[0].before
     assert "6.2.0" in found[0].after
+
+
+T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
+
+
+def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
+    """1, 10, 100: the logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3)."""
+    found, half = estimate([1.0, 10.0, 100.0]), T_2 / math.sqrt(3)
+    expected = (10, 10 ** (1 - half), 10 ** (1 + half))
+    assert (found.estimate, found.low, found.high) == pytest.approx(expected, rel=1e-5)
+    assert found.n == 3
+
+
+def test_zeros_are_averaged_as_they_are_and_one_launch_has_no_interval() -> None:
+    """0, 3 and 6 errors: mean 3, sd 3, half = t * 3 / sqrt(3); no logarithm of nothing."""
+    found = estimate([0.0, 3.0, 6.0])
+    assert found.estimate == pytest.approx(3)
+    assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
+    assert estimate([0.0, 0.0]).spread is None
+    assert estimate([5.0]) == Interval(5.0)
+
+
+def test_failed_launches_enter_nothing_and_are_told() -> None:
+    """Two good launches and a failed one: n is 2, the reason is kept, few launches are flagged.
+
+    A flag that a launch has twice, of its warm-up and of its load, is one launch's.
+    """
+    case = synthetic.make_case("x/json/a")
+    noise = Flag(name=FlagName.HOST_NOISE, detail="0.2 cores")
+    result = CaseResult(
+        case=case,
+        launches=(
+            synthetic.ok(case.id, 0, {"throughput": 4.0}, noise, noise),
+            synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'"),
+            synthetic.ok(case.id, 2, {"throughput": 9.0, "errors": 1.0}),
+        ),
+    )
+    found = summarise_case(result, expected=3)
+    assert found.status == "measured"
+    assert (found.measured, found.expected) == (2, 3)
+    assert found.metrics["throughput"].estimate == pytest.approx(6)
+    assert found.metrics["throughput"].n == 2
+    assert found.metrics["errors"].n == 1
+    assert found.failures[0].reason == "wrong_answer: expected 'a', found 'b'"
+    assert [(flag.name, flag.launches) for flag in found.warnings] == [
+        (FlagName.HOST_NOISE, 1),
+        (FlagName.FEW_LAUNCHES, 2),
+    ]
+
+
+def test_a_case_without_good_launches_has_no_figures() -> None:
+    case = synthetic.make_case("x/json/a")
+    failed = synthetic.failed(case.id, 0, FlagName.NOT_READY, "10 s")
+    bad = summarise_case(CaseResult(case=case, launches=(failed,)), 3)
+    assert (bad.status, bad.metrics, bad.warnings) == ("failed", {}, ())
+    absent = summarise_case(CaseResult(case=case), 3)
+    assert (absent.status, absent.metrics, absent.expected) == ("not measured", {}, 3)
+
+
+def joined(*files: Points) -> Table:
+    (table,) = tables(of_points(files)[0])
+    return table
+
+
+def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() -> None:
+    old = a_file(1, of(CASE, ratio(1.10, se=0.003, duets=11)))
+    link = renewal(2, of(CASE, ratio(1.05, se=0.004, duets=6)))
+    new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
+    (before, after), notes = trend_points([new, link, old])
+    (chained,) = before.cases[0].points
+    assert before.anchor == after.anchor == "B"
+    assert chained.ratio == pytest.approx(1.10 / 1.05)
+    assert chained.se == pytest.approx(0.005)  # 3 and 4 in quadrature
+    assert chained.duets == 6
+    assert chained.anchor == pytest.approx(2.1e-4)
+    assert after.cases == new.cases
+    assert notes == ()
+
+
+def test_what_nobody_measured_against_both_anchors_is_left_out_and_said() -> None:
+    old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
+    link = renewal(2, of(CASE, ratio(1.0)))
+    (found,), notes = trend_points([old, link])
+    assert [case.case for case in found.cases] == [CASE]
+    assert [one.metric for one in found.cases[0].points] == [CPU]
+    (note,) = notes
+    assert "2 points against the anchor A" in note
+    assert "anchor B" in note
+
+
+def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:
+    first = a_file(
+        1, of(CASE, ratio(1.1)), of(OTHER, ratio(1.4)),
+        missing=(Missing(case="third", reason="no"),),
+    )  # fmt: skip
+    again = a_file(
+        1, of(CASE, ratio(1.2)), label=first.label, measured=5,
+        missing=(Missing(case=OTHER, reason="failed this time"),),
+    )  # fmt: skip
+    (found,), _ = trend_points([again, first])
+    assert {case.case: case.points[0].ratio for case in found.cases} == {CASE: 1.2, OTHER: 1.4}
+    assert [lost.case for lost in found.missing] == ["third"]
+    assert found.id == again.id
+
+
+def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
+    found = a_file(
+        4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
+        missing=(Missing(case=OTHER, reason="no server"),),
+    )  # fmt: skip
+    earlier = a_file(3, of(OTHER, ratio(1.0)))
+    (_, night), _ = of_points([earlier, found])
+    mean, low, high, launches = night.figures[0, night.metrics.index(CPU)].tolist()
+    assert (night.kind, night.profile, night.as_of) == ("anchored", "A", "2026-11-04")
+    assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
+    assert mean == pytest.approx(1.1)
+    assert low == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
+    assert high == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
+    assert launches == 6
+    # What has no points has the reason, and the interpreter and stack that it has elsewhere.
+    lost = night.cases[OTHER]
+    assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
+
+
+def test_the_anchor_against_itself_is_counted_and_never_a_change() -> None:
+    """Six duets: half an interval is 2.57 standard errors; a count has none, and is left out."""
+    near, far = ratio(1.002, se=0.001, duets=6), ratio(1.003, se=0.001, duets=6)
+    counted = ratio(1.5, metric="instructions", duets=1)
+    itself = f"{CANARY}{CASE}"
+    nights = [a_file(1, of(itself, near, counted), of(CASE, far)), a_file(2, of(itself, far))]
+    assert coverage(nights) == (1, 2)
+    moved = [a_file(day, of(itself, ratio(1 + day // 10))) for day in range(1, 20)]
+    assert list(steps(joined(*moved))) == []

@@ -127,7 +127,7 @@ class FlagName(StrEnum):
     HOST_NOISE = (
         "host_noise",
         "disturbs",
-        "other processes or the hypervisor took core time, or moved server and generator",
+        "something else took core time, moved processes, or made the load late",
     )
     ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
     NOT_STEADY = (

@@ -30,7 +30,6 @@ SHARE: Final = 0.8
 
 With fewer, whether a duet has the metric may depend on how the duet went."""
 
-_IDLE: Final = frozenset({FlagName.NOT_BUSY})
 
 _SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
 """Warnings about noise that may persist and affect both sides. A side that still gets faster is not
@@ -206,7 +205,7 @@ def _overloaded(duet: Duet) -> bool:
 
 def _idle(duet: Duet) -> bool:
     """Whether requests of a side wait while nobody computes."""
-    return any(flag.name in _IDLE for side in SIDES for flag in duet.flags(side))
+    return any(flag.name is FlagName.NOT_BUSY for side in SIDES for flag in duet.flags(side))
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:
