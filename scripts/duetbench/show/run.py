@@ -64,7 +64,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
 
 def print_run(console: Console, summary: RunSummary) -> None:
     """Print a run with all figures of its cases."""
-    console.print(Text(_title(summary), style="bold"))
+    console.print(Text(title(summary), style="bold"))
     for name, value in facts(summary):
         console.print(Text.assemble((f"{name}  ", "dim"), value))
     console.print()
@@ -79,7 +79,7 @@ def as_markdown(summary: RunSummary) -> str:
     table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
                  _rows(summary))  # fmt: skip
     notes = formats.bullets(_notes(summary))
-    parts = [f"# {escape(_title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
+    parts = [f"# {escape(title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
     return "\n\n".join(filter(None, parts))
 
 
@@ -97,7 +97,8 @@ def as_json(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def _title(summary: RunSummary) -> str:
+def title(summary: RunSummary) -> str:
+    """Name a run."""
     run = summary.run
     return f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
 
@@ -142,16 +143,26 @@ def _sentence(case: CaseSummary, name: str) -> str:
 
 
 def _notes(summary: RunSummary) -> Iterator[str]:
-    """Explain each flag, with an example, then why cases failed or were not launched."""
+    """Explain each flag, then why cases failed or were not launched."""
     cases = summary.cases.values()
-    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
-        yield f"{name} — {name.meaning} (for example: {detail})"
+    yield from explain_flags(cases)
     for case in cases:
-        reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
-        if reasons:
-            yield f"{case.id}: {len(case.failures)} of {case.expected} launches failed: {reasons}"
+        if case.failures:
+            yield f"{case.id}: {failed_launches(case)}"
         if case.missing:
             yield f"{case.id}: not measured: {case.missing}"
+
+
+def explain_flags(cases: Iterable[CaseSummary]) -> Iterator[str]:
+    """Explain each flag of the cases, with an example."""
+    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
+        yield f"{name} — {name.meaning} (for example: {detail})"
+
+
+def failed_launches(case: CaseSummary) -> str:
+    """Say how many launches of a case failed, and why."""
+    reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
+    return f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
 
 
 def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:

@@ -10,10 +10,16 @@ from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import RunStatus
 from duetbench.core.units import Interval
 from duetbench.show import formats
-from duetbench.show.run import facts, narrow, select
+from duetbench.show.run import (
+    explain_flags,
+    facts,
+    failed_launches,
+    narrow,
+    select,
+    title,
+)
 from duetbench.trend.summary import CaseSummary, RunSummary
 from observatory.project.layouts import KEYS, KeyValue, TableLayout
 
@@ -190,9 +196,7 @@ def make_page(
         make_section(name, by_experiment[name], experiments.get(name), answers(name))
         for name in sorted(by_experiment, key=lambda name: (name not in experiments, name))
     )
-    run = summary.run
-    title = f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
-    return RunPage(title=title, facts=facts(summary), sections=tuple(sections))
+    return RunPage(title(summary), facts(summary), tuple(sections))
 
 
 def make_section(
@@ -299,14 +303,11 @@ def _cell(case: CaseSummary, metric: str, about: Presentation, *, first: bool) -
 
 
 def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
-    """Explain each flag, with an example, then why cases failed or were not launched."""
-    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
-        yield f"{name} — {name.meaning} (for example: {detail})"
+    """Explain each flag, then why cases failed or were not launched."""
+    yield from explain_flags(cases)
     for case in cases:
         if case.failures:
-            reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
-            failed = f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
-            yield f"{' '.join(_keys(case, keys))}: {failed}"
+            yield f"{' '.join(_keys(case, keys))}: {failed_launches(case)}"
     lost: dict[str, list[str]] = {}
     for case in cases:
         if case.missing:
