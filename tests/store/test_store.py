@@ -60,7 +60,7 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     partial = run_files.save_partial(tmp_path, small)
     assert run_files.save_partial(tmp_path, whole) == partial
     assert files.read(Run, partial) == whole
-    assert run_files.partials(tmp_path) == [partial]
+    assert sorted(tmp_path.rglob("*.partial.json")) == [partial]
     final = run_files.finalise(tmp_path, whole)
     assert final == run_files.path_for(tmp_path, whole)
     assert not partial.exists()

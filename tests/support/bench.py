@@ -208,7 +208,7 @@ class Bench:
         return files.read(Run, path)
 
     def unfinished(self) -> Run | None:
-        paths = run_files.partials(self.results)
+        paths = sorted(self.results.rglob("*.partial.json"))
         return files.read(Run, paths[0]) if paths else None
 
     def alive(self) -> list[psutil.Process]:

@@ -393,9 +393,6 @@ HEADLINES: Final = tuple(
 JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].situation)
 """The metrics that comparisons judge in some case. Steps in others could not be confirmed."""
 
-TAILS: Final = tuple(name for name in JUDGED if METRICS[name].concern == "tail")
-"""Those of the tails: judged from the duets that there are, never a reason for more."""
-
 BRIEF: Final = HEADLINES[:3]
 """The metrics in a line of progress."""
 

@@ -92,11 +92,6 @@ def recent(paths: Iterable[Path]) -> list[Path]:
     return [path for group in groups.values() for path in group[-_RECENT:]]
 
 
-def partials(results: Path) -> list[Path]:
-    """Files of unfinished runs, oldest first."""
-    return [path for path in runs(results, partial=True) if path.name.endswith(files.PARTIAL)]
-
-
 def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> Path:
     """The file that a name means: a path, `latest` of the runs, an id, or part of an id.
 
