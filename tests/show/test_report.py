@@ -358,20 +358,29 @@ def test_words_of_a_side_from_a_file_are_checked(words: tuple[str, ...], again: 
 
 
 @pytest.mark.parametrize(
-    ("ratio", "low", "high", "change", "ends"),
+    ("ratio", "low", "high", "change", "ends", "within"),
     [
-        (1.0213, 1.0161, 1.0265, "+2.1 %", "+1.6…+2.6 %"),
-        (1.25, 1.18, 1.32, "+25 %", "+18…+32 %"),
-        (31.5, 27.0, 36.0, "32×", "27…36×"),
-        (1.0004, 1.0002, 1.0006, "+0.04 %", "+0.02…+0.06 %"),
-        (1.05, 1e-18, 1.1e19, "+5 %", "wider than a factor of 100"),
+        (1.0213, 1.0161, 1.0265, "+2.1 %", "+1.6…+2.6 %", "1.6…2.6 %"),
+        (1.2016, 1.1835, 1.2199, "+20 %", "+18…+22 %", "18…22 %"),
+        (1.25, 1.18, 1.32, "+25 %", "+18…+32 %", "18…32 %"),
+        (0.9647, 0.9581, 0.9714, "−3.5 %", "−4.2…−2.9 %", "2.9…4.2 %"),
+        (1.0096, 1.0074, 1.0119, "+1.0 %", "+0.7…+1.2 %", "0.7…1.2 %"),
+        (0.884, 0.879, 0.889, "−11.6 %", "−12.1…−11.1 %", "11.1…12.1 %"),
+        (0.9329, 0.9303, 0.9356, "−6.7 %", "−7.0…−6.4 %", "6.4…7.0 %"),
+        (0.9035, 0.8892, 0.9166, "−10 %", "−11…−8 %", "8…11 %"),
+        (1.0004, 1.0002, 1.0006, "+0.04 %", "+0.02…+0.06 %", "0.02…0.06 %"),
+        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…+3.0 %", "−1.0…+3.0 %"),
+        (2.317, 2.01, 2.67, "2.3×", "2.0…2.7×", "2.0…2.7 times"),
+        (31.5, 27.0, 36.0, "32×", "27…36×", "27…36 times"),
+        (1.05, 1e-18, 1.1e19, "+5 %", *["wider than a factor of 100"] * 2),
     ],
 )
 def test_a_figure_has_no_more_digits_than_its_interval(
-    ratio: float, low: float, high: float, change: str, ends: str
+    ratio: float, low: float, high: float, change: str, ends: str, within: str
 ) -> None:
     figure = Interval(ratio, low, high)
-    assert (formats.change(figure), formats.ends(figure)) == (change, ends)
+    assert formats.change(figure) == change
+    assert (formats.ends(figure), formats.within(figure)) == (ends, within)
 
 
 def test_what_only_a_doubling_would_show_is_a_factor() -> None:

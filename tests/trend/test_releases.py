@@ -12,7 +12,6 @@ from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
 from duetbench.project.project import Project
-from duetbench.show import formats
 from duetbench.store.change import Change, Effect, Narrowed, Release, SeriesName, Share
 from duetbench.store.comparison import Comparison, SideRecord
 from observatory.show import quoting
@@ -249,27 +248,6 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
     assert [quote.together for quote in together.values()] == [
         ("fastapi 0.143.0",), ("fastapi 0.142.0",),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("ratio", "low", "high", "change", "span"),
-    [
-        (1.2016, 1.1835, 1.2199, "+20 %", "18…22 %"),
-        (0.9647, 0.9581, 0.9714, "−3.5 %", "2.9…4.2 %"),
-        (1.0096, 1.0074, 1.0119, "+1.0 %", "0.7…1.2 %"),
-        (0.884, 0.879, 0.889, "−11.6 %", "11.1…12.1 %"),
-        (0.9329, 0.9303, 0.9356, "−6.7 %", "6.4…7.0 %"),
-        (1.0004, 1.0002, 1.0006, "+0.04 %", "0.02…0.06 %"),
-        (2.317, 2.01, 2.67, "2.3×", "2.0…2.7 times"),
-        (1.01, 0.99, 1.03, "+1.0 %", "−1.0…+3.0 %"),
-        (0.9035, 0.8892, 0.9166, "−10 %", "8…11 %"),
-    ],
-)
-def test_the_width_of_an_interval_decides_the_digits(
-    ratio: float, low: float, high: float, change: str, span: str
-) -> None:
-    interval = Interval(ratio, low, high)
-    assert (formats.change(interval), formats.within(interval)) == (change, span)
 
 
 def test_findings_read_as_sentences() -> None:

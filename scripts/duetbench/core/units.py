@@ -90,6 +90,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{round(value, decimals):,.{decimals}f}"
 
 
+def signed(value: float, form: str) -> str:
+    """Format a number by `form`, such as `.1f`, with its sign; a minus is the typographic one."""
+    return format(value, f"+{form}").replace("-", "−")
+
+
 def rounded(value: float) -> float:
     """Round to six significant digits: a thousandth of any launch's noise, or less."""
     return float(f"{value:.6g}")

@@ -229,7 +229,7 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     texts = shorten_alike([effect.text for effect in effects], sql=effects[0].kind == "sql")
     lines = []
     for effect, text in zip(effects, texts, strict=True):
-        size = f"{effect.head - effect.base:+g}".replace("-", "−")
+        size = units.signed(effect.head - effect.base, "g")
         counted = effect.kind not in MEASURED
         lines.append(" × ".join(filter(None, (size * counted, text))))
     others = [

@@ -52,8 +52,11 @@ def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str |
     return None if sides is None else shlex.join(["duetbench", "compare", *sides, *options])
 
 
-def rebuilt(comparison: Comparison) -> str | None:
-    """The command that repeats a comparison; None if its record has no usable one."""
+def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
+    """The command that repeats a comparison; None if its record has no usable one.
+
+    `budget` is another time for it.
+    """
     if len(comparison.reproduce) != 1:
         return None
     try:
@@ -73,7 +76,11 @@ def rebuilt(comparison: Comparison) -> str | None:
             return None
     if seconds != comparison.budget_seconds:
         return None
-    return command(comparison.base, comparison.head, options)
+    if budget and "--budget" in options:
+        place = options.index("--budget")
+        del options[place : place + 2]
+    also = ["--budget", budget] if budget else []
+    return command(comparison.base, comparison.head, [*options, *also])
 
 
 _NOT_OF_WHY: Final = frozenset(

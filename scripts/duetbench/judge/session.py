@@ -277,7 +277,7 @@ class _Session:
         """Say what the duets of a case show so far, of its first figure."""
         metric = pair.duets.leading[0]
         if known := rule.evidence(pair.duets, metric, self.limits):
-            change = f"{math.expm1(known.sample.mean):+.0%}".replace("-", "−")
+            change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[metric].noun} {change} so far")
 
     def _soak(self, pair: Pair) -> None:
@@ -418,8 +418,8 @@ class _Session:
         for name in shown:
             pair = self.candidates.get(name)
             title = case_names.of(pair.case).what if pair else self.jobs[name].name
-            change = 100 * (counts[name].head / counts[name].base - 1)
-            self.reporter.note(f"{title}: instructions {change:+.2f} %, {took}".replace("-", "−"))
+            change = units.signed(100 * (counts[name].head / counts[name].base - 1), ".2f")
+            self.reporter.note(f"{title}: instructions {change} %, {took}")
         if more := len(counts) - len(shown):
             self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
 

@@ -124,7 +124,7 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
     if finding.exact or finding.subject in {FAILURE, KEPT}:
         size = ""
         if finding.moved and None not in {finding.base, finding.head} and title(finding.subject):
-            size = f"{(finding.head or 0) - (finding.base or 0):+,.6g}".replace("-", "−")
+            size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
         what = short(finding.why, _REASON) if finding.subject == FAILURE else what
@@ -174,8 +174,8 @@ def sentence(finding: Finding) -> str:
         return f"does different work: {finding.text}"
     if subject == KEPT:
         return _keeps(finding)
-    does = next((words for kind, words in KINDS.items() if kind == subject), None)
-    return _does(finding, *does[1:]) if does else _moves(finding)
+    _, verb, what = _words_of(subject)
+    return _does(finding, verb, what) if verb else _moves(finding)
 
 
 def _moves(finding: Finding) -> str:
@@ -196,7 +196,7 @@ def executes(ratio: float, half: float) -> str:
     `half` is half the ratio's 95 % interval, relative.
     """
     low, high = ratio / (1 + half), ratio * (1 + half)
-    within = "…".join(f"{100 * (end - 1):+.1f}".replace("-", "−") for end in (low, high))
+    within = "…".join(units.signed(100 * (end - 1), ".1f") for end in (low, high))
     within = f"{within} %, as far as counts repeat"
     if exact := half <= _EXACT:
         within = f"exact to ±{100 * half:.1f} %"
@@ -485,9 +485,14 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
 # The words of effects.
 
 
-def title(kind: str) -> str:
-    """Return a kind's row: `SQL statements`; empty if it is none."""
-    return next((words[0] for name, words in KINDS.items() if name == kind), "")
+def _words_of(subject: str) -> tuple[str, str, str]:
+    """Return the words of a kind of effect; empty ones if the subject is none."""
+    return next((words for kind, words in KINDS.items() if kind == subject), ("", "", ""))
+
+
+def title(subject: str) -> str:
+    """Return a kind's row: `SQL statements`; empty if the subject is no kind of effect."""
+    return _words_of(subject)[0]
 
 
 def effect_figure(kind: str, value: float) -> str:
@@ -501,7 +506,7 @@ def effect_figure(kind: str, value: float) -> str:
 
 def count(kind: str, number: float) -> str:
     """Write a number of effects with their noun: `21 SQL statements`."""
-    what = next(words[2] for name, words in KINDS.items() if name == kind)
+    what = _words_of(kind)[2]
     if not what:
         return effect_figure(kind, number)
     return f"{effect_figure(kind, number)} {what if number == 1 else plural(what)}"

@@ -240,9 +240,8 @@ def quantity(number: int, singular: str, plural: str = "") -> str:
 def _signed(ratio: float, decimals: int | None = None) -> str:
     change = 100 * (ratio - 1)
     digits = decimals if decimals is not None else 2 if round(abs(change), 2) < 10 else 1
-    text = f"{change:+,.{digits}f}"
-    # A typographic minus, and no sign if it rounds to zero.
-    return text.replace("-", "−") if float(text) else f"{0:.{digits}f}"
+    # No sign if it rounds to zero.
+    return units.signed(change, f",.{digits}f") if round(change, digits) else f"{0:.{digits}f}"
 
 
 WORDS: Final = "<sub>What the words mean: `duetbench explain WORD`.</sub>\n"

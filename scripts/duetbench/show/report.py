@@ -151,7 +151,7 @@ def check_line(comparison: Comparison, code: int, fail_on: str = "") -> str:
         UNDECIDED: "nothing is shown to be worse, and something is not known",
     }.get(code, "head does less, other or more than it may")
     if code == 1 and worse and worse.limit:
-        why = f"{words.noun(worse)} got worse by {100 * worse.limit:g} % or more"
+        why = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
     elif code == 1 and worse:
         why = words.sentence(worse)
     if not fail_on:
@@ -228,12 +228,9 @@ def _next(comparison: Comparison) -> tuple[str, str]:
             return "", ""
         case = explained.case if comparison.planned > 1 else ""
         return "", why_command(comparison, case) or ""
-    again, seconds = rebuilt(comparison), sufficient_budget(comparison)
-    if seconds:
+    if seconds := sufficient_budget(comparison):
         about = units.write_time(seconds)
-        kept = again.partition(" --budget ") if again else ("", "", "")
-        rest = kept[2].partition(" ")[2]
-        longer = f"{kept[0]} {rest}".rstrip() + f" --budget {about}" if again else ""
+        longer = rebuilt(comparison, budget=about) or ""
         return f"about {about} would decide" * (not longer), longer
     lacks = {finding.lack for finding in comparison.findings}
     if "quiet" in lacks:
