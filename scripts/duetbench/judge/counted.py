@@ -45,7 +45,7 @@ MOST_PATHS: Final = 30
 LONGEST: Final = 0.5
 """Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
 
-START_SECONDS: Final = 7.0
+START_SECONDS: Final = 5.0
 """Time in which both sides of one environment start in parallel, mostly for imports, s."""
 
 EACH_SECONDS: Final = 3.0
