@@ -41,7 +41,7 @@ def test_a_listener_is_named(host: str) -> None:
         assert sentence.endswith(f") listens on {shown}:{port}")
         with pytest.raises(LaunchError, match=f"process {os.getpid()} ") as refusal:
             ports.require_free(port)
-        assert refusal.value.flag is FlagName.FOREIGN_LISTENER
+        assert refusal.value.flag is FlagName.STRAY_PROCESS
     ports.require_free(port)
 
 

@@ -162,13 +162,13 @@ WRONG = {
     "wrong": Day("wrong_answer", "found 'left'"),
     "rash": Day("impossible", "too fast to be true: expected at least 0.5 s"),
     "broken": Day("not_ready", "no database today"),
-    "gil": Day("wrong_runtime", "expected the GIL to be off, found it on"),
+    "gil": Day("not_ready", "expected the GIL to be off, found it on"),
     "dying": Day("server_died", "exit code 9"),
     # Right whenever one request is sent alone.
     "strained": Day("wrong_answer", "expected status 200 always, found another in", late=True),
     "hasty": Day("impossible", "the floor", late=True),
     "dying/w2": Day("server_died", "to stay, found", late=True),
-    ORPHANING: Day("not_stopped", "1 of its processes had to be killed", late=True),
+    ORPHANING: Day("stray_process", "1 of its processes had to be killed", late=True),
 }  # fmt: skip
 
 
@@ -247,9 +247,9 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 
         days = {
             "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),
-            "victim/granian/1": Day("foreign_listener", f"listens on 127.0.0.1:{taken}", change=at),
-            "victim/granian/2": Day("foreign_listener", "process ", change=joined),
-            "swapped": Day("wrong_runtime", "pydantic: expected 1.10", testbed=swap),
+            "victim/granian/1": Day("stray_process", f"listens on 127.0.0.1:{taken}", change=at),
+            "victim/granian/2": Day("stray_process", "process ", change=joined),
+            "swapped": Day("not_ready", "pydantic: expected 1.10", testbed=swap),
             "victim/uvicorn/1": Day("load_failed", "No such file", testbed=without_oha),
             "victim/uvicorn/2": Day("load_failed", "<b>502</b>", testbed=rubbish),
             "victim": Day("harness_error", "ZeroDivisionError", change=mistaken),

@@ -275,9 +275,8 @@ def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:
 
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
-        FlagName.WRONG_RUNTIME, FlagName.NOT_READY, FlagName.NOT_STOPPED,
-        FlagName.FOREIGN_LISTENER, FlagName.HARNESS_ERROR, FlagName.FEW_LAUNCHES,
-        FlagName.ENV_CHANGED, FlagName.STOP_TIMEOUT,
+        FlagName.NOT_READY, FlagName.STRAY_PROCESS, FlagName.HARNESS_ERROR,
+        FlagName.FEW_LAUNCHES, FlagName.ENV_CHANGED, FlagName.STOP_TIMEOUT,
         FlagName.ANSWERS_DIFFER, FlagName.ERROR_INSIDE,
     }  # fmt: skip
     assert {flag for flag, _, _ in RAISED} == set(FlagName) - raised_elsewhere

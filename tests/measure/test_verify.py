@@ -349,7 +349,7 @@ def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
     check(found, jit=on)
     check(found, jit=None)
     words = "off, found it on" if on else "on, found it off"
-    with pytest.raises(LaunchError, match=f"wrong_runtime.*expected the JIT to be {words}"):
+    with pytest.raises(LaunchError, match=f"not_ready.*expected the JIT to be {words}"):
         check(found, jit=not on)
 
 
@@ -386,7 +386,7 @@ def test_a_gil_in_the_wrong_state_is_named(
     right = without_gil() if free_threaded else identity()
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(right, found, free_threaded=free_threaded)
-    assert caught.value.flag is FlagName.WRONG_RUNTIME
+    assert caught.value.flag is FlagName.NOT_READY
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_a_gil_in_the_wrong_state_is_named(
 def test_another_version_is_named(found: Identity, more: dict[str, Any], words: str) -> None:
     with pytest.raises(LaunchError, match=re.escape(words)) as caught:
         check(found, **more)
-    assert caught.value.flag is FlagName.WRONG_RUNTIME
+    assert caught.value.flag is FlagName.NOT_READY
     assert "worker 100-1" in caught.value.detail
 
 

@@ -249,7 +249,7 @@ def test_a_command_that_fails_fails_the_launch(
     case: Case, testbed: Testbed, changes: dict[str, Any], words: str
 ) -> None:
     outcome = perform(case.model_copy(update=changes), testbed)
-    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    (flag,) = [flag for flag in outcome.flags if flag.kind == "void"]
     assert flag.name is FlagName.NOT_READY
     assert words in flag.detail
     assert not outcome.metrics
@@ -262,7 +262,7 @@ def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) 
     path = Path(testbed.apps.parent, "src", "shop", "main.py")
     path.write_text(path.read_text().replace("json.loads", "exit"))
     outcome = perform(broken, testbed)
-    (flag,) = [flag for flag in outcome.flags if flag.severity == "fail"]
+    (flag,) = [flag for flag in outcome.flags if flag.kind == "void"]
     assert flag.name is FlagName.NOT_READY
     assert "{TOKEN}" in flag.detail
     assert SECRET not in flag.detail

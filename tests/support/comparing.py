@@ -134,7 +134,7 @@ def duet(
 
     A flag of severity `fail` voids it.
     """
-    void = any(flag.severity == "fail" for flag in (*base_flags, *head_flags))
+    void = any(flag.kind == "void" for flag in (*base_flags, *head_flags))
     figures = {"base": {}, "head": {}} if void else _figures(ratios or {})
     return Duet(
         case=case,

@@ -74,7 +74,7 @@ class Given:
             self.duet_log.append(name)
             self.first.append(head_first)
             flags = (self.flags[number],) if number in self.flags else ()
-            void = any(flag.severity == "fail" for flag in flags)
+            void = any(flag.kind == "void" for flag in flags)
             grown = math.exp(self.logs[number % len(self.logs)])
             figures = ({}, {}) if void else ({CPU: 1e-4}, {CPU: 1e-4 * grown})
             duets.append(

@@ -4,8 +4,9 @@ A LaunchError ends one launch, and the others go on; any other error ends the co
 A message says what was expected, what was found, and what to do. No error has exit code 1, which
 means that the command succeeded with a bad result.
 
-A *fail* flag voids a launch: it keeps a status and a reason, and loses every figure. Reports show a
-*warn* flag beside the figures; a `DISTURBING` one widens the intervals of statements.
+A *void* launch keeps a status and a reason, and loses every figure. The figures of a *disturbed*
+one contain something else, too: trends leave them out, and statements get wider intervals. A
+*note* describes the case or the machine, which belongs to the answer.
 """
 
 from collections.abc import Mapping
@@ -89,81 +90,75 @@ class NothingMeasuredError(DuetbenchError):
     exit_code = 3
 
 
-Severity = Literal["fail", "warn"]
+FlagKind = Literal["void", "disturbed", "note"]
 
 
 class FlagName(StrEnum):
     """The name of a flag, as stored in run files."""
 
-    severity: Severity
+    kind: FlagKind
     meaning: str
-    disturbs: bool
 
-    def __new__(cls, name: str, kind: Literal[Severity, "disturbs"], meaning: str) -> Self:
+    def __new__(cls, name: str, kind: FlagKind, meaning: str) -> Self:
         flag = str.__new__(cls, name)
-        flag._value_, flag.meaning, flag.disturbs = name, meaning, kind == "disturbs"
-        flag.severity = "fail" if kind == "fail" else "warn"
+        flag._value_, flag.kind, flag.meaning = name, kind, meaning
         return flag
 
-    WRONG_ANSWER = "wrong_answer", "fail", "a status, type, body or size other than declared"
-    NO_ANSWER = "no_answer", "fail", "connections failed, requests timed out, or nothing answered"
-    WRONG_RUNTIME = "wrong_runtime", "fail", "a process ran another GIL or version than declared"
-    SERVER_DIED = "server_died", "fail", "the server ended, or its processes changed under load"
+    WRONG_ANSWER = "wrong_answer", "void", "a status, type, body or size other than declared"
+    NO_ANSWER = "no_answer", "void", "connections failed, requests timed out, or nothing answered"
+    SERVER_DIED = "server_died", "void", "the server ended, or its processes changed under load"
     NOT_READY = (
         "not_ready",
-        "fail",
-        "the server was not ready in time, or one of its commands failed",
+        "void",
+        "the server was not ready in time, ran another Python than declared, or a command failed",
     )
-    NOT_STOPPED = "not_stopped", "fail", "a process of the server survived its end or SIGKILL"
-    FOREIGN_LISTENER = "foreign_listener", "fail", "another process listened on the server's port"
-    IMPOSSIBLE = "impossible", "fail", "a figure over its ceiling, below its floor or contradictory"
+    STRAY_PROCESS = (
+        "stray_process",
+        "void",
+        "another process listened on the server's port, or one of the server's survived its end",
+    )
+    IMPOSSIBLE = "impossible", "void", "a figure over its ceiling, below its floor or contradictory"
     LOAD_FAILED = (
         "load_failed",
-        "fail",
+        "void",
         "the load generator failed, was the limit, or opens more connections than are accepted",
     )
-    HARNESS_ERROR = "harness_error", "fail", "duetbench itself failed in this launch"
+    HARNESS_ERROR = "harness_error", "void", "duetbench itself failed in this launch"
 
     HOST_NOISE = (
         "host_noise",
-        "disturbs",
+        "disturbed",
         "something else took core time, moved processes, or made the load late",
     )
-    ENV_CHANGED = "env_changed", "disturbs", "kernel, governor or core count changed in the run"
+    ENV_CHANGED = "env_changed", "disturbed", "kernel, governor or core count changed in the run"
     NOT_STEADY = (
         "not_steady",
-        "disturbs",
+        "disturbed",
         "the warm-up ended before the throughput was steady, or it changed in the load",
     )
-    MEMORY_GROWS = "memory_grows", "disturbs", "the server kept memory for every request"
+    MEMORY_GROWS = "memory_grows", "disturbed", "the server kept memory for every request"
     CONNECTIONS_CLOSED = (
         "connections_closed",
-        "disturbs",
+        "disturbed",
         "the server closed connections of the load, or those that should idle",
     )
 
-    OVERLOADED = "overloaded", "warn", "the server did not keep up with the offered rate"
+    OVERLOADED = "overloaded", "note", "the server did not keep up with the offered rate"
     NOT_BUSY = (
         "not_busy",
-        "warn",
+        "note",
         "requests waited although cores of server and generator were idle",
     )
-    ERROR_INSIDE = "error_inside", "warn", "a body with the declared status reports an error"
-    WORKER_IMBALANCE = "worker_imbalance", "warn", "the connections were spread unevenly"
-    FEW_CORES = "few_cores", "warn", "server, generator and workers share cores"
-    FEW_SAMPLES = "few_samples", "warn", "too few requests for the tail percentiles"
-    FEW_LAUNCHES = "few_launches", "warn", "too few launches for an interval"
-    ANSWERS_DIFFER = "answers_differ", "warn", "the sides consistently answer with different bodies"
-    STOP_TIMEOUT = "stop_timeout", "warn", "the server ignored SIGTERM: killed after its figures"
+    ERROR_INSIDE = "error_inside", "note", "a body with the declared status reports an error"
+    WORKER_IMBALANCE = "worker_imbalance", "note", "the connections were spread unevenly"
+    FEW_CORES = "few_cores", "note", "server, generator and workers share cores"
+    FEW_SAMPLES = "few_samples", "note", "too few requests for the tail percentiles"
+    FEW_LAUNCHES = "few_launches", "note", "too few launches for an interval"
+    ANSWERS_DIFFER = "answers_differ", "note", "the sides consistently answer with different bodies"
+    STOP_TIMEOUT = "stop_timeout", "note", "the server ignored SIGTERM: killed after its figures"
 
 
-DISTURBING: Final = frozenset(name for name in FlagName if name.disturbs)
-"""Warnings that something else was measured too, or something that does not last. Trends do not use
-such figures, and the intervals of statements are wider.
-
-The other warnings describe the case or the machine (few cores, shared cores, an uneven spread),
-which belongs to the answer.
-"""
+DISTURBING: Final = frozenset(name for name in FlagName if name.kind == "disturbed")
 
 
 class LaunchError(DuetbenchError):

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from duetbench.core.errors import FlagName, Severity
+from duetbench.core.errors import FlagKind, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import rounded
 
@@ -315,8 +315,8 @@ class Flag(Frozen):
     detail: str
 
     @property
-    def severity(self) -> Severity:
-        return self.name.severity
+    def kind(self) -> FlagKind:
+        return self.name.kind
 
 
 class Status(StrEnum):
@@ -357,7 +357,7 @@ class Launch(Frozen):
 
     @model_validator(mode="after")
     def _failure_is_never_a_number(self) -> Self:
-        failing = [flag for flag in self.flags if flag.severity == "fail"]
+        failing = [flag for flag in self.flags if flag.kind == "void"]
         if self.status is Status.FAILED and (self.metrics or not failing):
             raise ValueError("a failed launch has a fail flag with a reason, and no metrics")
         if self.status is Status.OK and (failing or not self.metrics):
@@ -368,7 +368,7 @@ class Launch(Frozen):
     def failure(self) -> str:
         """Why it failed; empty if it did not."""
         return "; ".join(
-            f"{flag.name}: {flag.detail}" for flag in self.flags if flag.severity == "fail"
+            f"{flag.name}: {flag.detail}" for flag in self.flags if flag.kind == "void"
         )
 
 

@@ -75,10 +75,10 @@ def listeners(port: int) -> dict[int | None, str]:
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that is in use: LaunchError foreign_listener names the listeners."""
+    """Refuse a port that is in use: LaunchError stray_process names the listeners."""
     if open_listeners := listeners(port):
         raise LaunchError(
-            FlagName.FOREIGN_LISTENER,
+            FlagName.STRAY_PROCESS,
             f"expected port {port} to be free, but {'; '.join(open_listeners.values())}; "
             "end it, or choose another port",
         )
@@ -110,7 +110,7 @@ def listening(port: int) -> set[int]:
 
 
 def wait_free(port: int, timeout: float) -> None:
-    """Wait until nothing listens on `port`; LaunchError foreign_listener after `timeout` s."""
+    """Wait until nothing listens on `port`; LaunchError stray_process after `timeout` s."""
     deadline = time.monotonic() + timeout
     while listeners(port):
         if time.monotonic() >= deadline:

@@ -153,7 +153,7 @@ class SessionRecord(Frozen):
         return [item for item in proc.stats() if item.pid not in ours and self.marks(item)]
 
     def close(self) -> None:
-        """End what still carries it, and delete its file; LaunchError not_stopped."""
+        """End what still carries it, and delete its file; LaunchError stray_process."""
         if survivors := proc.kill_all(self.processes, set()):
             raise _survival(self.argv, survivors)
         self.path.unlink(missing_ok=True)
@@ -324,7 +324,7 @@ class Session:
         SIGKILL. An exception in between, such as Ctrl-C, cuts the grace short.
 
         Raises:
-            LaunchError: not_stopped if a process survives; a later call tries again.
+            LaunchError: stray_process if a process survives; a later call tries again.
         """
         with self._lock:
             if self._report is not None:
@@ -427,7 +427,7 @@ class Session:
 def _survival(argv: Sequence[str], survivors: Sequence[proc.Stat]) -> LaunchError:
     names = "; ".join(proc.describe(item.pid) for item in survivors)
     return LaunchError(
-        FlagName.NOT_STOPPED,
+        FlagName.STRAY_PROCESS,
         f"expected the session of {shlex.join(argv)} to end, but SIGKILL did not end {names}; "
         "end it by hand before measuring again",
     )

@@ -203,7 +203,7 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
         tuple(flag for flag in launch.flags if flag.name != FlagName.NOT_STEADY)
         for launch in (base, head)
     )
-    void = any(flag.severity == "fail" for flag in (*before, *after))
+    void = any(flag.kind == "void" for flag in (*before, *after))
     figures = ({}, {}) if void else (base.metrics, head.metrics)
     return duet.model_copy(
         update={

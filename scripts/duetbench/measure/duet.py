@@ -252,7 +252,7 @@ class _Result:
 
     @property
     def void(self) -> bool:
-        return any(flag.severity == "fail" for flags in self.flags.values() for flag in flags)
+        return any(flag.kind == "void" for flags in self.flags.values() for flag in flags)
 
 
 class _Duets:
@@ -400,7 +400,7 @@ class _Duets:
         """Whether the launches cannot serve further cases: something beside answers went wrong."""
         flags = (flag for side in self.order for flag in side.serving.flags)
         # After a wrong answer, the server goes on with others.
-        return any(f.severity == "fail" and f.name is not FlagName.WRONG_ANSWER for f in flags)
+        return any(f.kind == "void" and f.name is not FlagName.WRONG_ANSWER for f in flags)
 
     def _end(self, side: SideRun) -> None:
         with side.serving.blamed():

@@ -128,7 +128,7 @@ def check_identity(
     loop: str | None = None,
     jit: bool | None = False,
 ) -> None:
-    """Compare every worker with the case; LaunchError wrong_runtime.
+    """Compare every worker with the case; LaunchError not_ready.
 
     A universal lock (`packages`) also has packages of other systems, so only installed ones are
     compared; `required` ones must be installed. `jit`: whether it is on; None: either is right.
@@ -137,7 +137,7 @@ def check_identity(
     names = {canonicalize_name(name) for name in required}
     for identity in identities:
         if problem := _wrong_gil(identity, free_threaded):
-            raise LaunchError(FlagName.WRONG_RUNTIME, f"worker {identity.worker}: {problem}")
+            raise LaunchError(FlagName.NOT_READY, f"worker {identity.worker}: {problem}")
         installed: dict[str, str] = {
             canonicalize_name(name): version for name, version in identity.packages.items()
         }
@@ -156,7 +156,7 @@ def check_identity(
             problems.append(f"expected the event loop {loop}, found {identity.loop}")
         if problems:
             raise LaunchError(
-                FlagName.WRONG_RUNTIME,
+                FlagName.NOT_READY,
                 f"worker {identity.worker}: {'; '.join(problems)}; run `duetbench setup`",
             )
 

@@ -73,7 +73,7 @@ class Serving:
 
     @property
     def failed(self) -> bool:
-        return any(flag.severity == "fail" for flag in self.flags)
+        return any(flag.kind == "void" for flag in self.flags)
 
     def fail(self, flag: FlagName, detail: str) -> None:
         """Raise a flag, with private values hidden in its detail; a warning fails nothing.
@@ -250,10 +250,10 @@ class Serving:
         return max(self.unit, self.case.endpoint.floor) >= SLOW_SECONDS
 
     def require_ours(self) -> None:
-        """Check that only our server listens on its port; LaunchError foreign_listener."""
+        """Check that only our server listens on its port; LaunchError stray_process."""
         if foreign := ports.foreign_listeners(self.port, self.session.members()):
             raise LaunchError(
-                FlagName.FOREIGN_LISTENER,
+                FlagName.STRAY_PROCESS,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
             )
 
@@ -275,8 +275,8 @@ class Serving:
     def stop(self) -> None:
         """Stop the server, if it was started, and check that nothing of it is left.
 
-        A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError not_stopped,
-        server_died (a bad exit code), foreign_listener or not_ready.
+        A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
+        server_died (a bad exit code), stray_process or not_ready.
         """
         server, report = self.server, self._end(self.server.grace)
         if report is None:
@@ -287,7 +287,7 @@ class Serving:
                 f"but {len(report.killed)} of its processes had to be killed"
             )
             if self.session.pid not in report.killed:  # its orphans may have served requests
-                raise LaunchError(FlagName.NOT_STOPPED, detail)
+                raise LaunchError(FlagName.STRAY_PROCESS, detail)
             self.fail(FlagName.STOP_TIMEOUT, detail)
         elif report.exit_code not in server.exit_codes:
             raise LaunchError(

@@ -63,7 +63,7 @@ def perform(
     finally:
         with serving.blamed():
             serving.kill()
-    problems = [flag.detail for flag in serving.flags if flag.severity == "fail"]
+    problems = [flag.detail for flag in serving.flags if flag.kind == "void"]
     return curve.model_copy(update={"problem": "; ".join(problems)})
 
 

@@ -40,7 +40,7 @@ def perform(
     figures: dict[SideName, dict[str, float]] = {}
     for side in sorted(sides, reverse=head_first):
         flags[side], figures[side] = _start(sides[side], log(side))
-    void = any(flag.severity == "fail" for side in SIDES for flag in flags[side])
+    void = any(flag.kind == "void" for side in SIDES for flag in flags[side])
     return Duet(
         case=head.case.id,
         order=order,

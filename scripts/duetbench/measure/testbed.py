@@ -293,7 +293,7 @@ class Workspace:
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.
 
-        LaunchError not_ready, or not_stopped. A second call does nothing.
+        LaunchError not_ready, or stray_process. A second call does nothing.
         """
         if self._closed:
             return

@@ -105,7 +105,7 @@ class Facts:
 def judge(facts: Facts) -> tuple[Flag, ...]:
     """Return all flags that the facts call for: failures first, one per reason."""
     raised = (flag for check in CHECKS for flag in check(facts))
-    return tuple(sorted(raised, key=lambda flag: flag.severity != "fail"))
+    return tuple(sorted(raised, key=lambda flag: flag.kind != "void"))
 
 
 def _flag(name: FlagName, detail: str) -> Flag:

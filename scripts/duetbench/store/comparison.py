@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.errors import DISTURBING, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import (
     MOST,
@@ -145,7 +145,7 @@ class Duet(Frozen):
 
     def failures(self, side: SideName) -> list[str]:
         """A side's own failures, as text."""
-        return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.severity == "fail"]
+        return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.kind == "void"]
 
     @property
     def usable(self) -> bool:
@@ -156,7 +156,7 @@ class Duet(Frozen):
     def disturbed(self) -> frozenset[FlagName]:
         """Flags of either side that rule it out; not growing memory, which affects nothing else."""
         flags = (*self.flags_base, *self.flags_head)
-        bad = frozenset(f.name for f in flags if f.name in DISTURBING or f.severity == "fail")
+        bad = frozenset(f.name for f in flags if f.kind != "note")
         return bad - {FlagName.MEMORY_GROWS}
 
     def growth(self, side: SideName) -> Flag | None:

@@ -87,7 +87,7 @@ def reference() -> str:
         table = _table(("key", "value", "default", "meaning"), _fields(model))
         parts += [f"### {title}", f"{where}.", table]
     parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
-    flags = ((f"`{flag}`", _kind(flag), flag.meaning) for flag in FlagName)
+    flags = ((f"`{flag}`", flag.kind, flag.meaning) for flag in FlagName)
     parts += ["## Validity flags", _FLAGS, _table(("flag", "kind", "meaning"), flags)]
     variables = ((f"`{name}`", meaning) for name, meaning in VARIABLES.items())
     parts += ["## Environment variables", _table(("variable", "meaning"), variables)]
@@ -112,8 +112,8 @@ limit is what *same* excludes."""
 _COLUMNS: Final = ("metric", "unit", "better", "threshold", "limit", "judged", "meaning")
 
 _FLAGS: Final = """\
-*fail*: the launch has a reason and no figures. *disturbs*: figures are shown, and no verdict uses
-them unless most duets have the flag. *warn*: shown beside the figures."""
+*void*: the launch has a reason and no figures. *disturbed*: figures are shown, and no verdict uses
+them unless most duets have the flag. *note*: shown beside the figures."""
 
 
 def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
@@ -211,10 +211,6 @@ def _metrics() -> Iterator[tuple[str, ...]]:
         sizes = share(row.floor) if row.floor else "", share(row.limit) if row.situation else ""
         better = "" if row.better == "neither" else row.better
         yield f"`{row.name}`", row.unit, better, *sizes, row.situation or "", row.meaning
-
-
-def _kind(flag: FlagName) -> str:
-    return "disturbs" if flag.disturbs else flag.severity
 
 
 def _files() -> Iterator[tuple[str, str, str]]:

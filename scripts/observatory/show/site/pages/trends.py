@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
@@ -260,7 +261,7 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
     """Describe the mark of a change in a series: with a size, if the evidence has one."""
     change, seen, quote = describe(record), on_series(site, record, name), site.quote(record)
     verdict, size = (seen or record).verdict, seen and seen.interval
-    mark = verdict.sign
+    mark = "" if verdict in {Verdict.SAME, Verdict.UNKNOWN} else verdict.sign
     if quote:
         # The size of another figure would not be that of the step.
         own = (quote.metric, case_names.name(quote.case).what) == (
@@ -277,14 +278,13 @@ def _change(site: Site, record: Change, name: SeriesName) -> dict[str, Any]:
             "label": text,
             "href": site.story(record),
         }
-    word = verdict.text
-    effect = f"{word} {formats.change(size)} ({formats.ends(size)})" if size else ""
-    parts = (effect.removeprefix(f"{mark} ") or f"together with: {change.sentence}", change.cause)
+    effect = f"{verdict} {formats.change(size)} ({formats.ends(size)})" if size else ""
+    parts = (effect or f"together with: {change.sentence}", change.cause)
     return {
         "metric": name.metric,
         "time": int(record.when.timestamp()),
         "tone": TONES.get(verdict, "open"),
-        "short": f"{mark} {formats.change(size)}" if size else mark,
+        "short": f"{mark} {formats.change(size)}".strip() if size else mark,
         "by": change.release,
         "label": ", ".join(filter(None, parts)),
         "href": site.story(record),
