@@ -13,7 +13,7 @@ results/SELFTEST.md is rewritten after each comparison, with its day and machine
 
 does so with the whole path instead: the same commit, lock or release is prepared as both sides, of
 three applications, so that what happens to one side only shows. `duetbench why` counts their
-instructions, too.
+instructions, too. `--waits 4` compares commits of which one waits longer, alone or in a row.
 """
 
 import argparse
@@ -26,10 +26,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
@@ -52,6 +53,7 @@ from duetbench.judge.statistics import Logs
 from duetbench.store.comparison import METHOD_VERSION, Finding
 
 ROOT: Final = Path(__file__).parents[1]
+PROGRAM: Final = Path(sys.executable).with_name("duetbench")
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 ONE_LAUNCH: Final = 0.05
@@ -72,6 +74,8 @@ BY: Final = {
     "CPU per request": CPU,
 }
 """What finds a change: whatever a headline names, or one metric."""
+
+MEDIAN: Final = "response_p50"
 
 OTHERS: Final = frozenset({"memory", "start"})
 """What a metric is about that a slower handler does not move."""
@@ -147,6 +151,32 @@ HEAD: Final = (
 
 RULE: Final = ["---"] * 3 + ["--:"] * (len(HEAD) - 3)
 
+WAITS: Final = {
+    "waits 22 instead of 20 ms": ("await asyncio.sleep(0.020)", "await asyncio.sleep(0.022)", 0.1),
+    "waits 2.2 instead of 2 ms": ("await asyncio.sleep(0.002)", "await asyncio.sleep(0.0022)", 0.1),
+    "waits 2 ms in a lock": (
+        "await asyncio.sleep(0.002)",
+        "async with lock:\n        await asyncio.sleep(0.002)",
+        math.inf,
+    ),
+    "blocks the loop for 0.5 ms": ("pass", "time.sleep(0.0005)", math.inf),
+}
+"""What a handler does on both sides, and by how much longer an answer takes, if that is known."""
+
+_WAITING: Final = """\
+import asyncio
+import time
+from fastapi import FastAPI
+
+app = FastAPI()
+lock = asyncio.Lock()
+
+@app.get("/one")
+async def one() -> dict[str, int]:
+    {}
+    return {{"n": 1}}
+"""
+
 Made = tuple[int, duetbench.Comparison]
 """A comparison, and 1; or -1 where the side that shall be slower is base."""
 
@@ -159,16 +189,14 @@ class Tries:
     case: str
     instructions: float = 0.0  # by how much more that side executes
     same: str = "two installations of one stack"  # of no size: what is compared
+    slow: str = ""  # what makes a side slower, if it is not its CPU
     made: list[Made] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The rows of the table: by what is named, and what one launch of each side would say."""
-        what = (
-            f"a handler slower by {100 * self.size:.3g} % of its CPU: found"
-            if self.size
-            else f"{self.same}: false verdicts"
-        )
-        for by, metric in BY.items():
+        slow = self.slow or f"slower by {100 * self.size:.3g} % of its CPU"
+        what = f"a handler {slow}: found" if self.size else f"{self.same}: false verdicts"
+        for by, metric in ({**BY, "median response time": MEDIAN} if self.slow else BY).items():
             yield what, self.case, by, *self._cells(metric)
         duets = [(sign, next(logs(one, CPU))) for sign, one in self.made if one.cases]
         first = [sign * many[0] for sign, many in duets if len(many)]
@@ -186,8 +214,8 @@ class Tries:
         wrong = f"{sum('wrong' in one for one in moved)}" if self.size else ""
         every = np.array([size_of(one, metric) for one in comparisons])
         mean, printed, half, detects = every.T
-        sizes = {CPU: self.size, INSTRUCTIONS: self.instructions}
-        true = [math.log1p(sizes[metric])] if metric else []
+        sizes = {CPU: 0.0 if self.slow else self.size, INSTRUCTIONS: self.instructions}
+        true = [math.log1p(sizes.get(metric, self.size))] if metric else []
         # With the sides exchanged, what is left of two tries is not of the change.
         even = len(signs) // 2 * 2
         turns = signs[:even].sum() == 0
@@ -367,9 +395,47 @@ def calibrate(root: Path, options: argparse.Namespace) -> Tries:
     return Tries(grown, f"`{case}`", math.expm1(fmean(counted or [math.nan])), made=made)
 
 
+def commit(root: Path, files: Mapping[str, str]) -> None:
+    """Commit files to a repository, a new one if there is none."""
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "Made")
+
+
+def compared(root: Path, *words: str) -> duetbench.Comparison:
+    """Compare by the command line, in a repository."""
+    out = root.with_name("comparison.json")
+    subprocess.run([PROGRAM, "compare", *words, "-o", out], cwd=root, check=False)
+    return duetbench.Comparison.model_validate_json(out.read_bytes())
+
+
+def waits(tries: int, budget: str, keep: Path | None) -> Iterator[tuple[str, ...]]:
+    """Compare handlers that wait with such as wait longer, in both directions: the table's rows."""
+    for slow, (short, long, size) in WAITS.items():
+        done = Tries(size, "`/one`", math.nan, slow=slow)
+        with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
+            root = Path(folder, "made")
+            lock = {"requirements.txt": "fastapi==0.121.0\nuvicorn==0.38.0\n"}
+            commit(root, {**lock, "web.py": _WAITING.format(short)})
+            commit(root, {"web.py": _WAITING.format(long)})
+            for number in range(tries):
+                sign = -1 if number % 2 else 1
+                sides = ("HEAD~1", "HEAD")[::sign]
+                words = ["--app", "web:app", "--path", "/one", "--budget", budget]
+                words += ["--seed", f"{number}"]
+                done.made.append((sign, compared(root, *sides, *words)))
+                if keep:
+                    made = done.made[-1][1]
+                    (keep / f"{made.id}.json").write_text(made.model_dump_json(indent=1), "utf-8")
+        yield from done.rows()
+
+
 def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
     """Give both sides the same, in each way and of each application: the rows of the table."""
-    program = Path(sys.executable).with_name("duetbench")
     for name, (files, app, release) in APPLICATIONS.items():
         lock = next(iter(files))
         ways = {
@@ -380,21 +446,13 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
         for way, sides in ways.items():
             same, words = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
             with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
-                for path, text in files.items():
-                    file = Path(folder, "made", path)
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_text(text, "utf-8")
-                git(root := Path(folder, "made"), "init", "--quiet")
-                git(root, "add", "--all")
-                git(root, "commit", "--quiet", "-m", "Made")
+                root = Path(folder, "made")
+                commit(root, files)
                 done = Tries(0.0, name, same=same)
                 for seed in range(tries):
-                    out = Path(folder, f"{seed}.json")
-                    options = ("--all", "--budget", budget, "--seed", f"{seed}", "-o", out)
-                    subprocess.run([program, "compare", *words, *options], cwd=root, check=False)
-                    comparison = duetbench.Comparison.model_validate_json(out.read_bytes())
-                    done.made.append((1, comparison))
-                why = [str(program), "why", *words, "--results", folder, "--json"]
+                    options = ("--all", "--budget", budget, "--seed", f"{seed}")
+                    done.made.append((1, compared(root, *words, *options)))
+                why = [str(PROGRAM), "why", *words, "--results", folder, "--json"]
                 counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
             yield from done.rows()
             yield count(same, name, json.loads(counts)[0])
@@ -438,6 +496,7 @@ def main() -> None:
     parser.add_argument("--function", default="greet", help="its handler")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--alike", type=int, default=0, help="comparisons of the same, each way")
+    parser.add_argument("--waits", type=int, default=0, help="comparisons of each longer wait")
     parser.add_argument("--record", type=Path, default=RECORD, help="what the table is added to")
     parser.add_argument("--keep", type=Path, help="a folder that is there, for the comparisons")
     options = parser.parse_args()
@@ -463,7 +522,11 @@ def main() -> None:
                 print(f"{size:g} %, {case}, {number}: {', '.join(verdicts)}", flush=True)
                 rows = [cells for one in known if one.made for cells in one.rows()]
                 section = write(record, section, rows)
-    for cells in alike(options.alike, options.budget) if options.alike else ():
+    others = chain(
+        alike(options.alike, options.budget) if options.alike else (),
+        waits(options.waits, options.budget, options.keep) if options.waits else (),
+    )
+    for cells in others:
         rows.append(cells)
         section = write(record, section, rows)
     print(section)
