@@ -8,7 +8,6 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from duetbench.core.model import Run
 from duetbench.host.console import Console, Narrator
 from duetbench.store import files, run_files
 from duetbench.store.change import Release
-from duetbench.store.comparison import Comparison
 from foreign import MACHINES, shard_run
 from observatory.github import issues
 from observatory.show import addresses
@@ -33,7 +31,6 @@ from observatory.show.site import asv_site, build
 from observatory.show.site.pages import evidence, site
 from observatory.store import kinds, packages
 from observatory.store.night import NightRecord
-from observatory.store.points import Points
 from observatory.trend import candidates, confirm, nights, reading
 from observatory.trend.releases import axes, narrow
 from observatory.trend.table import tables
@@ -337,34 +334,6 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     assert (scene.output / "index.html").is_file()
 
 
-def test_names_that_look_like_files_of_the_site_have_pages_beside_those(scene: Scene) -> None:
-    """A case whose name ends as the data of another's does; an id that is the file of another."""
-    series = [
-        "inprocess/a",
-        *(f"inprocess/a/{file}" for file in ("data.json", "INDEX.html")),
-    ]
-    (points,) = (one for one in files.read_all(Points, scene.results) if one.shard)
-    cases = tuple(replace(points.cases[0], case=name) for name in series)
-    files.save(scene.results, points.model_copy(update={"cases": cases}))
-    (comparison, *_) = files.read_all(Comparison, scene.results)
-    ids = [comparison.id, f"{comparison.id}.json"]
-    for name in ids:
-        files.save(scene.results, comparison.model_copy(update={"id": name}))
-    assert use(scene.root, scene.results, scene.output) == ((), ())
-    pages = [*map(addresses.case, series), *map(addresses.comparison, ids)]
-    assert len({*pages}) == len(series) + 2
-    for page in pages:
-        assert (scene.output / addresses.file(page)).is_file()
-    for name in series:
-        document = json.loads(
-            (scene.output / addresses.file(addresses.data_file(name))).read_bytes()
-        )
-        assert document["case"] == name
-    for name in ids:
-        raw = json.loads((scene.output / addresses.comparison_file(name)).read_bytes())
-        assert raw["id"] == name
-
-
 def test_a_bad_file_of_asv_costs_itself_alone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,34 +375,3 @@ def test_a_bad_file_of_asv_costs_itself_alone(
     notes = use(scene.root, scene.results, scene.output, with_asv=True)[1]
     assert any("asv publish did not end within 0.01 s" in note for note in notes)
     assert (scene.output / "asv" / "index.html").is_file()
-
-
-def test_two_files_of_one_id_do_not_stand_for_each_other(tmp_path: Path) -> None:
-    """A shard that gives its run the id of another machine's; pages go by ids."""
-    small_history(tmp_path)
-    first, second = (shard_run(number) for number in (1, 2))
-    ours, other = (run_files.path_for(tmp_path, run) for run in (first, second))
-    for name, part in ((ours.stem, "its id is that of"), ("another", "by its content")):
-        copied = other.with_name(f"{name}.json")
-        copied.write_bytes(other.read_bytes().replace(second.id.encode(), first.id.encode()))
-        (problem,) = reading.read(tmp_path).problems
-        assert part in problem
-        copied.unlink()
-    path = files.paths(Points, tmp_path)[0]
-    (moved := path.parents[1] / "2025" / path.name).parent.mkdir()
-    path.rename(moved)
-    sources = reading.read(tmp_path)
-    assert [part in problem for problem in sources.problems] == [True]
-    assert path.stem not in {one.id for one in sources.points}
-
-
-def test_an_attribution_of_three_thousand_levels_is_refused(tmp_path: Path) -> None:
-    record = attributing.attribution()
-    document = json.loads(files.encode(record))
-    top = document["tree"][0]
-    document["tree"] = [{**top, "depth": depth} for depth in range(3_000)]
-    path = tmp_path / "attributions" / f"{record.id}.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps(document))
-    (problem,) = reading.read(tmp_path).problems
-    assert "less than or equal to 300" in problem

@@ -8,7 +8,7 @@ import pytest
 from bench import eventually
 from duetbench.core.errors import SetupError
 from duetbench.host import command, console
-from duetbench.host.command import AT, last_words, page_text, reason
+from duetbench.host.command import last_words
 from duetbench.host.console import Console, Narrator
 
 SETTINGS = """INFO:     Started server process [7]
@@ -104,41 +104,6 @@ def test_the_last_exception_comes_first_and_other_words_are_the_last_ones(
     text: str, words: str
 ) -> None:
     assert last_words(text) == words
-
-
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        (
-            """<!DOCTYPE html>
-<html><head><title>OperationalError at /x</title><style>h1{}</style></head>
-<body><h1>OperationalError</h1> <p>no such table: <b>user</b></p></body>""",
-            "OperationalError at /x: OperationalError no such table: user",
-        ),
-        ("<title>Not Found</title><h1>Not Found</h1><p>Gone.", "Not Found: Gone."),
-        ("<p>a &lt; b<script>var c;</script>", "a < b"),
-    ],
-)
-def test_a_page_is_read_as_its_text_title_first(page: str, text: str) -> None:
-    assert page_text(page) == text
-
-
-def test_a_reason_is_the_same_wherever_its_log_is() -> None:
-    assert reason(f"found 404{AT}/a/0001-base.log") == reason(f"found 404{AT}/a/0002-head.log")
-
-
-def test_a_brief_step_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a log, which shows no status, a long step has a line, and one at its end."""
-    stream = io.StringIO()
-    narrator = Narrator(Console(file=stream))
-    with narrator.step("packages", "resolving them") as tick:
-        tick("anyio")
-    assert stream.getvalue() == ""
-    monkeypatch.setattr(console, "BRIEF_STEP_S", 0.0)
-    with narrator.step("packages", "resolving them") as tick:
-        tick("anyio")
-        tick("idna")
-    assert stream.getvalue() == "packages: resolving them\npackages: done in 0 s\n"
 
 
 def test_long_silence_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from duetbench.judge.findings import of_instructions
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.repetition import command
 from duetbench.measure import duet
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase
@@ -295,46 +294,6 @@ def test_gunicorn_gets_the_workers_that_the_repository_starts_it_with(
 
     assert found(Target(app="a:b")) == served
     assert found(Target(app="a:b", server="granian")) == ("granian", "asyncio")
-
-
-@pytest.mark.real
-def test_two_servers_are_in_one_environment(project: Project, scope: Scope) -> None:
-    """Both sides have the same packages, with what either server needs."""
-    servers = Contrast(
-        base=("server=uvicorn", "loop=uvloop"), head=("server=granian", "loop=asyncio")
-    )
-    both = preparation.prepare(project, servers, scope)
-    (pair,) = both.pairs
-    assert [(one.case.server, one.case.loop) for one in pair.sides] == [
-        ("uvicorn", "uvloop"), ("granian", "asyncio"),
-    ]  # fmt: skip
-    stacks = [side.testbed.stacks["project"] for side in (both.base, both.head)]
-    assert stacks[0].digest == stacks[1].digest
-    versions = stacks[0].packages
-    assert {"uvicorn", "httptools", "uvloop", "granian"} <= versions.keys()
-    assert both.base.record.label == f"uvicorn {versions['uvicorn']}, uvloop"
-    assert both.head.record.label == f"granian {versions['granian']}, asyncio"
-    threads = Contrast(base=("threads=2",), head=("threads=4",))
-    with pytest.raises(UsageError, match="--threads 2: expected blocking threads for wsgi"):
-        preparation.prepare(project, threads, scope)
-
-
-@pytest.mark.real
-def test_several_things_may_differ_at_once(project: Project, scope: Scope) -> None:
-    """Which the report says; what differs in the code is looked for all the same."""
-    sides = Contrast(("HEAD", "HEAD"), head=("workers=2", "env.JIT=1"))
-    both = preparation.prepare(project, sides, scope)
-    (pair,) = both.pairs
-    assert [(one.case.workers, one.case.env) for one in pair.sides] == [(1, {}), (2, {"JIT": "1"})]
-    base, head = both.base.record, both.head.record
-    assert (base.label, head.label) == ("HEAD, 1 worker, no JIT", "HEAD, 2 workers, JIT=1")
-    assert (base.kind, head.kind, head.words) == ("several", "several", sides.head)
-    assert both.notes[0].startswith("revision, setting: these differ at once")
-    assert (pair.executes_alike, both.cross) == (False, True)
-    again = ["duetbench", "compare", *[(head.commit or "")[:12]] * 2]
-    assert command(base, head, ["--all"]) == " ".join(
-        (*again, "--head workers=2 --head env.JIT=1 --all")
-    )
 
 
 @pytest.mark.real

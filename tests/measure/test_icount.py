@@ -209,12 +209,6 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     counting.fixed_addresses.cache_clear()
 
 
-def test_where_addresses_cannot_be_fixed_nobody_asks_for_it(refuse: Callable[[], None]) -> None:
-    assert counting.fixed_addresses()
-    refuse()
-    assert counting.fixed_addresses() == ()
-
-
 @pytest.mark.thorough
 @pytest.mark.long
 @needs_valgrind
@@ -280,14 +274,6 @@ def test_as_many_calls_as_there_is_time_for(left: float, least: int, calls: int 
 )
 def test_calls_of_a_known_time_warm_up_uncounted(seconds: float, calls: tuple[int, int]) -> None:
     assert phases.plan_warmup(phases.Unit(int, seconds=seconds)) == calls
-
-
-def test_a_compiler_that_fails_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may lack libc's headers."""
-    (tmp_path / "cc").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "cc").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert counting.fixed_random(tmp_path) is None
 
 
 # A request costs as much as a thousand steps, or several; the server's packages are no part of it.
