@@ -115,7 +115,7 @@ def test_a_file_affects_the_cases_that_may_read_it(
     assert (ids(found), found.untouched) == ([*after], len(cases) - len(after))
     assert {pair.reason for pair in found.pairs} <= {path}
     if sentence:
-        assert found.empty_reason == f"Nothing to judge: {sentence}"
+        assert found.empty_reason == sentence
         every = selected(diff, cases, LOADED, everything=True)
         assert (ids(every), every.untouched, every.empty_reason) == ([*CASES], 0, "")
         assert {pair.reason for pair in every.pairs} == {affected.EVERYTHING}
@@ -153,9 +153,9 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
         ("two/py3.14t", "interpreter 3.14t: 3.14.7 → 3.14.8; h11 1.0 → 1.1; src/more.py"),
     ]
     assert selected(Diff(packages=(moved("h11"),)), cases[1:2]).empty_reason == (
-        "Nothing to judge: no measured case has the packages that moved (h11 1.0 → 1.1)."
+        "no measured case has the packages that moved (h11 1.0 → 1.1)."
     )
-    assert selected(Diff(), cases).empty_reason == "Nothing to judge: base and head do not differ."
+    assert selected(Diff(), cases).empty_reason == "base and head do not differ."
 
 
 def test_an_application_that_only_one_side_has_is_not_judged() -> None:
@@ -269,7 +269,7 @@ def test_packages_differ_by_version_or_by_what_is_installed_here(
     assert matching.relocked(base, head) == ["current"]
     assert matching.package_changes(base, base) == () == tuple(matching.relocked(base, base))
     sides = selected(Diff(packages=found, relocked=True), [make_case("one/a")])
-    same = "Nothing to judge: both locks install the same files here."
+    same = "both locks install the same files here."
     assert (sides.empty_reason == same) is (moves == "")
 
 
@@ -436,7 +436,7 @@ def test_what_no_request_loads_is_not_measured(
         )
         assert (done.code, done.err) == (3 * (entered is not None), ""), done
         if entered is None:
-            sentence = "Nothing to judge: only files that no application imports differ, and no"
+            sentence = "only files that no application imports differ, and no"
             assert (asked, sentence in " ".join(done.out.split())) == ([], True), done
         else:
             question = asked.pop()

@@ -102,7 +102,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     assert affected.find(
         preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
     ).empty_reason == (
-        "Nothing to judge: same code: only comments, layout, requirements or the version differ in "
+        "same code: only comments, layout, requirements or the version differ in "
         "pyproject.toml, src/shop/main.py."
     )
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})

@@ -255,7 +255,7 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
     found = session.empty_comparison(Question(sides, seconds=90.0, notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
-    assert found.notes == ("before", "only documents differ")
+    assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()

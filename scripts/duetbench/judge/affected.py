@@ -270,7 +270,7 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
         reasons.append(
             f"same code: only comments, layout, requirements or the version differ in {names}"
         )
-    return f"Nothing to judge: {'; '.join(reasons or ['base and head do not differ'])}."
+    return f"{'; '.join(reasons or ['base and head do not differ'])}."
 
 
 def _area(path: str, *, own: bool) -> str:

@@ -143,7 +143,7 @@ def compare(
 
 def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    return _record(question, "complete", utc_now(), notes=(question.sides.empty_reason,))
+    return _record(question, "complete", utc_now(), nothing=question.sides.empty_reason)
 
 
 class _Session:

@@ -20,7 +20,6 @@ from duetbench.store.comparison import ANSWER, FAILURE, Comparison, Coverage, Fi
 HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
 """Columns of a finding, after its case."""
 
-NOTHING: Final = "Nothing to judge"
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
@@ -281,8 +280,8 @@ def headline(comparison: Comparison, names: Mapping[str, str]) -> str:
 
 def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if not (comparison.planned or comparison.findings):
-        notes = (note for note in comparison.notes if note.startswith(NOTHING))
-        yield next(notes, f"{NOTHING}: the change cannot have touched any measured case.")
+        reason = comparison.nothing or "the change cannot have touched any measured case."
+        yield f"Nothing to judge: {reason}"
         return
     place = ""
     if comparison.cross:

@@ -274,7 +274,7 @@ def _circumstances(comparison: Comparison) -> Iterator[Section]:
     counted = [(formats.quantity(n, "case"), reason) for reason, n in because.items()]
     yield Section("Why these were judged", counted)
     yield Section("What was unusual", [*_flags(comparison)])
-    notes = [("", note) for note in comparison.notes if not note.startswith(words.NOTHING)]
+    notes = [("", note) for note in comparison.notes]
     absent = [(missing.case, missing.reason) for missing in comparison.missing]
     yield Section("Notes", [*notes, *absent])
     if comparison.planned or comparison.findings:

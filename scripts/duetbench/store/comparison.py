@@ -397,6 +397,7 @@ class Comparison(Artefact):
     first_answer_seconds: Amount | None = Field(
         default=None, description="Budget that gives a first answer; null: this one did."
     )
+    nothing: str = Field("", description="Why there is nothing to judge; empty if there is.")
     notes: Many[str] = ()
 
     def of(self, case: str, subject: str) -> Finding | None:
