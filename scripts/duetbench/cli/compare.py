@@ -167,7 +167,7 @@ def compare_command(
         if why is not None:
             attribution = hook("why:explain_comparison")(comparison, both, reporter)
 
-    with machine(wait, console.say):
+    with machine(wait, console.say, timed=only != "effects"):
         try:
             comparison = compare(
                 project,

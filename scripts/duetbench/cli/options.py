@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -124,15 +124,18 @@ def clean_up(console: Console) -> list[str]:
 
 
 @contextmanager
-def machine(wait: str | None = None, say: Callable[[str], object] = len) -> Iterator[None]:
+def machine(
+    wait: str | None = None, say: Callable[[str], object] = len, *, timed: bool = True
+) -> Iterator[None]:
     """Hold the machine for a measurement, and let signals interrupt it.
 
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
-    and `say` is told what it waits for.
+    and `say` is told what it waits for. What is not `timed` needs no machine of its own.
     """
     from duetbench.host.machine import measuring
 
-    with interruptible(), measuring(budget_seconds(wait, "--wait") or 0.0, say):
+    patience = budget_seconds(wait, "--wait") or 0.0
+    with interruptible(), measuring(patience, say) if timed else nullcontext():
         yield
 
 

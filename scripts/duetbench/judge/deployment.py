@@ -34,6 +34,7 @@ from duetbench.project import (
 )
 from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import GEVENT, SERVERS
@@ -41,6 +42,7 @@ from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
 
+_SHOWN: Final = 4  # names of ignored files
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
 
@@ -78,6 +80,7 @@ def deploy(
     lock: SideLock | None = None,
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
+    environment: Environment | None = None,
 ) -> tuple[DeployedTarget, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
@@ -89,6 +92,7 @@ def deploy(
         lock: Where the packages come from, if not from the copy.
         pins: Package versions to measure instead of the locked ones, which need not work alone.
         settings: Settings to serve the target under, its usual one last. It gets what each needs.
+        environment: Where it runs, if its packages need no installation.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
@@ -101,19 +105,18 @@ def deploy(
         declared = declared.model_copy(update={"loop": like.target.loop})
     choices = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
-    lock = lock or lock_in(place, choice)
+    lock = lock or (None if environment else lock_in(place, choice))
     if like is None:
-        by_name = _interpreters(project, place, choice, narrator)
+        by_name = _interpreters(project, place, choice, narrator, environment)
     else:
         by_name = dict(like.configuration.interpreters)
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
-    notes = _builders(pythons) if like is None else _other_python(place, choice, python, within)
+    notes = _builders(pythons)
+    if like is not None:
+        notes = () if environment else _other_python(place, choice, python, within)
     (place / FOLDER).mkdir(exist_ok=True)
-    packages = target_locks.NOTHING
-    if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
-    imports = target_locks.install(place, choice.app.partition(":")[0], python, narrator)
+    packages, imports = _packages(place, choice, lock, environment, within, python, narrator)
 
     def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
         return target_locks.lock_copy(place, packages, needs, python, narrator, other)
@@ -152,9 +155,60 @@ def deploy(
     return deployed, notes
 
 
+def add_ignored(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
+    """Add files that git ignores to copies of a target's repository, and say which."""
+    assert project.target is not None  # noqa: S101 - the commands check it
+    if project.target.only_committed:
+        return
+    files: tuple[str, ...] = ()
+    for place in places:
+        files = revisions.add_ignored(project.root, place) or files
+    if files:
+        names = dict.fromkeys(file.partition("/")[0] for file in files)
+        shown = ", ".join([*names][:_SHOWN]) + ", …" * (len(names) > _SHOWN)
+        narrator.say(f"with files that git ignores: {shown} (--only-committed leaves them out)")
+
+
+def environment_of(
+    project: Project, places: Sequence[Path], narrator: Narrator
+) -> Environment | None:
+    """Find the environment in which a target runs, for copies of its repository.
+
+    None if it has none, or needs another one: its packages or its interpreter are chosen, the
+    copies have different locks, or the environment lacks a package. Says why.
+    """
+    target, root = project.target, project.root
+    assert target is not None  # noqa: S101 - the commands check it
+    if target.build or target.packages or target.python or target.groups or target.extras:
+        return None
+    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    if environment is None:
+        return None
+    files = [target_locks.lock_of(place) for place in places]
+    asked = target_locks.direct(root, target)
+    lacking = sorted(asked - environment.packages.keys())
+    reason = ""
+    if len({file.read_bytes() if file else b"" for file in files}) > 1:
+        reason = f"{' and '.join(sorted({file.name for file in files if file}))} differs"
+    elif lacking:
+        reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
+    elif environment.compiled:
+        reason = f"{environment.label} has compiled modules of the project"
+    elif not environment.chosen:
+        proof = interpreters.prove(environment.executable)
+        wanted = target_python.request(root, within=revisions.within(root))
+        reason = "" if asked and wanted.versions.contains(proof["version"]) else "another one"
+    if reason and environment.chosen:
+        narrator.say(f"{reason}, so that an environment is built for each side")
+    return None if reason else environment
+
+
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it."""
-    copy, notes = deploy(project, revisions.copy(project.root, copies), narrator)
+    place = revisions.copy(project.root, copies)
+    add_ignored(project, [place], narrator)
+    environment = environment_of(project, [place], narrator)
+    copy, notes = deploy(project, place, narrator, environment=environment)
     for note in notes:
         narrator.say(f"note: {note}")
     narrator.say(describe(copy))
@@ -236,10 +290,39 @@ def lock_in(place: Path, choice: Target) -> SideLock | None:
     return SideLock(place, file, os.path.relpath(file, place)) if file else None
 
 
+def _packages(
+    place: Path,
+    choice: Target,
+    lock: SideLock | None,
+    environment: Environment | None,
+    within: Path,
+    python: Interpreter,
+    narrator: Narrator,
+) -> tuple[target_locks.ProjectPackages, tuple[str, ...]]:
+    """Read a copy's packages, and return the folders that its application is imported from."""
+    module = choice.app.partition(":")[0]
+    if environment is not None:
+        own = (os.path.relpath(folder, within) for folder in environment.folders)
+        folders = dict.fromkeys((*target_locks.source_folders(place, module), *own))
+        return target_locks.of_environment(environment), tuple(folders)
+    packages = target_locks.NOTHING
+    if lock is not None:
+        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
+    return packages, target_locks.install(place, module, python, narrator)
+
+
 def _interpreters(
-    project: Project, place: Path, choice: Target, narrator: Narrator
+    project: Project,
+    place: Path,
+    choice: Target,
+    narrator: Narrator,
+    environment: Environment | None,
 ) -> dict[str, InterpreterSpec]:
-    """Choose the interpreters that are asked for, by name."""
+    """Choose the interpreters that are asked for, by name, or take that of an environment."""
+    if environment is not None:
+        program, declared = environment.executable, project.configuration
+        spec = target_python.of_environment(program, declared, narrator)
+        return {target_python.name_of(spec): spec}
     within = revisions.within(project.root)
     requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
     specs = [target_python.choose(request, project.configuration, narrator) for request in requests]

@@ -252,14 +252,21 @@ def _of_target(
         deployment.lock_at(project.root, side.lock, copies) if side.lock else None
         for side in settings
     ]
+    deployment.add_ignored(project, [state.place for state in states], narrator)
+    environment = None
+    if not any(side.lock or side.pins or side.day for side in settings):
+        places = [state.place for state in states]
+        environment = deployment.environment_of(project, places, narrator)
     after, of_head = deployment.deploy(
-        project, states[1].place, narrator, lock=from_lock[1], pins=head.pins, settings=ways
-    )
+        project, states[1].place, narrator, lock=from_lock[1], pins=head.pins, settings=ways,
+        environment=environment,
+    )  # fmt: skip
     for side in settings if "setting" in contrast.kinds else (head,):
         narrator.say(deployment.describe(after, side))
     before, of_base = deployment.deploy(
-        project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways
-    )
+        project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways,
+        environment=environment,
+    )  # fmt: skip
     parts, names = [], tuple(after.interpreters)
     for state, place, side, python in zip(
         states, (before, after), settings, (names[0], names[-1]), strict=True

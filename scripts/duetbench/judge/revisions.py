@@ -9,9 +9,10 @@ whole repository; its path is that of the folder in it that contains the applica
 """
 
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,15 @@ MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
 
 _PREFIX: Final = "copies"
+_MOST_BYTES: Final = 50_000_000
+_MOST_FILES: Final = 2000
+"""Of ignored files that copies get."""
+
+_GENERATED: Final = re.compile(
+    r"\.git|__pycache__|.*\.py[co]|\..*_cache|\.?cache|\.(tox|nox|idea|vscode|coverage.*|DS_Store)"
+    r"|node_modules|htmlcov|results|.*\.egg-info|.*\.log|\.?venv.*|\.eggs"
+)
+"""Names of what tools leave, which no application needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,43 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
     return target / place
+
+
+def add_ignored(root: Path, place: Path) -> tuple[str, ...]:
+    """Add the small files that git ignores to a copy (`.env`, a database); return them.
+
+    What the application needs to start here, it needs there. Environments, caches and what builds
+    leave are not among them, nor anything if there is too much. `place` is `root`'s in the copy.
+    """
+    repository = top(root)
+    if repository is None:
+        return ()
+    words = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    listed = git.ask(repository, "ls-files", *words).split("\0")
+    depth = len(within(root).parts)
+    target = place.parents[depth - 1] if depth else place
+    files, size = list[Path](), 0
+    for file in _walk(repository, filter(None, listed)):
+        size += file.stat().st_size
+        if size > _MOST_BYTES or len(files) == _MOST_FILES:
+            return ()
+        files.append(file.relative_to(repository))
+    added = [file for file in files if not (target / file).exists()]
+    for file in added:
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(repository / file, target / file)
+    return tuple(map(str, added))
+
+
+def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Yield the ignored files themselves, without environments and caches."""
+    for name in names:
+        place = repository / name
+        if not any(_GENERATED.fullmatch(part) for part in Path(name).parts):
+            if place.is_file() and not place.is_symlink():
+                yield place
+            elif place.is_dir() and not (place / "pyvenv.cfg").exists():
+                yield from _walk(repository, (f"{name}/{child.name}" for child in place.iterdir()))
 
 
 def _ignore(_folder: str, names: list[str]) -> set[str]:

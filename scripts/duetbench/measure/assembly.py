@@ -64,7 +64,7 @@ def assemble(
         interpreters=pythons,
         stacks=locks,
         logs=logs,
-        inherited=inherited_variables(),
+        inherited=inherited_variables(shell=target is not None),
         private=private,
         imports=target.imports if target else (),
         within=target.within if target else Path(),

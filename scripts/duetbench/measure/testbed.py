@@ -40,6 +40,13 @@ INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """Variables of our environment that servers and benchmarks get. Any other (PYTHON_GIL,
 UVICORN_WORKERS, a proxy) could change the measurement without a trace in the record."""
 
+_NOT_THEIRS: Final = (
+    r"PYTHON(?!PATH$)|VIRTUAL_ENV|WEB_CONCURRENCY$|GUNICORN_|UVICORN_|GRANIAN_|HYPERCORN_|DUETBENCH_"
+    r"|COVERAGE_|PYTEST_|_$"
+)
+_OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL)"
+_SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+
 JIT: Final = "PYTHON_JIT"
 """Switches the JIT on, in an interpreter that has one."""
 
@@ -156,18 +163,30 @@ class Testbed:
     ) -> dict[str, str]:
         """The variables of a case's server, in a copy of its folder if there is one.
 
-        `values` fill the placeholders: those of all private variables, and the launch's own.
+        `values` fill the placeholders: those of all private variables, and the launch's own. What
+        is inherited names the copy where it names the repository.
         """
         values = self.private if values is None else values
         place = folder or self.folder(case)
         search = [place / name for name in self.imports]
+        inherited = dict(self.inherited)
         if not self.target:
             search = [place, self.apps]
+        else:
+            depth = len(self.within.parts)
+            original, copied = (
+                str(path.parents[depth - 1] if depth else path) for path in (self.origin, place)
+            )
+            inherited = {
+                name: text if name == "PATH" else text.replace(original, copied)
+                for name, text in inherited.items()
+            }
         variables = _variables(case, values)
-        theirs = variables.pop("PYTHONPATH", "")
+        theirs = inherited.pop("PYTHONPATH", "")
+        theirs = variables.pop("PYTHONPATH", theirs)
         wrapped = case.endpoint
         return {
-            **self.inherited,
+            **inherited,
             "PYTHONPATH": os.pathsep.join(filter(None, map(str, (ENTRY, theirs, *search)))),
             "PYTHONUNBUFFERED": "1",
             entry.APP: wrapped.app,
@@ -235,7 +254,7 @@ class Workspace:
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
         private = {name: fill(text, places) for name, text in testbed.private.items()}
-        self.secrets = secrets(private)
+        self.secrets = secrets({**secret_variables(testbed.inherited), **private})
         self.hide_values = hider(self.secrets)
         self._values = {**private, **places}
         copy = self._place / "copy" / testbed.within
@@ -429,9 +448,25 @@ def _copy_around(folder: Path, within: Path, place: Path) -> None:
     shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
 
 
-def inherited_variables() -> dict[str, str]:
-    """The variables of our environment that servers get."""
-    return {name: os.environ[name] for name in INHERITED if name in os.environ}
+def inherited_variables(*, shell: bool = False) -> dict[str, str]:
+    """The variables of our environment that servers get.
+
+    Of a `shell` all but those that would change the interpreter or the server, or that a CI system
+    sets for its own programs.
+    """
+    if not shell:
+        return {name: os.environ[name] for name in INHERITED if name in os.environ}
+    ours = re.compile(f"{_NOT_THEIRS}|{_OF_CI}" if os.environ.get("CI") else _NOT_THEIRS)
+    return {name: text for name, text in os.environ.items() if not ours.match(name)}
+
+
+def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return those whose names or values look like secrets, which no output may repeat."""
+    return {
+        name: text
+        for name, text in variables.items()
+        if _SECRET_NAME.search(name) or re.search(r"://[^/@\s]+@", text)
+    }
 
 
 def _word(text: str, private: Iterable[str]) -> str:

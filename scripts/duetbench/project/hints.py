@@ -26,8 +26,8 @@ LACKING: Final = "not set: add"
 """Stands in every advice about variables."""
 
 USUAL: Final = (
-    "If it needs variables, set them with --env and --env-file; if it needs files or a database, "
-    "make them with --before; --interface asgi or wsgi skips this import"
+    "If it needs variables, set them in this shell, or with --env and --env-file; if it needs "
+    "files or a database, make them with --before; --interface asgi or wsgi skips this import"
 )
 """The advice about an import that no row explains."""
 
@@ -38,15 +38,10 @@ _MIGRATIONS: Final = {
 }
 """File of a project → the command that makes its tables: Django's, Alembic's, Flask-Migrate's."""
 
-_ENV_FILE: Final = re.compile(r"\.?env([._-].+)?|.+\.env([._-].+)?")
-_NOT_OURS: Final = re.compile(r"prod|\blocal$")
-_SYSTEM: Final = re.compile(r"/(etc|usr|var|run|proc|dev|sys|opt)/")
-
 _TOO_OLD: Final = (
     "The code, or packages of {source}, are too old for Python {python}: try an older one, as with "
     "--python 3.11"
 )
-_COMMITTED: Final = "Launches have only what git would commit:"
 _NO_SERVER: Final = (
     r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
 )
@@ -94,7 +89,7 @@ def advise(symptoms: Symptoms) -> str:
 
 def _module(match: re.Match[str], symptoms: Symptoms) -> str:
     """Of a module that is missing; of a part of the application's own, its build may write it."""
-    name, module, root = match[1], symptoms.module, symptoms.root
+    name, module = match[1], symptoms.module
     top = name.partition(".")[0]
     if advice := removed(top, Version(symptoms.python)) or _version(match, symptoms):
         return advice
@@ -102,16 +97,12 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
     if top == module.partition(".")[0]:
         return ""
-    for place in sorted((*root.glob(f"*/{top}.py"), *root.glob(f"*/{top}/*.py"))):
-        folder = place.relative_to(root).parts[0]
-        own = f"{module}.".startswith(f"{folder}.{top}.")  # the application's own package
-        if folder[0] != "." and folder not in ("tests", "docs") and not own:
-            return f"{folder}/ has {top}: work in that folder, or add --env PYTHONPATH={folder}"
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
-    groups = ", or its group or extra with --groups or --extras"
-    groups = "" if symptoms.source.endswith(".txt") else groups
-    return f"{{source}} has no package with {top}: name another file with --packages{groups}"
+    return (
+        "{source} has no package with " + top + ": install it there, or name another file with "
+        "--packages"
+    )
 
 
 def _version(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -120,17 +111,13 @@ def _version(match: re.Match[str], symptoms: Symptoms) -> str:
     if top in sys.stdlib_module_names:
         return _TOO_OLD
     if version := symptoms.packages.get(canonicalize_name(top)):
-        return (
-            f"{{source}} gives {top} {version}, and the code expects another version: pin it "
-            "there, or name another file with --packages"
-        )
+        return f"{{source}} has {top} {version}, and the code expects another version"
     return ""
 
 
 def _variable(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a variable, or of a key that another mapping than the environment may lack."""
-    sure = "KeyError" not in match[0] or "environ" in symptoms.printed
-    return _not_set([match[match.lastindex or 0]], symptoms, sure=sure)
+    """Of a variable that is not set."""
+    return _not_set([match[match.lastindex or 0]], symptoms)
 
 
 def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -139,52 +126,21 @@ def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
     return _not_set([place.upper().replace(".", "__") for place in places], symptoms)
 
 
-def _words(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of all words that are variables of a file."""
-    listed = {name for own in _env_files(symptoms).values() for name in own}
-    words = re.findall(match.re, match.string)
-    return _not_set([word for word in words if word in listed], symptoms)
-
-
-def _not_set(names: Sequence[str], symptoms: Symptoms, *, sure: bool = True) -> str:
-    """Name a file that sets variables, maybe with a prefix, and options for others, if `sure`."""
+def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
+    """Name a file that sets variables, maybe with a prefix, and options for others."""
     if not (names := [name for name in names if name not in symptoms.variables]):
         return ""
-    files = _env_files(symptoms)
-    file = max(files, key=lambda file: len(files[file].intersection(names)), default="")
-    options = [f"--env-file {shlex.quote(file)}"] if file else []
-    own = files.get(file, ())
-    lacking = [name for name in names if not any(f"_{o}".endswith(f"_{name}") for o in own)]
-    options += [f"--env {name}=VALUE" for name in lacking if sure]
-    are = "is" if len(names) == 1 else "are"
-    return f"{', '.join(names)} {are} {LACKING} {' '.join(options)}" if options else ""
-
-
-def _env_files(symptoms: Symptoms) -> dict[str, set[str]]:
-    """Map files with variables that are not set to their names; the developer's own comes first."""
-    folders = (symptoms.root, *symptoms.above)
-    found = (file for folder in folders for file in sorted(folder.glob("*env*")))
-    files = [file for file in found if _ENV_FILE.fullmatch(file.name) and file.is_file()]
-    names: dict[str, set[str]] = {}
-    for file in sorted(files, key=lambda f: (bool(_NOT_OURS.search(f.name)), f.name != ".env")):
-        with suppress(UsageError):
-            values = read_variables(file)
-            own = {name for name in values if values[name]} - {*symptoms.variables}
-            names |= {os.path.relpath(file, symptoms.root): own} if own else {}
-    return names
-
-
-def _file(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a path below the project, whose launches have other folders."""
-    parts = Path(match[1]).parts
-    places = (Path(*parts[start:]) for start in range(len(parts)) if parts[start] != "/")
-    path = next((place for place in places if (symptoms.root / place.parent).is_dir()), None)
-    if path is None or _SYSTEM.match(match[1]):
-        return ""
-    if (symptoms.root / path).is_file():
-        return f"{_COMMITTED} copy {path} with --before"
-    how = "--before" if "." in path.name else f"--before 'mkdir -p {path}'"
-    return f"{_COMMITTED} make {path} with {how}"
+    own: dict[str, str] = {}
+    for folder in (symptoms.root, *symptoms.above):
+        for file in sorted(folder.glob("*env*")):
+            with suppress(OSError, UsageError):
+                place = shlex.quote(os.path.relpath(file, symptoms.root))
+                values = read_variables(file) if file.is_file() else {}
+                own = {key: place for key, text in values.items() if text} | own
+    files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
+    options = [f"--env-file {file}" for file in dict.fromkeys(filter(None, files.values()))]
+    options += [f"--env {name}=VALUE" for name in names if not files[name]]
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {LACKING} {' '.join(options)}"
 
 
 _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
@@ -226,15 +182,11 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
     "tables: make them with --before{migrate}",
-    r"unable to open database file": f"{_COMMITTED} make the folder of its database with --before "
+    r"unable to open database file": "Make the folder of its database with --before "
     "'mkdir -p FOLDER', and its tables with --before{migrate}",
-    r"(?:No such file or directory: |[Dd]irectory )'([^']+)'": _file,
+    r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
+    "what git would commit, and small files that it ignores: make others with --before",
     r"Connect call failed \('([^']+)', (\d+)": _NO_SERVER,
     r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
     r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,
-    # Perhaps a variable.
-    r"\b[A-Z][A-Z0-9_]+\b": _words,
-    r"\bNone(?:Type)?\b": lambda _, symptoms: _not_set(
-        ["Perhaps a variable"], symptoms, sure=False
-    ),
 }

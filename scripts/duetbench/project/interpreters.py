@@ -66,7 +66,7 @@ def locate(name: str, configured: Configuration) -> Interpreter:
             f"{', '.join(sorted(configured.interpreters))}"
         )
     usual = configured.adding({name}).usual
-    for origin in ORIGINS:
+    for origin in ORIGINS if not configured.interpreters[name].executable else ("found",):
         candidates = {n: read(n, place(n, origin, configured)) for n in usual}
         # All must have one origin, so an incomplete set of the better origin does not count.
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
@@ -83,6 +83,8 @@ def place(name: str, origin: Origin, configured: Configuration) -> Path:
     """Return the folder of an interpreter, which differs for every way to build it."""
     spec = configured.interpreters[name]
     kind = f"{origin}-{spec.version}"
+    if spec.executable:
+        kind += f"-{cache.digest(spec.executable)}"
     if origin == "source":
         build = configured.source_build.get(spec.version)
         recipe = build.model_dump_json(exclude_defaults=True) if build else ""
@@ -292,7 +294,12 @@ def _request(name: str, configured: Configuration) -> source_builds.Request | No
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
     home = str(place(name, "source", configured))
-    facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
+    facts = {
+        "program": "cpython",
+        "name": name,
+        "home": home,
+        **spec.model_dump(exclude={"executable"}),
+    }
     return facts | recipe.model_dump() if recipe else None
 
 

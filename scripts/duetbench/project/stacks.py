@@ -7,10 +7,9 @@ interpreters that it is made for. A target has one stack, the packages of its pr
 
 import contextlib
 import hashlib
-import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -30,11 +29,12 @@ from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
-from duetbench.core.python_versions import OLDEST, removed
+from duetbench.core.python_versions import removed
 from duetbench.host import cache, command, paths, proc
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project.configuration import Interpreter
+from duetbench.project.environment import Environment, of_lock
 from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"
@@ -57,6 +57,7 @@ class Stack:
         digest: SHA-256 of the lock file, 64 hex digits.
         packages: Normalised name → version, of the packages that this platform gets.
         home: Folder whose settings of uv (its index) apply to them; None: uv's own.
+        environment: Where they are installed already, all but what was added.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Stack:
     digest: str
     packages: dict[str, str]
     home: Path | None = None
+    environment: Environment | None = None
 
     def record(self) -> StackRecord:
         return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
@@ -81,8 +83,9 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
             f"stack {name} has no lock {lock}: run `observatory stack lock {name}`"
         ) from error
     digest = hashlib.sha256(content).hexdigest()
-    packages = parse(content.decode(), str(lock), version)
-    return Stack(name, lock, digest, packages, home)
+    text = content.decode()
+    packages = parse(text, str(lock), version)
+    return Stack(name, lock, digest, packages, home, of_lock(text))
 
 
 def require_text(file: Path, name: str, *, empty: bool = False) -> None:
@@ -210,7 +213,7 @@ def compile_lock(
         try:
             command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd, env=env)
         except SetupError as error:
-            raise SetupError(f"{error}{_advice(log, version, cwd) if version else ''}") from error
+            raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
         return one_line_per_package(output.read_text("utf-8"))
 
 
@@ -251,24 +254,38 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         what = f"installing stack {stack.name} for {python.name}"
         venv: list[str | Path] = [command.uv(), "venv", "--relocatable", "--no-project"]
         venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
-        sync: list[str | Path] = [command.uv(), "pip", "sync", "--require-hashes"]
+        lock, lacking = stack.lock, {*stack.packages}
+        if stack.environment is not None:
+            stack.environment.link(staging, place(stack, python), python.executable)
+            lacking -= {*stack.environment.packages}
+            lock = _part(stack.lock, lacking, staging)
+        sync: list[str | Path] = [command.uv(), "pip", "install", "--require-hashes", "--no-deps"]
         sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
         # Compile now, so that the first start of a server is no slower than the others.
-        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, stack.lock]
-        why = f"installing {len(stack.packages)} packages"
+        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
+        why = f"installing {len(lacking)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
-            command.run(venv, what=what, log=log, tick=tick)
+            if stack.environment is None:
+                command.run(venv, what=what, log=log, tick=tick)
             try:
-                command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
+                if lacking:
+                    command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
             except SetupError as error:
-                home = stack.home or Path.cwd()
-                raise SetupError(f"{error}{_advice(log, python.version, home)}") from error
+                raise SetupError(f"{error}{_advice(log, python.version)}") from error
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
         return environment_fault(stack, target, python.version)
 
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
+
+
+def _part(lock: Path, names: Collection[str], folder: Path) -> Path:
+    """Write the lines of a lock that are of some packages to a file in a folder."""
+    lines = _lines(lock.read_text("utf-8"))
+    chosen = [line for line in lines if canonicalize_name(line.partition("==")[0]) in names]
+    (file := folder / lock.name).write_text("\n".join(chosen), "utf-8")
+    return file
 
 
 _MANY: Final = 100
@@ -291,42 +308,21 @@ def compile_code(folder: Path, python: Interpreter) -> None:
         command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
 
 
-def _advice(log: Path, version: str, home: Path) -> str:
+def _advice(log: Path, version: str) -> str:
     """Suggest another Python, or a system's package, if a package cannot be installed."""
     text = command.read_log(log)
     if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
         return ""
     pin, name = package[1], package[2]
-    minors = _with_wheels(pin, home)
-    if minors and Version(version).minor not in minors:
-        minor = max(minors)
-        return (
-            f". {pin} has a wheel for Python 3.{minor}, but none for {version}: choose "
-            f"--python 3.{minor}, or pin a newer {name}"
-        )
     absent = _NO_MODULE.search(text)
     if absent and (advice := removed(absent[1], Version(version))):
         return f". {advice}"
     lacking = _HEADER.search(text)
     system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
-    return f". {pin} has no wheel for this machine: {system}pin another version of {name}"
-
-
-def _with_wheels(pin: str, home: Path) -> set[int]:
-    """List the Pythons, as x of 3.x, that a package has a wheel for on this machine."""
-    with proc.scratch() as folder, contextlib.suppress(SetupError):
-        given, answer = folder / "pin.txt", folder / "pylock.toml"
-        given.write_text(pin, "utf-8")
-        argv: list[str | Path] = [command.uv(), "pip", "compile", "--universal", "--no-deps"]
-        argv += ["--quiet", "--python", sys.executable, "--python-version", str(OLDEST)]
-        log = command.new_log("wheels", cache.digest(pin))
-        command.run(
-            [*argv, "--output-file", answer, given],
-            what="finding wheels", log=log, tick=lambda _: None, cwd=home,
-        )  # fmt: skip
-        built = rf"-cp3(\d+)-\S*linux\S*_{platform.machine()}\.whl"
-        return set(map(int, re.findall(built, answer.read_text("utf-8"))))
-    return set()
+    return (
+        f". {pin} has no wheel for Python {version} on this machine: {system}choose another Python "
+        f"with --python, or another version of {name}"
+    )
 
 
 def place(stack: Stack, python: Interpreter) -> Path:

@@ -201,6 +201,14 @@ class Target(Frozen):
             description="Time that the server may take to start, e.g. 90s or 2m (30s).",
         )
     )
+    only_committed: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False,
+        alias="only-committed",
+        description="Leave out files that git ignores, such as .env and a database.",
+    )
+    build: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False, description="Build an environment from the lock, though one runs it already."
+    )
     groups: Annotated[Several, CommandOption("GROUP")] = Field(
         (), description="Dependency group that the app needs; repeatable."
     )

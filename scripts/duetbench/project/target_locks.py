@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
+from duetbench.project.environment import Environment, of_lock
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.stacks import Stack
 from duetbench.project.target import NOWHERE, Target
@@ -139,6 +141,29 @@ def read(
         direct = _of_requirements(root, file)
     requirements = direct if direct is not None else _names(text)
     return ProjectPackages(_label(root, file), text, packages, requirements)
+
+
+def of_environment(environment: Environment) -> ProjectPackages:
+    """Return what is installed in an environment."""
+    return ProjectPackages(environment.label, environment.lock, environment.packages, ())
+
+
+def direct(root: Path, target: Target) -> frozenset[str]:
+    """List the packages that a project asks for itself on this machine; raises UsageError.
+
+    Of a lock that only lists packages these are all of them.
+    """
+    file = lock_of(root)
+    texts = _direct(root, target)
+    if texts is None and file is not None and file.suffix in {".txt", ".in"}:
+        texts = tuple(line.partition(" #")[0] for line in file.read_text("utf-8").splitlines())
+    names = []
+    for text in texts or ():
+        with suppress(InvalidRequirement):
+            requirement = Requirement(text.partition(" --hash")[0].rstrip(" \\"))
+            if requirement.marker is None or requirement.marker.evaluate():
+                names.append(canonicalize_name(requirement.name))
+    return frozenset(names)
 
 
 def _label(root: Path, file: Path) -> str:
@@ -299,6 +324,8 @@ def lock_copy(
     text = packages.text
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
+    elif lacking and of_lock(text) is not None:
+        text += _beside(root, packages, lacking, python, narrator)
     elif lacking:
         others = like.packages if like else {}
         pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
@@ -320,6 +347,23 @@ def lock_copy(
     return stacks.read_lock(target.STACK, file, python.version, root)
 
 
+def _beside(
+    root: Path,
+    packages: ProjectPackages,
+    names: Sequence[str],
+    python: Interpreter,
+    narrator: Narrator,
+) -> str:
+    """Lock packages, and what they need, beside those of an environment, which stay as they are."""
+    pins = [f"{name}=={version}" for name, version in packages.packages.items()]
+    with proc.scratch() as folder:
+        (server := folder / "server.in").write_text("\n".join(names), "utf-8")
+        why = f"adding {', '.join(names)}"
+        text = _compile(root, [server], python, packages.label, why, narrator, pins=pins)
+    lines = (line for line in text.splitlines(keepends=True))
+    return "".join(line for line in lines if _name(line) not in packages.packages)
+
+
 def _compile(
     root: Path,
     argv: Sequence[str | Path],
@@ -328,6 +372,7 @@ def _compile(
     why: str,
     narrator: Narrator,
     keep: str = "",
+    pins: Sequence[str] = (),
 ) -> str:
     with narrator.step(f"packages of {label}", why) as tick:
         return stacks.compile_lock(
@@ -338,6 +383,7 @@ def _compile(
             root,
             version=python.version,
             keep=keep,
+            pins=pins,
             config=True,
             env=wheels.unversioned(root),
         )

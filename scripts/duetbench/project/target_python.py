@@ -7,10 +7,11 @@ its metadata. By default it is the newest one here.
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
@@ -131,15 +132,35 @@ def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
             "it, or choose an installed one with --python"
         ) from error
-    executable = Path(proof["executable"])
-    spec = InterpreterSpec(
-        version=proof["version"], free_threaded=proof["free_threaded"], jit=need.jit
-    )
+    spec = _spec(proof, jit=need.jit)
     if not need.fits(spec):
         raise SetupError(
             f"{need.source} asks for Python {need.text}, and uv found {spec.version} "
-            f"({executable}): choose one with --python"
+            f"({proof['executable']}): choose one with --python"
         )
+    return _adopt(spec, Path(proof["executable"]), configured, narrator)
+
+
+def of_environment(program: Path, configured: Configuration, narrator: Narrator) -> InterpreterSpec:
+    """Take the interpreter behind an environment's Python.
+
+    Raises SetupError if it does not run, or is too old.
+    """
+    proof = interpreters.prove(program)
+    if Version(proof["version"]) < OLDEST:
+        raise SetupError(f"{program} is Python {proof['version']}: expected {OLDEST} or newer")
+    executable = Path(proof["executable"])
+    spec = _spec(proof).model_copy(update={"executable": str(executable)})
+    return _adopt(spec, executable, configured, narrator)
+
+
+def _spec(proof: Mapping[str, Any], *, jit: bool = False) -> InterpreterSpec:
+    return InterpreterSpec(version=proof["version"], free_threaded=proof["free_threaded"], jit=jit)
+
+
+def _adopt(
+    spec: InterpreterSpec, executable: Path, configured: Configuration, narrator: Narrator
+) -> InterpreterSpec:
     extended = configured.model_copy(update={"interpreters": {name_of(spec): spec}})
     target = interpreters.place(name_of(spec), "found", extended)
 

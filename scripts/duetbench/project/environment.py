@@ -1,0 +1,263 @@
+"""The environment in which the application already runs: its Python, packages and own folders.
+
+Whoever types a command has one in which the application starts and its tests pass. Both sides use
+its packages, by links in an environment of the cache: what a launch compiles or adds (a server that
+is not installed) stays there. What the repository installs of itself is left out, since each side
+imports it from its own copy of the files.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from duetbench.core.errors import SetupError
+
+_MARK: Final = re.compile(r"# installed for (.+) in (.+), [0-9a-f]{64}\n")
+"""The first line of an environment's lock: its Python, the repository, and what that adds."""
+
+_FOLDERS: Final = (".venv", "venv", "env", ".env")
+_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "poetry.lock": ("poetry", "env", "info", "--executable"),
+    "pdm.lock": ("pdm", "info", "--python"),
+    "Pipfile.lock": ("pipenv", "--py"),
+}
+"""Lock of a tool that may keep environments elsewhere → how it tells their Python."""
+
+_SITES: Final = """
+import json, os, sys
+sites = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+print(json.dumps({"prefix": sys.prefix, "sites": sites, "version": sys.version_info[:2],
+    "suffix": getattr(sys, "abiflags", "").replace("d", "")}))
+"""
+_SECONDS: Final = 20
+_SHEBANG: Final = 300  # bytes in which a script names its Python
+_COMPILED: Final = (".so", ".pyd")
+_SOURCES: Final = re.compile(
+    r"\.(pyx|pxd|pxi|c|cc|cpp|h|hpp|rs)$|(^|/)(Cargo\.(toml|lock)|setup\.(py|cfg)|build\.rs)$"
+)
+"""Files that a compiled part of a project is made of."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment of somebody's, which is only read.
+
+    Attributes:
+        executable: Its Python, as a path in it.
+        label: What people call it: `.venv`.
+        top: The repository whose own packages are left out.
+        chosen: Whether somebody made it for the project, or entered it.
+    """
+
+    executable: Path
+    label: str
+    top: Path
+    chosen: bool = True
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """Ask its Python; raises SetupError if that does not run."""
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        try:
+            process = subprocess.run(
+                [self.executable, "-c", _SITES],
+                capture_output=True, check=True, timeout=_SECONDS, env=variables, cwd="/",
+            )  # fmt: skip
+            return dict(json.loads(process.stdout))
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise SetupError(f"{self.executable} does not run: {error}") from error
+
+    @property
+    def sites(self) -> tuple[Path, ...]:
+        """Its folders of packages, in the order of its search path."""
+        return tuple(Path(place) for place in self._facts["sites"])
+
+    @cached_property
+    def _infos(self) -> dict[str, Path]:
+        """Map names to the metadata of the installed packages, the first on the search path."""
+        infos: dict[str, Path] = {}
+        for site in self.sites:
+            for place in sorted(site.glob("*.dist-info")):
+                name, _, version = place.stem.rpartition("-")
+                with suppress(InvalidVersion):
+                    Version(version)
+                    infos.setdefault(canonicalize_name(name), place)
+        return infos
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Name → version of what is installed in it."""
+        return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
+
+    @property
+    def lock(self) -> str:
+        """What is installed, as lines of a lock; another one after any change."""
+        digests = (f"{name}{_hashed(place)}" for name, place in sorted(self._infos.items()))
+        rest = sha256("".join(sorted(map(str, self._own_lines))).encode()).hexdigest()
+        return "\n".join((f"# installed for {self.executable} in {self.top}, {rest}", *digests, ""))
+
+    @cached_property
+    def _own(self) -> dict[Path, list[Path]]:
+        """Map metadata of packages that the repository installs of itself to their files."""
+        own: dict[Path, list[Path]] = {}
+        for place in self._infos.values():
+            with suppress(OSError, ValueError):
+                url = str(json.loads((place / "direct_url.json").read_text("utf-8"))["url"])
+                if Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
+                    lines = (place / "RECORD").read_text("utf-8").splitlines()
+                    own[place] = [Path(line.partition(",")[0].strip('"')) for line in lines]
+        return own
+
+    @cached_property
+    def _own_lines(self) -> list[tuple[Path, Path]]:
+        """List folders of the repository that files of the environment put on its search path."""
+        lines = []
+        for site in self.sites:
+            for file in (*site.glob("*.pth"), *site.glob("__editable__*_finder.py")):
+                lines += [(file, folder) for folder in self._named(file.read_text("utf-8"))]
+        return lines
+
+    def _named(self, text: str) -> Iterator[Path]:
+        """Yield the folders of the repository that such a file names, by lines or by a mapping."""
+        mapping = re.search(r"^MAPPING\b[^=]*= (\{.*\})$", text, re.MULTILINE)
+        places = [Path(line.strip()) for line in text.splitlines()]
+        if mapping:
+            places = [Path(place).parent for place in ast.literal_eval(mapping[1]).values()]
+        for place in places:
+            if place.is_absolute() and place.is_relative_to(self.top) and place != self.sites[0]:
+                yield place
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the repository that it imports from, relative to the top."""
+        return tuple(dict.fromkeys(f.relative_to(self.top) for _, f in self._own_lines))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the repository has installed compiled modules of its own in it."""
+        return any(file.suffix in _COMPILED for files in self._own.values() for file in files)
+
+    def link(self, target: Path, final: Path, base: Path) -> None:
+        """Fill a folder, which will be `final`, with links to its packages, for a base Python."""
+        major, minor = self._facts["version"]
+        name = f"python{major}.{minor}"
+        site = target / "lib" / f"{name}{self._facts['suffix']}" / "site-packages"
+        programs = target / "bin"
+        programs.mkdir(parents=True, exist_ok=True)
+        for program in ("python", "python3", name):
+            (programs / program).symlink_to(base)
+        settings = f"home = {base.parent}\ninclude-system-site-packages = false\n"
+        (target / "pyvenv.cfg").write_text(settings, "utf-8")
+        named = {file for file, _ in self._own_lines}
+        own = {
+            info.parent / file
+            for info, files in self._own.items()
+            for file in files
+            if file.parts[0] != info.name
+        }
+        infos = {*self._infos.values()}
+
+        def left_out(folder: str, names: list[str]) -> list[str]:
+            places = {name: Path(folder, name) for name in names}
+            return [
+                name
+                for name, place in places.items()
+                if place in own | named or (place.suffix == ".dist-info" and place not in infos)
+            ]
+
+        for source in self.sites:
+            shutil.copytree(
+                source, site, ignore=left_out, copy_function=_link, symlinks=True,
+                dirs_exist_ok=True,
+            )  # fmt: skip
+        for file in named - own:
+            lines = file.read_text("utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if not [*self._named(line)]]
+            (site / file.name).write_text("".join(kept), "utf-8")
+        here = os.fsencode(self.executable.parent / "python")
+        for file in self.executable.parent.iterdir():
+            if file.is_file() and here in file.open("rb").read(_SHEBANG):
+                script = programs / file.name
+                script.write_bytes(
+                    file.read_bytes().replace(here, os.fsencode(final / "bin/python"))
+                )
+                script.chmod(0o755)
+
+
+def of_lock(text: str) -> Environment | None:
+    """Return the environment that a lock describes; None if it is one to install."""
+    found = _MARK.match(text)
+    return Environment(Path(found[1]), "", Path(found[2])) if found else None
+
+
+def find(root: Path, top: Path) -> Environment | None:
+    """Find the environment in which a project of a repository runs; None if there is none."""
+    for executable, label in _candidates(root, top):
+        if os.access(executable, os.X_OK):
+            return Environment(executable.absolute(), label, top)
+    if program := shutil.which("python") or shutil.which("python3"):
+        return Environment(Path(program), program, top, chosen=False)
+    return None
+
+
+def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
+    """Yield Pythons with what people call their environments, as their tools would choose."""
+    for name in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"):
+        if place := os.environ.get(name):
+            folder = root / place
+            inside = folder.is_relative_to(top)
+            yield folder / "bin/python", os.path.relpath(folder, root) if inside else str(folder)
+    above = [folder for folder in root.parents if folder.is_relative_to(top)]
+    for folder in (root, *above):
+        for name in _FOLDERS:
+            if (folder / name / "pyvenv.cfg").is_file():
+                yield folder / name / "bin/python", os.path.relpath(folder / name, root)
+    for file, argv in _TOOLS.items():
+        if (root / file).is_file() and shutil.which(argv[0]):
+            process = subprocess.run(
+                argv, capture_output=True, check=False, timeout=_SECONDS, cwd=root, text=True
+            )
+            yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
+    if place := os.environ.get("CONDA_PREFIX"):
+        yield Path(place, "bin/python"), f"conda's {Path(place).name}"
+
+
+def made_of(files: Iterable[str]) -> bool:
+    """Whether any of these files is a source of compiled modules."""
+    return any(_SOURCES.search(file) for file in files)
+
+
+def _hashed(info: Path) -> str:
+    """The version of an installed package, and the digest of its list of files."""
+    files = next((f for f in (info / "RECORD", info / "METADATA") if f.is_file()), None)
+    digest = sha256(files.read_bytes() if files else b"").hexdigest()
+    return f"=={info.stem.rpartition('-')[2]} --hash=sha256:{digest}"
+
+
+def _link(source: str, target: str) -> str:
+    """Link to a file; a library stays a file, of which copies take turns."""
+    place = Path(target)
+    if os.path.lexists(place):
+        return target
+    if ".so" not in place.name:
+        place.symlink_to(source)
+        return target
+    try:
+        place.hardlink_to(source)
+    except OSError:  # on another file system
+        shutil.copy2(source, place)
+    return target

@@ -1,0 +1,129 @@
+"""An application in the environment where it already runs, whose files and packages stay as is."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bench import Bench
+from duetbench.core.model import Verdict
+from duetbench.host import command
+from duetbench.host.console import Console, Narrator
+from duetbench.judge.deployment import environment_of
+from duetbench.project.environment import find
+from duetbench.project.project import Project
+from duetbench.project.target import Target
+from duetbench.store.comparison import Comparison
+from repos import asgi, commit, git, work_in, write
+
+_APP: Final = asgi(
+    'import os\nimport six\nfrom shop.items import find\nNAME = os.environ["SHOP_TOKEN"]\n',
+    'body = find(scope["path"]) + open("data/word").read().encode()',
+)
+_PYPROJECT: Final = """\
+[project]
+name = "shop"
+version = "1"
+dependencies = ["six==1.17.0"]
+[build-system]
+requires = ["{backend}"]
+build-backend = "{backend}.{module}"
+"""
+_TOKEN: Final = "a-private-value"
+
+
+@pytest.fixture(params=[("hatchling", "build"), ("setuptools", "build_meta")], ids=lambda p: p[0])
+def shop(
+    request: pytest.FixtureRequest, tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A repository with an environment and an ignored file; its second commit answers otherwise."""
+    assert bench.folder == tmp_path
+    backend, module = request.param
+    files = {
+        "pyproject.toml": _PYPROJECT.format(backend=backend, module=module),
+        "src/shop/__init__.py": "", "src/shop/main.py": _APP,
+        "src/shop/items.py": "def find(path):\n    return path.encode()\n",
+        ".gitignore": "__pycache__/\n.venv/\ndata/\n*.egg-info/\n",
+    }  # fmt: skip
+    root = work_in(tmp_path / "shop", files, monkeypatch)
+    answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
+    commit(root, "Another answer", **answer)
+    write(root, "data/word", "word")
+    venv, uv = f"{root / '.venv'}", [f"{command.uv()}", "--quiet"]
+    subprocess.run([*uv, "venv", "--python", sys.executable, venv], check=True)
+    install = ("pip", "install", "--python", f"{venv}/bin/python", "--editable", f"{root}")
+    subprocess.run([*uv, *install], check=True)
+    monkeypatch.setenv("SHOP_TOKEN", _TOKEN)
+    return root
+
+
+def _state(root: Path) -> dict[str, str]:
+    """Map every file of a repository, its environment's too, to the digest of its content."""
+    files = (path for path in root.rglob("*") if ".git" not in path.parts and path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.real
+def test_each_side_runs_its_own_copy_in_the_environment_that_works(
+    shop: Path, bench: Bench
+) -> None:
+    """The environment imports the working tree; both sides would answer alike if it did here."""
+    before, file = _state(shop), bench.folder / "c.json"
+    words = ('"other/word" instead of "/word"', '"/word" instead of "other/word"')
+    for sides, answers in zip((("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")), words, strict=True):
+        done = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
+        assert "packages from .venv" in done.out, done.err
+        assert "with files that git ignores: data" in done.out
+        found = Comparison.model_validate_json(file.read_bytes())
+        (finding,) = [one for one in found.findings if one.subject == "answer"]
+        assert finding.verdict is Verdict.DIFFERENT
+        assert finding.text == f"head answers line 1: {answers}"
+        assert _TOKEN not in done.out + file.read_text("utf-8")
+        installed = json.loads(file.read_text("utf-8"))["base"]["stacks"][0]["packages"]
+        assert installed["six"] == "1.17.0"
+    assert _state(shop) == before
+    assert git(shop, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
+def test_an_environment_is_built_where_this_one_is_not_enough(
+    shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter."""
+    other = tmp_path / "other"
+    write(other, "uv.lock", "version = 1\n")
+
+    def usable(*places: Path, **keys: object) -> bool:
+        target = Target.model_validate({"app": "shop.main:app", **keys})
+        narrator = Narrator(Console())
+        return environment_of(Project(shop, target), places or [shop], narrator) is not None
+
+    assert usable()
+    assert not usable(build=True)
+    assert not usable(python="3.14")
+    assert not usable(shop, other)
+    assert "uv.lock differs, so that an environment is built" in capsys.readouterr().out
+    write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))
+    assert not usable()
+    assert ".venv lacks toml, so that an environment is built" in capsys.readouterr().out
+
+
+def test_the_environment_that_was_entered_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".venv", "entered"):
+        write(tmp_path, f"{name}/pyvenv.cfg", "")
+        write(tmp_path, f"{name}/bin/python", "")
+        (tmp_path / name / "bin/python").chmod(0o755)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    found = find(tmp_path, tmp_path)
+    assert found is not None
+    assert (found.label, found.chosen) == (".venv", True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
+    entered = find(tmp_path, tmp_path)
+    assert entered is not None
+    assert entered.executable == tmp_path / "entered/bin/python"
