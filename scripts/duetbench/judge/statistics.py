@@ -3,11 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from duetbench.core.metrics import row
 from duetbench.core.model import Verdict
@@ -61,7 +60,7 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(sample: Sample, alpha: float) -> float:
     """Compute the half width of a mean's two-sided interval with error rate alpha (log scale)."""
-    return float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
+    return float(_special().stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
 
 
 def moved_p(sample: Sample, floor: float) -> float:
@@ -72,7 +71,7 @@ def moved_p(sample: Sample, floor: float) -> float:
 def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float) -> Logs:
     """Return the p values of that test for as many means, with their errors."""
     beyond = np.subtract(np.abs(mean), math.log1p(floor))
-    return np.asarray(np.minimum(1, 2 * special.stdtr(freedom, -beyond / error)))
+    return np.asarray(np.minimum(1, 2 * _special().stdtr(freedom, -beyond / error)))
 
 
 def direction(metric: str, log: float) -> Verdict:
@@ -85,8 +84,14 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
     It is floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(special.stdtrit(sample.freedom, power)) * sample.error
+    missed = float(_special().stdtrit(sample.freedom, power)) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
+
+
+def _special() -> Any:
+    from scipy import special  # noqa: PLC0415 - as above: what a request does comes without
+
+    return special
 
 
 def adjust(ps: Sequence[float]) -> list[float]:
@@ -96,6 +101,8 @@ def adjust(ps: Sequence[float]) -> list[float]:
     costs throughput) do not invalidate it (Benjamini & Yekutieli, Annals of Statistics 29 (2001)
     1165).
     """
+    if not ps:
+        return []
     from scipy import stats  # noqa: PLC0415 - it takes half a second, and only verdicts need it
 
-    return [float(p) for p in stats.false_discovery_control(list(ps))] if ps else []
+    return [float(p) for p in stats.false_discovery_control(list(ps))]
