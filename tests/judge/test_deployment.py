@@ -16,7 +16,7 @@ from bare import QUIET
 from bench import Bench
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU, MATERIAL
-from duetbench.core.model import Interface, Verdict
+from duetbench.core.model import Verdict
 from duetbench.judge import affected, counted, deployment, preparation, revisions
 from duetbench.judge.findings import of_instructions
 from duetbench.judge.instruments import Rotation
@@ -261,39 +261,6 @@ def find(path):
     sum(range(int(os.environ["TURNS"])))
     return path.encode()
 """
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("file", "text", "interface", "python", "served"),
-    [
-        ("Procfile", "web: gunicorn -k uvicorn.workers.UvicornWorker a:b", None, "3.14",
-         ("uvicorn-worker", "asyncio")),
-        ("gunicorn.conf.py", 'worker_class = "gevent"', "wsgi", "3.14", ("gunicorn", "gevent")),
-        ("docker/start.sh", "gunicorn --worker-class=gevent a:b", None, "3.14",
-         ("gunicorn", "gevent")),
-        ("Procfile", "web: gunicorn -k gevent a:b", "wsgi", "3.14t", ("gunicorn", "asyncio")),
-        ("Procfile", "web: gunicorn -k gevent a:b", "asgi", "3.14", ("uvicorn", "asyncio")),
-        ("Procfile", "web: uvicorn a:b  # no UvicornWorker", None, "3.14", ("uvicorn", "asyncio")),
-    ],
-)  # fmt: skip
-def test_gunicorn_gets_the_workers_that_the_repository_starts_it_with(
-    file: str, text: str, interface: Interface | None, python: str, served: tuple[str, str],
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    write(tmp_path, file, text)
-    locked = dict.fromkeys(("gunicorn", "uvicorn", "gevent"), "26")
-    pythons = (Project.here().interpreter(python),)
-
-    def found(choice: Target) -> tuple[str, str]:
-        server, (way,), notes = deployment._served(tmp_path, locked, [choice], interface, pythons)
-        assert [f"as {Path(file).name} says" in note for note in notes] == [True] * (
-            server == "uvicorn-worker" or way.loop == "gevent"
-        )
-        return server, way.loop
-
-    assert found(Target(app="a:b")) == served
-    assert found(Target(app="a:b", server="granian")) == ("granian", "asyncio")
 
 
 @pytest.mark.real

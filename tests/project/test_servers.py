@@ -15,7 +15,8 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import locks, stacks, tools
 from duetbench.project.project import Project
-from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, misfit
+from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
+from duetbench.project.start_command import find
 from repos import asgi, borrow_cache, write
 from synthetic import make_case
 
@@ -24,7 +25,7 @@ OTHERS = {
     "apps/pyproject.toml": (
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
         "[dependency-groups]\n"
-        'others = ["gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker", "httptools"]\n'
+        'others = ["gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker"]\n'
     ),
     "apps/both/both.py": asgi("def make():\n    return wsgi", 'body = b"right"')
     + """
@@ -112,9 +113,7 @@ def test_an_entry_is_complete(server: Server) -> None:
             assert server.arguments(made, 12345) != line
             assert line[line.index("--workers") + 1] == str(workers)
             assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
-            assert server.module or case.loop in line or interface == "wsgi", (
-                "never left to the server"
-            )
+            assert server.module or case.loop in line or interface == "wsgi"
             assert not any(Path(word).is_absolute() for word in line)
 
 
@@ -266,3 +265,41 @@ def test_connections_that_idle_are_no_part_of_a_servers_limit() -> None:
     load = case.load.model_copy(update={"idle": 3000})
     line = SERVERS["granian"].arguments(case.model_copy(update={"load": load}), 1)
     assert line[line.index("--backlog") + 1] == "7024"  # each of two may get all of them
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "interface", "said"),
+    [
+        ("Procfile", "release: x\nweb: gunicorn -k uvicorn.workers.UvicornWorker a:b", "asgi",
+         "gunicorn with uvicorn workers auto None"),
+        ("gunicorn.conf.py", 'worker_class = os.getenv("X", "gevent")', "wsgi",
+         "gunicorn with gevent workers gevent None"),
+        ("a/start.sh", 'K="asgi"\ngunicorn a:b \\\n -k $K \\\n --asgi-loop uvloop', "asgi",
+         "gunicorn with asgi workers uvloop None"),
+        ("Procfile", "web: gunicorn a:b --threads=4", "wsgi",
+         "gunicorn with gthread workers auto 4"),
+        ("Procfile", "web: gunicorn a:b", "wsgi", "gunicorn with sync workers auto 1"),
+        ("Procfile", "web: gunicorn a:b", "asgi", ""),
+        ("Dockerfile", 'RUN uv add granian -q\nCMD ["sh", "-c", "x && hypercorn -k uvloop a:b"]',
+         "asgi", "hypercorn uvloop None"),
+        ("Dockerfile", 'CMD ["fastapi", "run", "a.py"]', "asgi", "uvicorn auto None"),
+        ("compose.yml", "command:\n - granian\n - --loop\n - rloop\n - a:b", None,
+         "granian rloop None"),
+        ("compose.yml", "command: uvicorn c:d -x\ncommand: >\n  granian a:b\n  --loop rloop",
+         "asgi", "granian rloop None"),
+        ("start.sh", "# uvicorn a:b\necho uvicorn a:b\nuvicorn 'a:b", "asgi", ""),
+    ],
+)  # fmt: skip
+def test_a_server_is_started_as_in_production(
+    file: str, text: str, interface: Interface | None, said: str, tmp_path: Path
+) -> None:
+    write(tmp_path, file, text)
+    able = [s for s in find(tmp_path, "a:b") if s.serves(interface, free_threaded=False)]
+    found = next((f"{start} {start.loop} {start.threads}" for start in able), "")
+    assert found.replace(f", as {file} says", "") == said
+
+
+def test_a_loop_that_nobody_names_is_the_one_that_the_server_takes() -> None:
+    taken = {name: loop_taken(name, "auto", {"uvloop"}) for name in SERVERS}
+    assert {name for name, loop in taken.items() if loop != "uvloop"} == {"hypercorn"}
+    assert loop_taken("uvicorn", "auto", ()) == loop_taken("uvicorn", "asyncio", {"uvloop"})

@@ -5,7 +5,6 @@ own.
 """
 
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from duetbench.project import (
     interpreters,
     locks,
     stacks,
+    start_command,
     target_cases,
     target_locks,
     target_python,
@@ -37,7 +37,7 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
 from duetbench.project.schema import InterpreterSpec
-from duetbench.project.servers import GEVENT, SERVERS
+from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
@@ -45,21 +45,6 @@ from duetbench.project.target import FOLDER, STACK, Target
 _SHOWN: Final = 4  # names of ignored files
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
-
-
-_STARTERS: Final = (
-    *("Procfile", "Dockerfile*", "*compose*.y*ml", "gunicorn*.py", "*.sh", "*/*.sh"),
-    *("*/Dockerfile*", "*/gunicorn*.py"),
-)
-"""Files of a repository that tell how it starts Gunicorn, the likeliest first."""
-
-_WORKERS: Final[dict[str, tuple[str, Interface, str, str]]] = {
-    r"\bUvicorn\w*Worker\b": ("uvicorn-worker", "asgi", "uvicorn", "asyncio"),
-    r"(-k|(?i:worker[-_]class))[\s=\"',]+(\$\{\w+:?-)?gevent\b": (
-        ("gunicorn", "wsgi", GEVENT, GEVENT)
-    ),
-}
-"""Pattern of Gunicorn's workers → server, interface, the package that they need, and their loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +248,11 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     more = f" and {case.load.idle} idle ones" if case.load.idle else ""
     more += f", {shlex.join(case.server_args)}" if case.server_args else ""
     pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
-    version = deployed.lock(STACK).packages.get(case.server, "")
+    packages = deployed.lock(STACK).packages
+    version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
     return (
         f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
-        f"{f'threads: {case.threads}' if case.threads else case.loop}, "
+        f"{f'threads: {case.threads}' if case.threads else loop}, "
         f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
         f"packages from {deployed.packages}"
     )
@@ -377,26 +363,36 @@ def _served(
     interface: Interface | None,
     pythons: Sequence[Interpreter],
 ) -> tuple[str, Sequence[Target], tuple[str, ...]]:
-    """Choose the server: as asked, as the repository starts Gunicorn, or as locked; with a note.
+    """Choose the server, as asked, as the repository starts it, or as locked, with a note.
 
-    Greenlets are also the loop of the ways to serve the target.
+    Also return the ways to serve the target with the loop and threads of that command.
     """
     choice = choices[-1]
-    if choice.server is None and choice.loop == "asyncio" and "gunicorn" in packages:
-        for file in (file for pattern in _STARTERS for file in sorted(place.glob(pattern))):
-            text = file.read_text("utf-8", "replace") if file.is_file() else ""
-            for pattern, (server, speaks, needed, loop) in _WORKERS.items():
-                if (
-                    interface in {None, speaks}
-                    and needed in packages
-                    and not (loop == GEVENT and any(python.free_threaded for python in pythons))
-                    and "gunicorn" in f"{file.name} {text}"
-                    and re.search(pattern, text)
-                ):
-                    note = f"gunicorn with {needed}'s workers, as {file.name} says (--server)"
-                    ways = [way.model_copy(update={"loop": loop}) for way in choices]
-                    return server, ways, (note,)
-    return choice.server or _server(packages, interface), choices, ()
+    notes: tuple[str, ...] = ()
+    server = choice.server or _server(packages, interface)
+    free = any(python.free_threaded for python in pythons)
+    started = () if choice.server else start_command.find(place, choice.app)
+    for start in started:
+        if start.serves(interface, free_threaded=free):
+            server, notes = start.server, (f"served by {start}",)
+            threads = start.threads if interface == "wsgi" else None
+            choices = [
+                way.model_copy(
+                    update={
+                        "loop": start.loop if way.loop == AUTO else way.loop,
+                        "threads": way.threads or threads,
+                    }
+                )
+                for way in choices
+            ]
+            break
+    if len({way.loop for way in choices}) > 1:
+        # What one side names is installed for both.
+        choices = [
+            way.model_copy(update={"loop": loop_taken(server, way.loop, packages)})
+            for way in choices
+        ]
+    return server, choices, notes
 
 
 def _server(packages: Mapping[str, str], interface: Interface | None) -> str:

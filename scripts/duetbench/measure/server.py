@@ -21,7 +21,7 @@ from duetbench.measure import identity, verify
 from duetbench.measure.idle import IdleConnections
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
-from duetbench.project.servers import SERVERS
+from duetbench.project.servers import AUTO, SERVERS
 
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
@@ -189,7 +189,7 @@ class Serving:
             free_threaded=python.free_threaded,
             python_version=python.version,
             packages=self.testbed.stacks[case.stack].packages,
-            loop=case.loop if asgi else None,
+            loop=case.loop if asgi and case.loop != AUTO else None,
             required=(self.server.name,),
             jit=None if JIT in {*case.env, *case.env_names} else python.jit,
         )

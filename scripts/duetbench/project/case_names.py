@@ -17,7 +17,7 @@ from duetbench.project import configuration
 from duetbench.project.experiments import load_experiments
 from duetbench.project.target import STACK
 
-_USUAL_LOOPS = frozenset({"asyncio", "none"})
+_USUAL_LOOPS = frozenset({"auto", "asyncio", "none"})
 _LONGEST: Final = 60  # characters of a request
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"

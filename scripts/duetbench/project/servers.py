@@ -4,7 +4,7 @@ An entry says how the server is started for a case, and how its workers exist (a
 threads), so that nothing else needs to know its name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,6 +19,9 @@ GUNICORN_CONNECTIONS: Final = 1000
 GEVENT: Final = "gevent"
 """A loop of Gunicorn's for WSGI: a worker serves with greenlets, and has no blocking threads."""
 
+AUTO: Final = "auto"
+"""A loop: whichever the server takes by itself, uvloop if that is installed."""
+
 KEEP_ALIVE: Final = "60"
 """Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
 hands."""
@@ -26,7 +29,7 @@ hands."""
 
 def _loop(case: Case) -> frozenset[str]:
     """An event loop that is no part of Python has the name of its distribution."""
-    return frozenset({case.loop} - {"asyncio", "none"})
+    return frozenset({case.loop} - {AUTO, "asyncio", "none"})
 
 
 _FIXED: Final = frozenset(
@@ -50,6 +53,7 @@ class Server:
         module: The module that `python -m` runs, if it has another name.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
+        usual_loops: Those that it takes by itself if they are installed, the first before others.
         arguments: Arguments after `python -m name` for a case and a port.
         settings: Arguments that name files of `measure/entry`, for what no option says; who
             repeats a command does without.
@@ -74,6 +78,7 @@ class Server:
     loads: Callable[[Case], frozenset[str]] = _loop
     uneven: float = 1.0
     shown: tuple[str, ...] = ()
+    usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
     fixed: frozenset[str] = frozenset()
 
@@ -108,7 +113,7 @@ def _beside_gunicorn(case: Case) -> frozenset[str]:
 def _uvicorn(case: Case, port: int) -> list[str]:
     options = (
         f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} "
-        f"--http httptools --ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE}"
+        f"--http auto --ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE}"
     )
     if case.workers > 1:
         # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
@@ -118,9 +123,10 @@ def _uvicorn(case: Case, port: int) -> list[str]:
 
 
 def _hypercorn(case: Case, port: int) -> list[str]:
+    loop = "asyncio" if case.loop == AUTO else case.loop  # which it takes by itself
     options = (
         f"--bind 127.0.0.1:{port} --workers {case.workers} "
-        f"--worker-class {case.loop} --keep-alive {KEEP_ALIVE}"
+        f"--worker-class {loop} --keep-alive {KEEP_ALIVE}"
     )
     return [*options.split(), f"asgi:{_called(case)}"]
 
@@ -158,6 +164,7 @@ SERVERS: Final[dict[str, Server]] = {
             interfaces=frozenset({"asgi", "wsgi"}),
             loops=frozenset({"asyncio", "uvloop", "rloop"}),
             arguments=_granian,
+            usual_loops=("rloop", "uvloop"),
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
             fixed=frozenset(
@@ -171,7 +178,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
             fixed=frozenset({"--interface"}),
-            loads=lambda case: _loop(case) | {"httptools"},
             uneven=1.25,
             shown=("httptools", "uvloop", "zuvloop"),
         ),
@@ -180,6 +186,7 @@ SERVERS: Final[dict[str, Server]] = {
             interfaces=frozenset({"asgi"}),
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_hypercorn,
+            usual_loops=(),
             settings=("--config", "python:duetbench_hypercorn"),
             fixed=frozenset({"--config", "-c", "--worker-class", "-k", "--insecure-bind"}),
             shown=("h11", "uvloop"),
@@ -202,15 +209,21 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
             fixed=_GUNICORN,
-            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn", "httptools"},
+            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
             uneven=1.25,
             shown=("gunicorn",),
         ),
     )
 }
 
-LOOPS: Final = tuple(sorted({loop for server in SERVERS.values() for loop in server.loops}))
+LOOPS: Final = (AUTO, *sorted({loop for server in SERVERS.values() for loop in server.loops}))
 """The event loops of any of them."""
+
+
+def loop_taken(server: str, loop: str, packages: Collection[str]) -> str:
+    """The event loop that a server runs where these packages are installed."""
+    usual = (name for name in SERVERS[server].usual_loops if name in packages)
+    return next(usual, "asyncio") if loop == AUTO else loop
 
 
 def blocks(interface: Interface, loop: str) -> bool:
@@ -244,7 +257,7 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     others = "other arguments: duetbench sets this one, or depends on it"
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
-        ("loop", case.loop, case.loop in server.loops, f"one of {case.server}'s: {loops}"),
+        ("loop", case.loop, case.loop in {AUTO, *server.loops}, f"one of {case.server}'s: {loops}"),
         ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
         ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),

@@ -27,7 +27,7 @@ from duetbench.project.schema import (
     mistake,
     validate,
 )
-from duetbench.project.servers import LOOPS, SERVERS
+from duetbench.project.servers import AUTO, LOOPS, SERVERS
 
 STACK: Final = "project"
 """Name of the stack with the packages of a target."""
@@ -132,15 +132,17 @@ class Target(Frozen):
     )
     server: Annotated[
         str | None, CommandOption(choices=tuple(SERVERS), by_side=True, safe=WORD)
-    ] = Field(None, description="Default: the one that the project has locked, or granian.")
+    ] = Field(
+        None, description="Default: the one that production starts, or that is locked, or granian."
+    )
     workers: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
         1, gt=0, description="Worker processes of the server (1)."
     )
     threads: Annotated[int | None, CommandOption("N", by_side=True, safe=WORD)] = Field(
-        None, gt=0, description="Blocking threads per worker (WSGI: 8)."
+        None, gt=0, description="Blocking threads per worker (WSGI: as in production, or 8)."
     )
     loop: Annotated[Text, CommandOption(choices=LOOPS, by_side=True, safe=WORD)] = Field(
-        "asyncio", description="Event loop (asyncio)."
+        AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
     )
     server_args: Annotated[
         Several,

@@ -24,7 +24,7 @@ if "uvicorn_worker.UvicornWorker" in sys.argv:
     # No option says these; they are pinned like those of uvicorn alone.
     import_module("uvicorn_worker").UvicornWorker.CONFIG_KWARGS = {
         "loop": os.environ["DUETBENCH_LOOP"],
-        "http": "httptools",
+        "http": "auto",
         "ws": "none",
         "interface": "asgi3",
     }
