@@ -219,7 +219,7 @@ def test_two_commits_over_postgresql(
     commit(root, "Slower")
     out = bench.folder / "found.json"
     done = bench(
-        "compare", "HEAD~1", "--app", "notes:create_app", "--factory", "--path", "/notes/7",
+        "compare", "HEAD~1", "--app", "notes:create_app", "--path", "/notes/7",
         "--env", f"NOTES_DATABASE_URL={database}/notes_{{port}}", "--connections", "8",
         "--before", "python -m notes.schema", "--after", "python -m notes.schema --drop",
         "--budget", "16s", "-o", out,

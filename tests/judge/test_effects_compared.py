@@ -14,6 +14,7 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
+from duetbench.core.errors import UsageError
 from duetbench.core.model import (
     KEPT,
     AnswerDifference,
@@ -195,16 +196,6 @@ def activity(*places: str) -> Activity:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_of_wrong_answers_nothing_is_said_but_that(alone: bool) -> None:
-    """A real server may do something else than what is observed."""
-    seen = activity("get, a.py:9")
-    right, wrong = (replace(seen, alone=seen.answers, status=status) for status in (200, 404))
-    reason = effects._finish(wrong, wrong, 1.0, alone=alone)
-    assert reason == "an observed answer has status 200, expected 404"
-    assert not isinstance(effects._finish(right, right, 1.0, alone=alone), str)
-
-
 @pytest.mark.parametrize(
     ("base", "head", "place"),
     [
@@ -281,10 +272,11 @@ def pairs(
     root = work_in(tmp_path / "shop", {**files, "items.py": ITEMS}, monkeypatch)
     with revisions.copies() as copies:
 
-        def prepare(base: str, head: str) -> Sequence[Pair]:
+        def prepare(base: str, head: str, status: int = 200) -> Sequence[Pair]:
             for text in (base, head):
                 commit(root, "A version", **{"items.py": text})
-            target = Target.model_validate({"app": "main:app", "requests": ("GET /items",)})
+            keys = {"app": "main:app", "requests": ("GET /items",), "expect-status": status}
+            target = Target.model_validate(keys)
             scope = Scope("quick", (), tmp_path / "logs", QUIET, copies)
             return preparation.prepare(
                 Project(root, target), Contrast(("HEAD~1", None)), scope
@@ -317,6 +309,8 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
     (found,) = effects.observe(pairs(ITEMS, ITEMS + NONE)).effects.values()
     (answer,) = found.answers
     assert (answer.what, answer.broken) == ("head answers 0 rows instead of 12 in $.items", False)
+    with pytest.raises(UsageError, match=r"^GET /items: expected status 404, found 200 with "):
+        effects.observe(pairs(ITEMS, ITEMS + NONE, 404))
 
 
 @pytest.mark.real

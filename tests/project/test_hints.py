@@ -33,8 +33,11 @@ def advice(
     printed = error if error.startswith("found ") else traceback
     packages = {"their-kit": "2.0", "setuptools": "84.0"}
     above = [root.parent]
+    routes = ["/items/{id}", "/health"] if "/itemz" in error else []
     return hints.advise(
-        hints.Symptoms(printed, module, root, above, given, "3.14", source, packages)
+        hints.Symptoms(
+            printed, module, "/itemz/7?a", routes, root, above, given, "3.14", source, packages
+        )
     )
 
 
@@ -53,7 +56,6 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        ("expected an ASGI or WSGI application, found it, which takes no arguments", "--factory"),
         ("TypeError: expected an ASGI or WSGI application, found Shop", "--app serve:app"),
         ("AttributeError: module 'shop.main' has no attribute 'app'", "`duetbench init` finds"),
         ("No module named 'distutils'", "3.12 and newer have no distutils: try --python 3.11"),
@@ -81,6 +83,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("Error 111 connecting to localhost:6379. Connection refused.", "at localhost:6379"),
         ("ValueError: a table for two", ""),
         ("found 404 with 'no such page'", "answers WebSockets there, name another one with --path"),
+        ("found 404 with 'no /itemz'", "It has /items/{id}, /health: name one with --path"),
         ("found {200: 9, 429: 2}", "to a rate limiter"),
         ("found 400 with 'Invalid host header'", "--header 'Host: NAME'"),  # Starlette
         ("found 400 with 'Bad Request (400)'", "--header 'Host: NAME'"),  # Django

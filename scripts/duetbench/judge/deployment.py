@@ -120,7 +120,8 @@ def deploy(
             if pins:
                 versions = [stacks.read_pin(text) for text in pins]
                 stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
-            interface = _interface(trial, stack, narrator)
+            interface, made = _interface(trial, stack, narrator)
+            choices = [way.model_copy(update={"factory": made}) for way in choices]
             server, ways, note = _served(place, packages.packages, choices, interface, pythons)
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
@@ -250,8 +251,9 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
     packages = deployed.lock(STACK).packages
     version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
+    app = f"{case.endpoint.app}{'()' * case.endpoint.factory}"
     return (
-        f"{case.endpoint.app} by {case.server} {version}, workers: {case.workers}, "
+        f"{app} by {case.server} {version}, workers: {case.workers}, "
         f"{f'threads: {case.threads}' if case.threads else loop}, "
         f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
         f"packages from {deployed.packages}"
@@ -337,8 +339,11 @@ def _other_python(
     return (note,)
 
 
-def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> Interface:
-    """Import the application to find its interface, with the commands around each launch."""
+def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Import the application to find its interface, and whether something makes it.
+
+    The commands around each launch are run.
+    """
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}

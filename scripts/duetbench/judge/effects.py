@@ -16,8 +16,10 @@ from functools import partial
 from threading import Lock
 from typing import Any, Final, get_args
 
+import httpx
+
 from duetbench.core import units
-from duetbench.core.errors import CountError
+from duetbench.core.errors import CountError, LaunchError, UsageError
 from duetbench.core.model import (
     TELLING,
     AnswerDifference,
@@ -29,6 +31,7 @@ from duetbench.core.model import (
 from duetbench.core.text import ENDLESS, short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
+from duetbench.measure import verify
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.observation import Activity, Name
 from duetbench.measure.testbed import SideCase
@@ -159,6 +162,8 @@ def _look(
 ) -> list[_Both | str]:
     """Observe both sides, and again where they differ."""
     outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, ends, at_once)
+    for pair, both in zip(pairs, outcomes, strict=True):
+        _require_right(pair.head, both)
     firsts = {i: both for i, both in enumerate(outcomes) if not isinstance(both, str)}
     found = {index: compare(*both) for index, both in firsts.items()}
     doubtful = {
@@ -175,6 +180,26 @@ def _look(
                 base, head = firsts[index]
                 outcomes[index] = base.with_(second[0]), head.with_(second[1])
     return outcomes
+
+
+def _require_right(head: SideCase, both: _Both | str) -> None:
+    """Refuse a request that both sides answer with a wrong status; raises UsageError."""
+    if isinstance(both, str):
+        return
+    old, new = both
+    for path, before, after in zip(new.paths, old.answers, new.answers, strict=True):
+        if new.status and new.status not in {before[0]["status"], after[0]["status"]}:
+            case, reply = head.case, after[0]
+            headers = [pair for pair in reply["headers"] if pair[0] != "content-encoding"]
+            answer = httpx.Response(
+                reply["status"], headers=headers, content=reply["body"].encode("latin-1")
+            )
+            try:
+                verify.check_answer(case.endpoint, f"{case.endpoint.method} {path}", answer)
+            except LaunchError as error:
+                detail = new.hide(error.detail.removesuffix("; see the server's log"))
+                advice = head.testbed.advise(case, detail, new.routes)
+                raise UsageError(f"{detail}{advice and f'. {advice}'}") from error
 
 
 def _varies(effects: Effects) -> bool:
@@ -245,9 +270,6 @@ def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> O
                 what = side.hide(difference[0])
                 return f"{name} answers something else while it is observed: {what}"
     effects = describe(base.with_(head)) if alone else compare(base, head)
-    wrong = {str(replies[0]["status"]) for replies in head.answers} - {str(head.status)}
-    if head.status and wrong and not effects.answers:
-        return f"an observed answer has status {min(wrong)}, expected {head.status}"
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}

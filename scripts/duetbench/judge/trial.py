@@ -22,6 +22,9 @@ from duetbench.project.subject import Subject
 _ENOUGH: Final = 2
 """Paths to find."""
 
+_PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
+"""Characters in a path of a framework's that is a pattern."""
+
 _TRIES: Final = 40
 _SECONDS: Final = 10.0  # for an answer; a stream of events does not end
 
@@ -91,7 +94,8 @@ def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
 
 def _find(serving: Serving, trial: Trial) -> None:
     """Try the application's paths, with those that it redirects to, the likeliest first."""
-    case, known = serving.case, {"/", *serving.workers[0].routes}
+    plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
+    case, known = serving.case, {"/", *plain}
     todo = likely(known)
     while todo and len(trial.right) < _ENOUGH and len(trial.wrong) < _TRIES:
         path = todo.pop(0)

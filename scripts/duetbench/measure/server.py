@@ -82,7 +82,8 @@ class Serving:
         """
         if detail.endswith(_SEE_LOG):
             detail = f"{detail.removesuffix(f'; {_SEE_LOG}')}{self._traceback()}"
-            advice = self.workspace.advise(detail)
+            routes = [path for worker in self.workers for path in worker.routes]
+            advice = self.testbed.advise(self.case, detail, routes)
             detail += f"{advice and f'. {advice}'}{AT}{self.log}"
         self.flags.append(Flag(name=flag, detail=scrub(self.workspace.hide(detail))))
 
@@ -122,7 +123,7 @@ class Serving:
     def _log_words(self) -> str:
         """Quote the log, with what to do about it."""
         text = self.workspace.hide_values(read_log(self.log))
-        advice = self.workspace.advise(text)
+        advice = self.testbed.advise(self.case, text)
         return f"it said: {last_words(text)}{advice and f'. {advice}'}{AT}{self.log}"
 
     def start(self, cores: Sequence[int] | None = None) -> None:

@@ -63,7 +63,9 @@ _OF_SERVERS: Final = attrgetter(
 )
 _IMPORT_SECONDS: Final = 120.0
 _TICK_SECONDS: Final = 1.0
-_ANSWER: Final = re.compile(rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})$", re.MULTILINE)
+_ANSWER: Final = re.compile(
+    rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
+)
 _KEYS: Final = re.compile(
     r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@|(?:pass|pwd|secret|token|key|sig|auth)\w*=([^&;#\s]+)"
 )
@@ -214,6 +216,25 @@ class Testbed:
             *(*server.arguments(wrapped, port), *case.server_args, *server.settings),
         ]
 
+    def advise(self, case: Case, printed: str, routes: Sequence[str] = ()) -> str:
+        """Say what to do about a failure of a target; empty if that is unknown. See `hints`."""
+        if not self.target:
+            return ""
+        version = self.interpreters[case.python].version
+        symptoms = hints.Symptoms(
+            printed=printed,
+            module=case.endpoint.app.partition(":")[0],
+            path=case.endpoint.path,
+            routes=routes,
+            root=self.origin,
+            above=self.origin.parents[: len(self.within.parts)],
+            variables=self.environment(case),
+            python=".".join(version.split(".")[:2]),
+            source=self.source,
+            packages=self.stacks[case.stack].packages,
+        )
+        return hints.advise(symptoms)
+
     def commands(self, case: Case) -> Commands:
         """The case's command lines for people: the bare application, without our module.
 
@@ -274,24 +295,6 @@ class Workspace:
         """Remove private values, and the names of this workspace's folders, from a text."""
         text = self.hide_values(text)
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
-
-    def advise(self, printed: str) -> str:
-        """Say what to do about a failure of a target; empty if that is unknown. See `hints`."""
-        testbed, case = self._testbed, self._case
-        if not testbed.target:
-            return ""
-        version = testbed.interpreters[case.python].version
-        symptoms = hints.Symptoms(
-            printed=printed,
-            module=case.endpoint.app.partition(":")[0],
-            root=testbed.origin,
-            above=testbed.origin.parents[: len(testbed.within.parts)],
-            variables=self.environment(),
-            python=".".join(version.split(".")[:2]),
-            source=testbed.source,
-            packages=testbed.stacks[case.stack].packages,
-        )
-        return hints.advise(symptoms)
 
     def open(self, cores: Sequence[int] | None) -> None:
         """Copy the files and run the commands `before`; LaunchError not_ready."""
@@ -393,8 +396,10 @@ def preparation(*sides: SideCase) -> float:
     return sum(seconds or max(known) for seconds in known)
 
 
-def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> Interface:
-    """Import a case's application in the surroundings of a launch; return its interface.
+def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple[Interface, bool]:
+    """Import a case's application in the surroundings of a launch.
+
+    Return its interface, and whether it is what the named attribute makes.
 
     No side of a comparison contains what that leaves (compiled modules, a database). Raises
     UsageError if the application cannot be imported, or has neither interface; LaunchError
@@ -403,21 +408,22 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> Inter
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
         workspace.open(None)
-        python = testbed.pythons[case.stack, case.python]
-        interface = _import(python, case, workspace, log, tick)
+        found = _import(testbed, case, workspace, log, tick)
     except BaseException:
         with suppress(LaunchError):  # the first failure explains the second
             workspace.close()
         raise
     workspace.close()
-    return interface
+    return found
 
 
-def _import(python: Path, case: Case, workspace: Workspace, log: Path, tick: Tick) -> Interface:
+def _import(
+    testbed: Testbed, case: Case, workspace: Workspace, log: Path, tick: Tick
+) -> tuple[Interface, bool]:
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     problem = f"{case.endpoint.app}: expected an application, found"
     with Session.start(
-        (str(python), "-m", entry.__name__.rpartition(".")[2]),
+        (str(testbed.pythons[case.stack, case.python]), "-m", entry.__name__.rpartition(".")[2]),
         role="command",
         cores=None,
         env=workspace.environment(),
@@ -435,11 +441,12 @@ def _import(python: Path, case: Case, workspace: Workspace, log: Path, tick: Tic
             f"it said: {last_words(output)}"
         )
     if code == 0 and (answers := _ANSWER.findall(output)):
-        return answers[-1]  # type: ignore[no-any-return]
+        interface, called = answers[-1]
+        return interface, bool(called)
     words = last_words(output).removeprefix(_NO_APPLICATION)
     if not last_exception(output):
         words = f"an import that ends the process with exit code {code}; it said: {words}"
-    raise UsageError(f"{problem}: {words}. {workspace.advise(output) or hints.USUAL}")
+    raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
 
 
 def _copy_around(folder: Path, within: Path, place: Path) -> None:

@@ -1,7 +1,7 @@
 """What to do about an application that does not work: a table of what it prints or answers.
 
-A row is a pattern, and the sentence that helps or a function that writes it. The first row with a
-sentence wins. Of variables only names are told.
+A row has the sentence that helps, or what writes it; the first sentence wins. Of variables only
+names are told.
 """
 
 import os
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +55,7 @@ class Symptoms:
     Attributes:
         printed: All that it printed, or a wrong answer in our words.
         module: The module that it is imported from.
+        path: The one that was requested; `routes` are those that its framework lists.
         root: Its project; `above` are the folders of the repository above that.
         variables: Names of those that were set.
         python: Version of the interpreter.
@@ -63,6 +65,8 @@ class Symptoms:
 
     printed: str
     module: str
+    path: str
+    routes: Sequence[str]
     root: Path
     above: Sequence[Path]
     variables: Collection[str]
@@ -85,6 +89,14 @@ def advise(symptoms: Symptoms) -> str:
             if sentence:
                 return sentence
     return ""
+
+
+def _path(_match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a path that is none: those that are most like it."""
+    asked = symptoms.path.partition("?")[0]
+    if near := get_close_matches(asked, symptoms.routes, cutoff=0):
+        return f"It has {', '.join(near)}: name one with --path"
+    return "If it has no such path, or answers WebSockets there, name another one with --path"
 
 
 def _module(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -145,8 +157,7 @@ def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
 
 _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Answers.
-    r"found (?:\{.*\b)?404\b": "If your application has no such path, or answers WebSockets there, "
-    "name another one with --path",
+    r"found (?:\{.*\b)?404\b": _path,
     r"found 426\b": "It answers WebSockets there, which are not measured; name another path with "
     "--path",
     r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
@@ -162,15 +173,12 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"--expect-status \1",
     r"found 30[12378] to http://([^/\s]+)": r"It has another name: --header 'Host: \1'",
     # Applications, modules and packages.
-    r"expected an ASGI or WSGI application, .* takes no arguments": "Add --factory if it makes the "
-    "application",
     r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
     "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
     r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
     "the packages of {source}: add 'setuptools<82' there, or name another file with --packages",
     r"No module named '([\w.]+)'": _module,
-    r"module '{module}' has no attribute": "`duetbench init` finds applications; with --factory, "
-    "--app names a function that makes one",
+    r"module '{module}' has no attribute": "`duetbench init` finds applications",
     r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _version,
     # Under Python 3.14: older users of asyncio, and Pydantic 1.
     r"no current event loop|unable to infer type for attribute": _TOO_OLD,

@@ -94,7 +94,7 @@ class Target(Frozen):
         CommandOption("MODULE:ATTRIBUTE", safe=WORD),
     ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
     factory: Annotated[bool, CommandOption(safe=WORD)] = Field(
-        False, description="The attribute is a function that returns the app."
+        False, description="Call the attribute to get the app; default: if it takes no arguments."
     )
     interface: Annotated[
         Interface | None, CommandOption(choices=get_args(Interface), safe=WORD)

@@ -34,6 +34,7 @@ class Activity:
         kept: What requests keep; None: no time.
         loaded: Python files that were used, from the application's folder; None: not known.
         status: Which right answers have; 0: any.
+        routes: The application's paths, if an answer has another status.
         answers: Of each path, recorded; `alone`: the same without recording.
         seconds: Of a request.
         hide: Removes private values from a text.
@@ -52,6 +53,7 @@ class Activity:
     seconds: float
     loaded: frozenset[str] | None = None
     status: int = 0
+    routes: Sequence[str] = ()
     hide: Callable[[str], str] = str
 
     @property

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -75,7 +76,9 @@ def _report(target: str) -> dict[str, Any]:
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
     began = time.perf_counter()
-    first = [event for event in requests.record().events if event[0] == "import"]
+    began_with = requests.record()
+    first = [event for event in began_with.events if event[0] == "import"]
+    wrong = requests.status and {a["status"] for a in began_with.answers} != {requests.status}
     signal.setitimer(signal.ITIMER_REAL, 0)
     if requests.driver is not None:
         requests.driver.start_threads()
@@ -101,6 +104,7 @@ def _report(target: str) -> dict[str, Any]:
         "young": None,
         "kept": None,
         "status": requests.status,
+        "routes": sys.modules["duetbench_entry"].routes() if wrong else [],
         "answers": _by_path([found.answers for found in rounds]),
         "alone": _by_path(alone),
         "unseen": requests.recorder.unseen,

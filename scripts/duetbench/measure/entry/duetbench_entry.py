@@ -1,13 +1,14 @@
 """What a server is told to serve: an application, and in front of it who it is that answers.
 
-The application is named by the environment: `DUETBENCH_APP` (module:attribute), where that makes
-one `DUETBENCH_FACTORY`, and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
+The application is named by the environment: `DUETBENCH_APP` (module:attribute, called if it takes
+no arguments), and `DUETBENCH_INTERFACE` (asgi or wsgi; found out if it is not said).
 `GET /_duetbench/identity` is answered here, so that no figure is filed under a wrong name; all
 else goes to the application as it came, for the price of a call and a comparison. `?collect` makes
 it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
 the application's routes.
 
-Standard library only, for any CPython from 3.10 on. As a program it prints the interface.
+Standard library only, for any CPython from 3.10 on. As a program it prints the interface, and
+whether the attribute was called.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from json import dumps  # as it is before the application is imported, which may
 from typing import Any
 
 APP = "DUETBENCH_APP"
-FACTORY = "DUETBENCH_FACTORY"
+FACTORY = "DUETBENCH_FACTORY"  # set: it is called in any case
 INTERFACE = "DUETBENCH_INTERFACE"
 LOOP = "DUETBENCH_LOOP"
 WATCHED = "DUETBENCH_WATCHED"
@@ -71,7 +72,7 @@ def _collect() -> None:
         _collected[0] = young
 
 
-def _routes() -> list[str]:
+def routes() -> list[str]:
     """List the application's paths; none if its framework gives them in another way."""
     with contextlib.suppress(Exception):
         paths: list[str] = importlib.import_module("duetbench_routes").routes(application)
@@ -101,18 +102,37 @@ def identity(query: str = "") -> dict[str, Any]:
         "worker": f"{pid}-{id(loop):x}" if loop else str(pid),
         "imported": _imported,
         "tasks": len(asyncio.all_tasks(loop)) if loop else 0,
-        "routes": _routes() if WATCHED in os.environ else [],
+        "routes": routes() if WATCHED in os.environ else [],
     }
 
 
-def load(target: str, *, factory: bool = False) -> Any:
-    """Import an application, or call what makes it; ImportError, AttributeError: there is none."""
+def load(target: str, *, factory: bool = False) -> tuple[Any, bool]:
+    """Import an application, or call what makes it, and tell which.
+
+    ImportError, AttributeError: there is none.
+    """
     module, _, attribute = target.partition(":")
     __import__(module)  # `-X importtime` does not see `importlib.import_module`
     loaded: Any = sys.modules[module]
     for name in attribute.split("."):
         loaded = getattr(loaded, name)
-    return loaded() if factory else loaded
+    made = factory or makes_one(loaded)
+    return (loaded() if made else loaded), made
+
+
+def makes_one(found: Any) -> bool:
+    """Whether an attribute has to be called: a function or class that takes no arguments."""
+    if inspect.iscoroutinefunction(found) or not (
+        inspect.isroutine(found) or inspect.isclass(found)
+    ):
+        return False
+    try:
+        signature = inspect.signature(found)
+        signature.bind()
+    except (TypeError, ValueError):
+        return False
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    return inspect.Parameter.VAR_POSITIONAL not in kinds
 
 
 def interface_of(application: Any) -> str:
@@ -131,11 +151,7 @@ def interface_of(application: Any) -> str:
     needed = [p.name for p in parameters if p.kind in places and p.default is p.empty]
     if len(needed) in (2, 3):
         return "wsgi" if len(needed) == 2 else "asgi"
-    if not needed:
-        raise TypeError(
-            f"{problem}, which takes no arguments: if it makes one, say that (--factory)"
-        )
-    raise TypeError(f"{problem}, which takes {', '.join(needed)}: say asgi or wsgi")
+    raise TypeError(f"{problem}, which takes {', '.join(needed) or 'none'}: say asgi or wsgi")
 
 
 def in_front_of(application: Any, interface: str) -> Callable[..., Any]:
@@ -178,7 +194,7 @@ async def _answer(send: Send, query: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _named() -> Any:
+def _named() -> tuple[Any, bool]:
     return load(os.environ[APP], factory=bool(os.environ.get(FACTORY)))
 
 
@@ -187,13 +203,14 @@ if __name__ == "__main__":
     write, leave = os.write, os._exit
     # At once: an interpreter that ends would wait for the application's threads.
     try:
-        write(1, f"\n{INTERFACE}={interface_of(_named())}\n".encode())
+        application, called = _named()
+        write(1, f"\n{INTERFACE}={interface_of(application)}{'()' * called}\n".encode())
         leave(0)
     except BaseException:
         traceback.print_exc()
         leave(1)
 elif APP in os.environ:
     _imported = -time.process_time()
-    application = _named()
+    application, _ = _named()
     _imported += time.process_time()
     app = in_front_of(application, os.environ.get(INTERFACE) or interface_of(application))

@@ -1,4 +1,4 @@
-"""The paths that an application answers to GET, as its framework lists them.
+"""The paths that an application answers to GET, as its framework lists them: `/items/{id}`.
 
 Standard library only: of a framework it uses what the application has imported.
 """
@@ -12,17 +12,13 @@ _INNER = ("__self__", "app", "application", "wsgi_app", "asgi_app", "other_asgi_
 """Attributes in which middleware, or a bound `app.wsgi_app`, keeps the application."""
 
 _DEEPEST = 9
-_PARAMETERS = frozenset("{}<>()[]*?:\\|+ ")
 
 
 def routes(application: Any) -> list[str]:
-    """Return the paths, each once, in the framework's order; empty if it cannot be asked.
-
-    Those with parameters are left out.
-    """
+    """Return the paths, each once, in the framework's order; empty if it cannot be asked."""
     for _ in range(_DEEPEST):
         if paths := dict.fromkeys(_listed(application)):
-            return [path for path in paths if not _PARAMETERS & set(path)]
+            return [*paths]
         inner = (getattr(application, name, None) for name in _INNER)
         of_channels = getattr(application, "application_mapping", {}).get("http")
         application = next(filter(None, inner), of_channels)
