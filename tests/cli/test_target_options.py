@@ -207,7 +207,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
     assert "pyproject.toml has no package with fastapi: name another file with --pack" in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
-    assert "that answers, found none: name it with --app" in none.err
+    assert "no application answers, for the reasons above" in none.err
     one = bench("init", "--app", "shop.app:app")
     assert (one.code, "No module named 'fastapi'" in one.err) == (2, True)
 
@@ -254,10 +254,6 @@ def create_app(config=None):
 def create_engine(url):
     return flask.Flask(url)
 """
-POETRY = '[tool.poetry]\npackages = [{include = "shop", from = "lib"}]\n'
-HATCH = '[tool.hatch.build.targets.wheel]\npackages = ["code/py/shop"]\n'
-SETUPTOOLS = '[tool.setuptools.package-dir]\n"" = "lib"\n'
-UV = '[tool.uv.build-backend]\nmodule-root = "lib"\n'
 
 
 @pytest.mark.parametrize(
@@ -265,28 +261,32 @@ UV = '[tool.uv.build-backend]\nmodule-root = "lib"\n'
     [
         (
             {"src/shop/main.py": FASTAPI, "src/shop/__init__.py": ""},
-            [Application("shop.main:app", "FastAPI", False)],
+            [Application("shop.main:app", "FastAPI")],
         ),
-        ({"notes.py": FLASK}, [Application("notes:create_app", "Flask", True)]),
+        ({"notes.py": FLASK}, [Application("notes:create_app", "Flask")]),
         (
             {"site/wsgi.py": "from x import get_wsgi_application\n"
                              "application = get_wsgi_application()\n"},
-            [Application("site.wsgi:application", "Django", False)],
+            [Application("site.wsgi:application", "Django")],
         ),
+        # As production starts it, if it is here.
+        ({"app/main.py": FASTAPI, "web.py": FASTAPI,
+          "Procfile": "web: uvicorn app.main:app -x\nweb: gunicorn 'no:app' -x"},
+         [Application("app.main:app", "FastAPI"), Application("web:app", "FastAPI")]),
         ({"hook.py": "import falcon\napi = falcon.App()\n"},
-         [Application("hook:api", "Falcon", False)]),
+         [Application("hook:api", "Falcon")]),
         # From where its package lies; what another function makes; and without a framework.
         ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
-         [Application("shop.web:app", "FastAPI", False)]),
+         [Application("shop.web:app", "FastAPI")]),
         ({"web.py": "from kit import create_application\napp = create_application(debug=False)\n"
                     "x = create_engine()\n"},
-         [Application("web:app", "made by create_application", False)]),
+         [Application("web:app", "made by create_application")]),
         ({"web.py": "import fasthtml.common as fh\napp, rt = fh.fast_app()\n"},
-         [Application("web:app", "FastHTML", False)]),
+         [Application("web:app", "FastHTML")]),
         ({"web.py": "def application(environ, start_response): ...\n"
                     "async def other(scope, receive, send): ...\ndef some(environ): ...\n"},
-         [Application("web:application", "WSGI", False),
-          Application("web:other", "ASGI", False)]),
+         [Application("web:application", "WSGI"),
+          Application("web:other", "ASGI")]),
         # Not what tests make, nor environments, nor what only looks like code.
         ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI, "env/pyvenv.cfg": "",
           "env/lib/app.py": FASTAPI, "broken.py": "def ("}, []),
@@ -303,26 +303,11 @@ def test_an_application_is_found(
 @pytest.mark.parametrize(
     ("files", "name"),
     [
-        # From the folder of its project or its `src`, with the folders of a namespace.
-        ({"src/acme/web/pyproject.toml": "", "src/acme/web/acme/web/main.py": FASTAPI,
-          "src/acme/web/acme/web/__init__.py": "from acme.web.x import y\nimport web\n"},
-         "acme.web.main:app"),
-        ({"src/acme/web/__init__.py": FASTAPI}, "acme.web:app"),
-        # From where its build backend takes it.
-        ({"pyproject.toml": HATCH, "code/py/shop/api/web.py": FASTAPI}, "shop.api.web:app"),
-        ({"pyproject.toml": POETRY, "lib/shop/api/web.py": FASTAPI}, "shop.api.web:app"),
-        ({"pyproject.toml": SETUPTOOLS, "lib/shop/api/web.py": FASTAPI}, "shop.api.web:app"),
-        ({"pyproject.toml": UV, "lib/shop/api/web.py": FASTAPI}, "shop.api.web:app"),
-        # As its own code imports it.
-        ({"src/py/shop/__init__.py": "", "src/py/shop/web.py": f"import shop.x\n{FASTAPI}"},
-         "shop.web:app"),
-        ({"acme/web/__init__.py": "", "acme/web/main.py": f"from acme.web.x import y\n{FASTAPI}"},
-         "acme.web.main:app"),
         ({"acme/web/__init__.py": "", "acme/web/main.py": FASTAPI}, "web.main:app"),
+        ({"src/acme/main.py": FASTAPI}, "acme.main:app"),
         ({"app/main.py": f"from database import x\n{FASTAPI}", "app/database.py": ""}, "main:app"),
         ({"app/main.py": f"from app.database import x\n{FASTAPI}", "app/database.py": ""},
          "app.main:app"),
-        ({"pyproject.toml": "[", "app/main.py": FASTAPI}, "app.main:app"),
     ],
 )  # fmt: skip
 def test_an_application_is_named_as_it_is_imported(

@@ -108,14 +108,6 @@ def test_revisions_that_declare_nothing_are_prepared(
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})
     (pair,) = affected.find(preparation.prepare(project, Contrast(("HEAD~1", None)), scope)).pairs
     assert pair.reason == "pyproject.toml"
-    # Another interpreter is asked for by base, and head's is used.
-    commit(shop, "Older", **{".python-version": "3.11\n"})
-    commit(shop, "Newer again", **{".python-version": "3.14\n"})
-    both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
-    assert both.base.testbed.interpreters == both.head.testbed.interpreters
-    assert any(
-        note.startswith("base asks for Python 3.11 (.python-version)") for note in both.notes
-    )
 
 
 @pytest.mark.real

@@ -39,21 +39,26 @@ POETRY_LOCK = """\
 name = "alpha"
 version = "1.0"
 files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
-[package.dependencies]
-beta = {version = "*", markers = "python_version >= '3'"}
-winonly = {version = "*", markers = "sys_platform == 'win32'"}
-gamma = {version = "*", optional = true, markers = "extra == 'more'"}
 [[package]]
 name = "beta"
 version = "1.0"
+markers = {main = "python_version >= '3'", dev = "sys_platform == 'win32'"}
 files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
+[[package]]
+name = "winonly"
+version = "1.0"
+files = [{file = "winonly-1.0-cp314-cp314-win_amd64.whl", hash = "<alpha>"}]
 [[package]]
 name = "gamma"
 version = "1.0"
+optional = true
+groups = ["main"]
+markers = "extra == 'more'"
 files = []
 [[package]]
 name = "delta"
 version = "1.0"
+groups = ["dev"]
 files = []
 """
 PDM_LOCK = """\
@@ -136,10 +141,6 @@ LAYOUTS = {
         {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
          "site/site/__init__.py": "", "tests/site/wsgi.py": ""},
         "site.wsgi:application", "requirements.txt", home=("site", "."), python="any",
-    ),
-    "flask": Layout(
-        {"requirements.in": "alpha<2\n", "shop/__init__.py": "def create_app(): ...\n"},
-        "shop:create_app", "requirements.in", python="any",
     ),
 }  # fmt: skip
 

@@ -82,11 +82,13 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
     write(
         tmp_path,
         "dev.env",
-        "# of development\n\nexport A=1 # one\nB = 'two # 2'\nC=\"x=y\"\nD=it#self\nE=\nA2='\n",
+        "# of development\n\nexport A=1 # one\nB = 'two # 2'\nC=\"x=y\"\nD=it#self\nE=\nA2='\n"
+        "F=${D}/${NOWHERE_SET:-z}\nG='${D}'\n",
     )
     wanted = Target.model_validate({"app": "a:b", "env-file": "dev.env", "env": {"A": "10"}})
     assert target.private(wanted, tmp_path) == {
         "A": "10", "B": "two # 2", "C": "x=y", "D": "it#self", "E": "", "A2": "'",
+        "F": "it#self/z", "G": "${D}",
     }  # fmt: skip
     write(tmp_path, "dev.env", "TOKEN=a\nsecret words\n")
     with pytest.raises(UsageError, match=r"dev\.env, line 2: expected NAME=value$"):

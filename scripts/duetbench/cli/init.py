@@ -5,7 +5,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,12 +13,13 @@ from typer import Context, Option
 
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
-from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment, revisions, trial
-from duetbench.project import hints, pyproject, target
+from duetbench.project import hints, pyproject, start_command, target
 from duetbench.project.project import Project
 from duetbench.project.pyproject import FILE, read_toml
+from duetbench.project.target_locks import module_files, source_folders
 from duetbench.store import files
 
 FRAMEWORKS: Final = {
@@ -60,12 +60,11 @@ class Application:
 
     Attributes:
         name: module:attribute, as it is imported.
-        factory: Whether the attribute is called to get the application.
+        framework: Empty if it is not known.
     """
 
     name: str
     framework: str
-    factory: bool
 
 
 @with_target
@@ -99,15 +98,13 @@ def init_command(
     clean_up(console)
     candidates, app = applications(root), options["app"]
     if app is not None:
-        named = [candidate for candidate in candidates if candidate.name == app]
-        candidates = (*named, Application(app, "", factory=False))[:1]
+        candidates = (Application(app, ""),)
     given = dict(options)
     chosen, requests = _first(candidates, project, given, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     given["env"] = {name: text for name, text in options["env"].items() if name in typed}
-    factory = chosen.factory or options["factory"]
-    keys = {"app": chosen.name, "factory": factory, "requests": requests}
+    keys = {"app": chosen.name, "factory": options["factory"], "requests": requests}
     keys |= {key: value for key, value in given.items() if key not in keys}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
@@ -146,7 +143,7 @@ def _first(
     Raises UsageError if none does, or one lacks only variables.
     """
     for number, candidate in enumerate(candidates[:_TRIES], start=1):
-        how = f"{' makes it' * candidate.factory} ({candidate.framework})"
+        how = f" ({candidate.framework})" * bool(candidate.framework)
         try:
             requests = _answered(candidate, project, options, Narrator(console))
         except UsageError as error:
@@ -156,10 +153,15 @@ def _first(
                 f"not {candidate.name}{how}: {str(error).removeprefix(f'{candidate.name}: ')}"
             )
             continue
-        console.say(f"application: {candidate.name}{how * bool(candidate.framework)}")
+        console.say(f"application: {candidate.name}{how}")
         if others := ", ".join(other.name for other in candidates[number:][:_TRIES]):
             console.say(f"not tried: {others}; choose with --app")
         return candidate, requests
+    if candidates:
+        raise UsageError(
+            "no application answers, for the reasons above: add what they lack, or name another "
+            "with --app module:attribute"
+        )
     raise UsageError(
         f"{project.root}: expected an application of {', '.join(sorted({*FRAMEWORKS.values()}))} "
         "that answers, found none: name it with --app module:attribute"
@@ -170,8 +172,7 @@ def _answered(
     candidate: Application, project: Project, options: Options, narrator: Narrator
 ) -> Sequence[str]:
     """Serve an application once; return the requests to measure; UsageError if one is wrong."""
-    own = {"app": candidate.name, "factory": candidate.factory or options["factory"]}
-    declared = with_options(project, {**options, **own})
+    declared = with_options(project, {**options, "app": candidate.name})
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]
@@ -204,11 +205,12 @@ def _text(value: str) -> str:
 
 
 def applications(root: Path) -> tuple[Application, ...]:
-    """Find the applications of a repository's modules, the likeliest first, and execute none.
+    """Find the applications of a repository, the likeliest first, and execute none.
 
-    It finds plain uses of frameworks: a module's attribute that one of their classes creates, or a
-    function that returns one.
+    Those that it starts in production come first, then plain uses of frameworks: a module's
+    attribute that one of their classes creates, or a function that returns one.
     """
+    started = dict.fromkeys(command.app for command in start_command.find(root, ""))
     found: list[Application] = []
     for file in sorted(root.rglob("*.py")):
         parts = file.relative_to(root).parts
@@ -218,64 +220,38 @@ def applications(root: Path) -> tuple[Application, ...]:
             made = list(_of(file))
             module = _module(file, root) if made else ""
             found += [replace(app, name=f"{module}:{app.name}") for app in made]
-    return tuple(sorted(found, key=_unlikely))
+    known = {app.name: app for app in sorted(found, key=_unlikely)}
+    first = {app: known.get(app, Application(app, "")) for app in started if _exists(app, root)}
+    return tuple({**first, **known}.values())
+
+
+def _exists(app: str, root: Path) -> bool:
+    module = app.partition(":")[0]
+    names = module_files(module)
+    places = (root / folder / name for folder in source_folders(root, module) for name in names)
+    return any(place.is_file() for place in places)
 
 
 def _module(file: Path, root: Path) -> str:
-    """Return the name of a module, from the folder that its project is imported from.
+    """Name a module from the folder of its package; without one, from the top folder or `src`.
 
-    Folders without an `__init__.py` below that belong to the name if they are a namespace.
+    If what it imports lies beside it, from its own folder.
     """
-    project = next(f for f in file.parents if f == root or (f / "pyproject.toml").is_file())
-    declared = [project / name for name in _declared(project)]
-    homes = (*declared, project / "src", project)
-    home = next(folder for folder in homes if file.is_relative_to(folder))
     top = file.parent
-    while top != home and (top / "__init__.py").is_file():
+    while top != root and (top / "__init__.py").is_file():
         top = top.parent
-    whole, inner = (file.relative_to(place).with_suffix("").parts for place in (home, top))
-    if home in (top, file.parent):
-        named = whole
-    elif top == file.parent:  # in no package: what it imports may lie beside it
-        beside = re.findall(r"^(?:from|import) (\w+)", file.read_text("utf-8"), re.MULTILINE)
-        named = inner if any((top / f"{name}.py").is_file() for name in beside) else whole
-    else:
-        texts = [path.read_text("utf-8", "replace") for path in (top / inner[0]).rglob("*.py")]
-        own, other = (
-            any(re.search(rf"^\s*(from|import) {name}\b", text, re.MULTILINE) for text in texts)
-            for name in map(re.escape, (inner[0], ".".join(whole[: 1 - len(inner)])))
-        )
-        # A package elsewhere may have its short name.
-        named = whole if other or (home != root and not own) else inner
-    return ".".join(named).removesuffix(".__init__")
-
-
-def _declared(project: Path) -> Iterator[str]:
-    """List the folders that a project's build backend takes its packages from."""
-    tables: Any = {}
-    with suppress(DeclarationError):
-        tables = pyproject.read_pyproject(project).get("tool", {})
-
-    def at(place: str) -> Any:
-        value = tables
-        for key in place.split("/"):
-            value = value.get(key, {}) if isinstance(value, Mapping) else {}
-        return value
-
-    yield from (str(Path(name).parent) for name in at("hatch/build/targets/wheel/packages"))
-    for place in ("hatch/build/targets/wheel/sources", "hatch/build/sources"):
-        yield from at(place)
-    yield from at("setuptools/packages/find/where")
-    yield from filter(None, [at("setuptools/package-dir/")])
-    yield from (entry["from"] for entry in at("poetry/packages") if "from" in entry)
-    yield from filter(None, [at("pdm/build/package-dir"), at("uv/build-backend/module-root")])
+    beside = re.findall(r"^(?:from|import) (\w+)", file.read_text("utf-8"), re.MULTILINE)
+    if top == file.parent and not any((top / f"{name}.py").is_file() for name in beside):
+        top = next(home for home in (root / "src", root) if file.is_relative_to(home))
+    return ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _unlikely(application: Application) -> tuple[bool, int, int, str]:
     module, _, attribute = application.name.partition(":")
     last = module.rpartition(".")[2]
     place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    return application.factory, place, module.count("."), application.name
+    makes = attribute.startswith(_FACTORIES)
+    return makes, place, module.count("."), application.name
 
 
 def _of(file: Path) -> Iterator[Application]:
@@ -289,15 +265,15 @@ def _of(file: Path) -> Iterator[Application]:
             for whole in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 first = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
                 if isinstance(first, ast.Name):
-                    yield Application(first.id, framework, factory=False)
+                    yield Application(first.id, framework)
         elif isinstance(node, _FUNCTIONS) and (protocol := _protocol(node)):
-            yield Application(node.name, protocol, factory=False)
+            yield Application(node.name, protocol)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
             if len(node.args.args) > len(node.args.defaults):
                 continue
             inside = (n for n in ast.walk(node) if isinstance(n, ast.Assign | ast.Return))
             if framework := next(filter(None, (_framework(n.value) for n in inside)), ""):
-                yield Application(node.name, framework, factory=True)
+                yield Application(node.name, framework)
 
 
 def _framework(value: ast.expr | None) -> str:

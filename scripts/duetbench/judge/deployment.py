@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure import assembly
+from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import find_interface
 from duetbench.project import (
     interpreters,
@@ -66,6 +67,7 @@ def deploy(
     pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     environment: Environment | None = None,
+    day: date | None = None,
 ) -> tuple[DeployedTarget, tuple[str, ...]]:
     """Prepare a project's target in a copy of its repository; also return notes for people.
 
@@ -78,6 +80,7 @@ def deploy(
         pins: Package versions to measure instead of the locked ones, which need not work alone.
         settings: Settings to serve the target under, its usual one last. It gets what each needs.
         environment: Where it runs, if its packages need no installation.
+        day: That of head's commit, as of which packages without a version are taken.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
@@ -97,11 +100,9 @@ def deploy(
         by_name = dict(like.configuration.interpreters)
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
-    notes = _builders(pythons)
-    if like is not None:
-        notes = () if environment else _other_python(place, choice, python, within)
+    notes = () if like else _builders(pythons)
     (place / FOLDER).mkdir(exist_ok=True)
-    packages, imports = _packages(place, choice, lock, environment, within, python, narrator)
+    packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
 
     def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
         return target_locks.lock_copy(place, packages, needs, python, narrator, other)
@@ -133,7 +134,7 @@ def deploy(
         cases = dict(like.by_profile)
         case = cases["quick"][0]
         lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
-    label = lock.label if lock else packages.label
+    label = lock.label if lock and lock.root != place else packages.label
     deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
     locks.save(
         deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
@@ -194,7 +195,9 @@ def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarge
     place = revisions.copy(project.root, copies)
     add_ignored(project, [place], narrator)
     environment = environment_of(project, [place], narrator)
-    copy, notes = deploy(project, place, narrator, environment=environment)
+    commit, dirty = runner.revision(project.repository)
+    day = revisions.day(project.root, commit, dirty=dirty)
+    copy, notes = deploy(project, place, narrator, environment=environment, day=day)
     for note in notes:
         narrator.say(f"note: {note}")
     narrator.say(describe(copy))
@@ -286,6 +289,7 @@ def _packages(
     within: Path,
     python: Interpreter,
     narrator: Narrator,
+    day: date | None,
 ) -> tuple[target_locks.ProjectPackages, tuple[str, ...]]:
     """Read a copy's packages, and return the folders that its application is imported from."""
     module = choice.app.partition(":")[0]
@@ -295,7 +299,7 @@ def _packages(
         return target_locks.of_environment(environment), tuple(folders)
     packages = target_locks.NOTHING
     if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator)
+        packages = target_locks.read(lock.root, lock.file, choice, python, narrator, day)
     return packages, target_locks.install(place, module, python, narrator)
 
 
@@ -321,22 +325,6 @@ def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
     name = target_python.name_of(spec)
     only = project.configuration.model_copy(update={"interpreters": {name: spec}})
     return interpreters.locate(name, only)
-
-
-def _other_python(
-    place: Path, choice: Target, python: Interpreter, within: Path
-) -> tuple[str, ...]:
-    """Note that base asks for another interpreter than head."""
-    if choice.python:
-        return ()
-    request = target_python.request(place, within=within)
-    if request.fits(python):
-        return ()
-    note = (
-        f"base asks for Python {request.text} ({request.source}): head's {python.version} is used "
-        "on both sides; compare interpreters with --base python=VERSION"
-    )
-    return (note,)
 
 
 def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:

@@ -257,15 +257,17 @@ def _of_target(
     if not any(side.lock or side.pins or side.day for side in settings):
         places = [state.place for state in states]
         environment = deployment.environment_of(project, places, narrator)
+    of_today = states[1].record
+    day = revisions.day(project.root, of_today.commit, dirty=of_today.dirty)
     after, of_head = deployment.deploy(
         project, states[1].place, narrator, lock=from_lock[1], pins=head.pins, settings=ways,
-        environment=environment,
+        environment=environment, day=day,
     )  # fmt: skip
     for side in settings if "setting" in contrast.kinds else (head,):
         narrator.say(deployment.describe(after, side))
     before, of_base = deployment.deploy(
         project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways,
-        environment=environment,
+        environment=environment, day=day,
     )  # fmt: skip
     parts, names = [], tuple(after.interpreters)
     for state, place, side, python in zip(

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
@@ -78,6 +79,14 @@ def resolve(root: Path, name: str) -> Revision:
             "first if it is elsewhere. What else a side has is --base or --head KEY=VALUE"
         )
     return Revision(name, commit, git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
+
+
+def day(root: Path, commit: str | None, *, dirty: bool) -> date | None:
+    """The day of a commit, if it is over and the files are the commit's: until then, all is new."""
+    if commit is None or dirty:
+        return None
+    found = date.fromisoformat(git.ask(root, "show", "--no-patch", "--format=%cs", commit))
+    return found if found < datetime.now(UTC).date() else None
 
 
 def working(root: Path) -> Revision:

@@ -3,13 +3,11 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.markers import Marker
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError
@@ -23,11 +21,15 @@ LOCKS: Final = (POETRY, PDM, PIPENV)
 
 _Table = Mapping[str, Any]
 
+_ELSEWHERE: Final = re.compile(r"-(win|macosx)[^-]*\.whl$")
+"""Files for other platforms."""
 
-def read(file: Path, root: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ...]:
+
+def read(file: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ...]:
     """List the packages that a platform with these marker values gets from a lock, one per line.
 
-    A package without hashes in the lock has none here.
+    A package without hashes in the lock has none here. Of a Poetry older than 2, whose lock does
+    not say which group a package is for, these are all that have a file for this platform.
 
     Raises DeclarationError if the lock is invalid.
     """
@@ -38,16 +40,15 @@ def read(file: Path, root: Path, target: Target, values: Mapping[str, str]) -> t
             sections = ("default", *target.groups)
             entries = {name: entry for key in sections for name, entry in document[key].items()}
             lines = [_line(name, entry) for name, entry in entries.items() if _fits(entry, values)]
-        elif file.name == PDM:
-            document = tomllib.loads(text)
-            groups = {"default", *target.groups, *target.extras}
+        else:
+            groups = {"default", "main", *target.groups, *target.extras}
             lines = [
                 _line(entry["name"], entry)
-                for entry in document["package"]
-                if _fits(entry, values) and groups.intersection(entry.get("groups", groups))
+                for entry in tomllib.loads(text)["package"]
+                if groups.intersection(entry.get("groups", groups))
+                and (target.extras or not entry.get("optional"))
+                and _fits(entry, values, target.extras)
             ]
-        else:
-            lines = list(_of_poetry(tomllib.loads(text), read_pyproject(root), target, values))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
         allowed = f"a {file.name} of its tool"
@@ -89,10 +90,13 @@ def _specifier(text: str) -> str:
 
 
 def _fits(package: _Table, values: Mapping[str, str], extras: Iterable[str] = ()) -> bool:
-    """Whether a package or dependency is for this platform, given its user's extras."""
+    """Whether a package is for this platform, given its user's extras."""
     marker = package.get("markers") or package.get("marker")
     if isinstance(marker, dict):  # Poetry has one per group
         marker = marker.get("main")
+    files = [item.get("file", "") for item in package.get("files", ())]
+    if files and all(_ELSEWHERE.search(file) for file in files):
+        return False
     return not marker or any(
         Marker(marker).evaluate({**values, "extra": extra}) for extra in ("", *extras)
     )
@@ -115,56 +119,3 @@ def _line(name: str, package: _Table) -> str:
     if address := source["url"] if kind == "url" else "":
         return f"{name} @ {address}{options}"
     return f"{name}=={package['version'].removeprefix('==')}{options}"
-
-
-def _of_poetry(
-    lock: _Table, document: _Table, target: Target, values: Mapping[str, str]
-) -> Iterator[str]:
-    """Follow the project's requirements, as a lock need not say why it contains a package."""
-    packages: dict[str, list[_Table]] = {}
-    for entry in lock["package"]:
-        packages.setdefault(canonicalize_name(entry["name"]), []).append(entry)
-    todo = [*_roots(document, target, values)]
-    visited: set[tuple[str, tuple[str, ...]]] = set()
-    lines: dict[str, str] = {}
-    while todo:
-        name, extras = todo.pop()
-        matches = [entry for entry in packages.get(name, ()) if _fits(entry, values)]
-        if (name, extras) in visited or not matches:
-            continue
-        visited.add((name, extras))
-        package = max(matches, key=lambda entry: Version(entry["version"]))
-        lines[name] = _line(name, package)
-        todo += _needs(package.get("dependencies", {}), values, extras)
-    yield from lines.values()
-
-
-def _roots(
-    document: _Table, target: Target, values: Mapping[str, str]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    project, poetry = document.get("project", {}), document.get("tool", {}).get("poetry", {})
-    texts = [*project.get("dependencies", ())]
-    for extra in target.extras:
-        texts += project.get("optional-dependencies", {}).get(extra, ())
-        texts += poetry.get("extras", {}).get(extra, ())
-    for group in target.groups:
-        texts += [t for t in document.get("dependency-groups", {}).get(group, ()) if t == str(t)]
-        table = poetry.get("group", {}).get(group, {}).get("dependencies", {})
-        yield from _needs(table, values, ())
-    for requirement in map(Requirement, texts):
-        if requirement.marker is None or requirement.marker.evaluate(dict(values)):
-            yield canonicalize_name(requirement.name), tuple(sorted(requirement.extras))
-    yield from _needs(poetry.get("dependencies", {}), values, ())
-
-
-def _needs(
-    dependencies: _Table, values: Mapping[str, str], extras: Iterable[str]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """List what a table of dependencies needs here; optional ones only if an extra needs them."""
-    for name, specs in dependencies.items():
-        for spec in specs if isinstance(specs, list) else [specs]:
-            table: _Table = spec if isinstance(spec, dict) else {}
-            by_extra = "extra" in str(table.get("markers", ""))
-            needed = by_extra or not table.get("optional")
-            if name != "python" and needed and _fits(table, values, extras):
-                yield canonicalize_name(name), tuple(sorted(table.get("extras", ())))

@@ -46,6 +46,10 @@ _WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a match
 _HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
 _NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 
+_INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
+_ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
+"""As pip reads such lines; what is installed is pinned by its hash."""
+
 _NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
 
@@ -122,10 +126,15 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
     return dict(sorted(packages.items()))
 
 
+def indexes(text: str) -> str:
+    """Return the lines of a lock, or of requirements, that name further indexes."""
+    return "".join(f"{line}\n" for line in _INDEX.findall(text))
+
+
 def _lines(text: str) -> Iterator[str]:
     """Split a lock into packages, each with its hashes on one line."""
     lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
-    return (line for line in lines if line and not line.startswith("#"))
+    return (line for line in lines if line and not line.startswith(("#", "--")))
 
 
 def markers(version: str) -> dict[str, str]:
@@ -201,6 +210,9 @@ def compile_lock(
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
     full += [] if config else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
+    files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
+    more = indexes("\n".join(file.read_text("utf-8") for file in files_))
+    full += _ANY_INDEX if more else ()
     with proc.scratch() as folder:
         output = folder / "requirements.txt"
         if keep:
@@ -214,7 +226,7 @@ def compile_lock(
             command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd, env=env)
         except SetupError as error:
             raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
-        return one_line_per_package(output.read_text("utf-8"))
+        return more + one_line_per_package(output.read_text("utf-8"))
 
 
 def one_line_per_package(text: str) -> str:
@@ -263,6 +275,7 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
         # Compile now, so that the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
+        sync += _ANY_INDEX if indexes(lock.read_text("utf-8")) else ()
         why = f"installing {len(lacking)} packages"
         with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
             if stack.environment is None:

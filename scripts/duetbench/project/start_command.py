@@ -22,6 +22,8 @@ _FILES: Final = (
 _CONTINUED: Final = re.compile(r"\\\n|(?<=[\[,>|])\s*\n|\n\s*(?:- +|(?=--))")
 """Where a command goes on with the next line: of shells, JSON, and lists and blocks of YAML."""
 
+_APP: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
+
 _OTHER: Final = {"install", "add", "echo", "pip", "image:", "apt-get"}
 """Words before the name of a server that is not started."""
 
@@ -48,6 +50,7 @@ class StartCommand:
         interface: The only one that it serves; None: all of its server's.
         threads: Blocking threads per worker; None: the server's default.
         kind: Its workers, as the command names them.
+        app: The application, as module:attribute; empty if it is not named like that.
         source: The file that it is from.
     """
 
@@ -56,6 +59,7 @@ class StartCommand:
     loop: str
     threads: int | None
     kind: str
+    app: str
     source: str
 
     def serves(self, interface: Interface | None, *, free_threaded: bool) -> bool:
@@ -121,7 +125,7 @@ def _read(words: Sequence[str], source: str, place: Path) -> StartCommand | None
         if name in _OTHER:
             return None
         if name == "fastapi" and "run" in rest[:1]:
-            return StartCommand("uvicorn", None, AUTO, None, "", source)
+            return StartCommand("uvicorn", None, AUTO, None, "", "", source)
         if name in SERVERS and any(":" in w or w.startswith("-") for w in rest):
             return _of_server(name, rest, source, place)
     return None
@@ -129,9 +133,10 @@ def _read(words: Sequence[str], source: str, place: Path) -> StartCommand | None
 
 def _of_server(name: str, rest: Sequence[str], source: str, place: Path) -> StartCommand | None:
     given, _ = _OPTIONS.parse_known_args(rest)
+    app = next((match[0] for word in rest if (match := _APP.fullmatch(word.rstrip("()")))), "")
     if name != "gunicorn":
         loop = given.worker_class or given.loop  # a class of workers is Hypercorn's loop
-        return StartCommand(name, None, loop, given.threads, "", source)
+        return StartCommand(name, None, loop, given.threads, "", app, source)
     config = Path(given.config).name  # perhaps as of an image
     files = (file for file in (place / config, *place.glob(f"*/{config}")) if file.is_file())
     text = next((file.read_text("utf-8", "replace") for file in files), "")
@@ -146,5 +151,5 @@ def _of_server(name: str, rest: Sequence[str], source: str, place: Path) -> Star
             shown = "uvicorn" if server == "uvicorn-worker" else kind
             if blocking is not None and blocking > 1:
                 shown = "gthread"
-            return StartCommand(server, interface, loop, blocking, shown, source)
+            return StartCommand(server, interface, loop, blocking, shown, app, source)
     return None

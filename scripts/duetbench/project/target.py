@@ -4,6 +4,7 @@ The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duet
 takes precedence. Command-line options with the same names override them.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -49,6 +50,8 @@ WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 
 ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
 """An argument of a server that names no file."""
+
+_FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
@@ -320,11 +323,14 @@ def read_variables(file: Path, name: str = "") -> dict[str, str]:
         if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
             # Do not show the line, which may have a private value.
             raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-        variables[key.strip()] = _unquote(value.strip())
+        variables[key.strip()] = _read_value(value.strip(), {**os.environ, **variables})
     return variables
 
 
-def _unquote(value: str) -> str:
-    if value[:1] in {'"', "'"} and (end := value.find(value[0], 1)) > 0:
-        return value[1:end]
-    return value.partition(" #")[0].rstrip()
+def _read_value(value: str, known: Mapping[str, str]) -> str:
+    """Unquote a value, and fill in `${NAME}` and `${NAME:-default}`, but not in single quotes."""
+    end = value.find(value[0], 1) if value[:1] in {'"', "'"} else -1
+    text = value[1:end] if end > 0 else value.partition(" #")[0].rstrip()
+    if end > 0 and value[0] == "'":
+        return text
+    return _FILLED.sub(lambda match: known.get(match[1], match[2] or ""), text)

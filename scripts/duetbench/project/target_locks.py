@@ -1,9 +1,10 @@
 """The packages of a target, from its project's own lock, with a server added; and the project.
 
 The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
-`pylock.toml`, another tool's (see `foreign_locks`), `requirements*.txt` here or in `requirements/`,
-and the requirements in `pyproject.toml`. A copy gets a lock in the form of other stacks' and the
-project's requirements beside it, so that it can be resolved again with other versions.
+`pylock.toml`, another tool's (see `foreign_locks`), `requirements.txt`, the requirements in
+`pyproject.toml`, and the only other file of requirements for serving. A copy gets a lock in the
+form of other stacks' and the project's requirements beside it, so that it can be resolved again
+with other versions.
 """
 
 import os
@@ -12,6 +13,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,9 +49,6 @@ _NO_PACKAGE: Final = re.compile(
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """Words in the name of a requirements file that is not for serving."""
-
-_FOR_SERVING: Final = ("requirements", "prod", "deploy", "base", "common", "main")
-"""Words in the name of one that is for serving, the best first."""
 
 _NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
 """Folders that are not searched for an application."""
@@ -95,52 +94,68 @@ def lock_of(root: Path) -> Path | None:
 
     Raises UsageError if several files are possible.
     """
-    for file in (workspace(root) / UV, *(root / name for name in LOCKS)):
+    for file in (workspace(root) / UV, *(root / name for name in (*LOCKS, "requirements.txt"))):
         if file.is_file():
             return file
-    for pattern in ("requirements*.txt", "requirements/*.txt", "requirements*.in"):
-        files = sorted(root.glob(pattern))
-        serving = [p for p in files if not any(word in p.stem for word in _FOR_OTHERS)]
-        exact = [p for p in serving if p.stem == "requirements"]
-        alike = ([p for p in serving if word in p.name] for word in _FOR_SERVING[1:])
-        for choice in (exact, serving, *alike):
-            if len(choice) == 1:
-                return choice[0]
-        if serving:
-            names = ", ".join(p.relative_to(root).as_posix() for p in serving)
-            raise UsageError(
-                f"{root} has {names}: which one has the packages to serve with? Name it with "
-                "--packages, or as requirements.txt"
-            )
-    for name in _PROJECTS:
-        if (root / name).is_file() and (name != PYPROJECT or _asks(root)):
-            return root / name
-    return None
-
-
-def _asks(root: Path) -> bool:
-    """Whether a `pyproject.toml` declares the project's requirements, and not only tools."""
     document = read_pyproject(root)
-    poetry = "poetry" in document.get("tool", ())
-    return poetry or bool({"project", "build-system"} & document.keys())
+    if "dependencies" in document.get("project", ()) or "poetry" in document.get("tool", ()):
+        return root / PYPROJECT
+    files = [*sorted(root.glob("requirements*.txt")), *sorted(root.glob("requirements/*.txt"))]
+    serving = [file for file in files if not any(word in file.stem for word in _FOR_OTHERS)]
+    production = [file for file in serving if "prod" in file.stem]
+    for choice in (serving, production):
+        if len(choice) == 1:
+            return choice[0]
+    if serving:
+        names = ", ".join(p.relative_to(root).as_posix() for p in serving)
+        raise UsageError(
+            f"{root} has {names}: which one has the packages to serve with? Name it with "
+            "--packages, or as requirements.txt"
+        )
+    only_tools = not {"project", "build-system"} & document.keys()
+    places = (root / name for name in _PROJECTS[only_tools:])
+    return next((place for place in places if place.is_file()), None)
+
+
+def _indexes(root: Path) -> str:
+    """Return lines with the indexes that a project declares, and uv does not read itself."""
+    tools = read_pyproject(workspace(root)).get("tool", {})
+    tables = [table for table in tools.get("uv", {}).get("index", ()) if table.get("explicit")]
+    tables += [*tools.get("poetry", {}).get("source", ()), *tools.get("pdm", {}).get("source", ())]
+    return "".join(f"--extra-index-url {table['url']}\n" for table in tables if "url" in table)
 
 
 def read(
-    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
+    root: Path,
+    file: Path,
+    target: Target,
+    python: Interpreter,
+    narrator: Narrator,
+    day: date | None = None,
 ) -> ProjectPackages:
     """Read a project's packages from a file; build those that are folders and git commits.
+
+    What has no version there is as of the end of a day (UTC), if its index knows the days.
 
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    text = _lines(root, file, target, python, narrator)
+    asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
+    day = day if asked or file.name in _PROJECTS else None
+    try:
+        text = _lines(root, file, target, python, narrator, day)
+    except SetupError:
+        if day is None:
+            raise
+        day, text = None, _lines(root, file, target, python, narrator, None)
+    text = _indexes(root) + text
     text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
-    if direct is None and file.suffix in {".txt", ".in"}:
-        direct = _of_requirements(root, file)
+    direct = asked if direct is None else direct
     requirements = direct if direct is not None else _names(text)
-    return ProjectPackages(_label(root, file), text, packages, requirements)
+    label = f"{_label(root, file)}{f' as of {day}' if day else ''}"
+    return ProjectPackages(label, text, packages, requirements)
 
 
 def of_environment(environment: Environment) -> ProjectPackages:
@@ -170,7 +185,14 @@ def _label(root: Path, file: Path) -> str:
     return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
 
 
-def _lines(root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator) -> str:
+def _lines(
+    root: Path,
+    file: Path,
+    target: Target,
+    python: Interpreter,
+    narrator: Narrator,
+    day: date | None,
+) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
     label = _label(root, file)
     stacks.require_text(file, label, empty=True)  # of a project without requirements
@@ -183,13 +205,14 @@ def _lines(root: Path, file: Path, target: Target, python: Interpreter, narrator
     if file.name in foreign_locks.LOCKS:
         return _of_others(root, file, target, python, narrator)
     why = "finding what has no version"
+    until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.suffix in {".txt", ".in"}:
-        return _compile(root, [file], python, label, why, narrator)
+        return _compile(root, [file, *until], python, label, why, narrator)
     if file.name in _PROJECTS:
         if file.name == PYPROJECT and _direct(root, target) == ():
             return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(root, [file, *options], python, label, why, narrator)
+        return _compile(root, [file, *options, *until], python, label, why, narrator)
     raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
 
 
@@ -197,7 +220,7 @@ def _of_others(
     root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> str:
     """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
-    lines = foreign_locks.read(file, root, target, stacks.markers(python.version))
+    lines = foreign_locks.read(file, target, stacks.markers(python.version))
     text = "".join(f"{line}\n" for line in lines)
     if all(" --hash=" in line or " @ " in line for line in lines):
         return text
@@ -282,6 +305,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(
         plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
         for line in text.splitlines()
+        if not line.startswith("--")
         for plain in [line.split(" --hash=", 1)[0]]
         for _, sign, marker in [plain.partition(" ; ")]
     )
@@ -341,7 +365,8 @@ def lock_copy(
         text = wheels.add_wheels(text, root, python, narrator)
     places = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    stacks.write_lock(file.with_suffix(".in"), "".join(f"{line}\n" for line in lines))
+    asked = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked)
     stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
     return stacks.read_lock(target.STACK, file, python.version, root)

@@ -43,9 +43,6 @@ _UNVERSIONED: Final = dict.fromkeys(
 )
 """Versions for a copy, which has no history to read one from."""
 
-_PKG_INFO: Final = "Metadata-Version: 1.0\nName: copy\nVersion: 0.0.0\n"
-"""A file with the version, for versioningit, which reads no variable."""
-
 
 def unversioned(root: Path) -> Mapping[str, str]:
     """Return variables with a version for a project that does not write down its own."""
@@ -65,7 +62,7 @@ def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -
 
 def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
     plain, hashes, _ = line.partition(" --hash=")
-    if hashes and _NAMED.match(plain):
+    if line.startswith("--") or (hashes and _NAMED.match(plain)):
         return line
     marker = _MARKER.search(plain)
     match = _PLACED.fullmatch(plain[: marker.start()] if marker else plain)
@@ -135,8 +132,6 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
                 env = _ALLOWED if clone else {**_ALLOWED, **_UNVERSIONED}
                 cwd = source if source.is_dir() else source.parent
                 before = {*source.rglob("*")}
-                if "versioningit" in str(pyproject.read_pyproject(source).get("build-system")):
-                    (source / "PKG-INFO").write_text(_PKG_INFO, "utf-8")
                 try:
                     command.run(
                         argv, what=f"building the {what}", log=log, tick=tick, cwd=cwd, env=env
