@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from bench import Bench
 from comparing import comparison_of
-from duetbench.cli.init import Application, applications
+from duetbench.cli.init import applications
 from duetbench.cli.target_options import (
     Options,
     left_out,
@@ -203,7 +203,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     file = shop / "pyproject.toml"
     before = file.read_bytes()
     none = bench("init")
-    failed = "not shop.app:app (FastAPI): expected an application, found: "
+    failed = "not shop.app:app: expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
     assert "pyproject.toml has no package with fastapi: name another file with --pack" in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
@@ -229,7 +229,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     done = bench("init", *options)
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
-    assert "application: shop.main:app (WSGI)\nnot tried: shop.factory:create_app;" in done.out
+    assert "application: shop.main:app\nnot tried: shop.factory:create_app;" in done.out
     assert "note: env and headers are committed as they are" in done.out
     assert "not written: the value of HOME: add --env HOME to each command" in done.out
     assert "next: duetbench run" in done.out
@@ -261,40 +261,38 @@ def create_engine(url):
     [
         (
             {"src/shop/main.py": FASTAPI, "src/shop/__init__.py": ""},
-            [Application("shop.main:app", "FastAPI")],
+            ["shop.main:app"],
         ),
-        ({"notes.py": FLASK}, [Application("notes:create_app", "Flask")]),
+        ({"notes.py": FLASK}, ["notes:create_app", "notes:create_engine"]),
         (
             {"site/wsgi.py": "from x import get_wsgi_application\n"
                              "application = get_wsgi_application()\n"},
-            [Application("site.wsgi:application", "Django")],
+            ["site.wsgi:application"],
         ),
         # As production starts it, if it is here.
         ({"app/main.py": FASTAPI, "web.py": FASTAPI,
           "Procfile": "web: uvicorn app.main:app -x\nweb: gunicorn 'no:app' -x"},
-         [Application("app.main:app", "FastAPI"), Application("web:app", "FastAPI")]),
+         ["app.main:app", "web:app"]),
         ({"hook.py": "import falcon\napi = falcon.App()\n"},
-         [Application("hook:api", "Falcon")]),
+         ["hook:api"]),
         # From where its package lies; what another function makes; and without a framework.
         ({"code/py/shop/web.py": FASTAPI, "code/py/shop/__init__.py": ""},
-         [Application("shop.web:app", "FastAPI")]),
+         ["shop.web:app"]),
         ({"web.py": "from kit import create_application\napp = create_application(debug=False)\n"
                     "x = create_engine()\n"},
-         [Application("web:app", "made by create_application")]),
+         ["web:app"]),
         ({"web.py": "import fasthtml.common as fh\napp, rt = fh.fast_app()\n"},
-         [Application("web:app", "FastHTML")]),
+         ["web:app"]),
         ({"web.py": "def application(environ, start_response): ...\n"
                     "async def other(scope, receive, send): ...\ndef some(environ): ...\n"},
-         [Application("web:application", "WSGI"),
-          Application("web:other", "ASGI")]),
+         ["web:application",
+          "web:other"]),
         # Not what tests make, nor environments, nor what only looks like code.
         ({"tests/test_x.py": FASTAPI, ".venv/app.py": FASTAPI, "env/pyvenv.cfg": "",
           "env/lib/app.py": FASTAPI, "broken.py": "def ("}, []),
     ],
 )  # fmt: skip
-def test_an_application_is_found(
-    files: dict[str, str], found: list[Application], tmp_path: Path
-) -> None:
+def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
     for name, text in files.items():
         write(tmp_path, name, text)
     assert list(applications(tmp_path)) == found
@@ -315,4 +313,4 @@ def test_an_application_is_named_as_it_is_imported(
 ) -> None:
     for file, text in files.items():
         write(tmp_path, file, text)
-    assert [application.name for application in applications(tmp_path)] == [name]
+    assert applications(tmp_path) == (name,)

@@ -1,11 +1,9 @@
 """`duetbench init`: record how an application is measured."""
 
-import ast
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,22 +20,22 @@ from duetbench.project.pyproject import FILE, read_toml
 from duetbench.project.target_locks import module_files, source_folders
 from duetbench.store import files
 
-FRAMEWORKS: Final = {
-    "FastAPI": "FastAPI",
-    "Starlette": "Starlette",
-    "Litestar": "Litestar",
-    "Quart": "Quart",
-    "BlackSheep": "BlackSheep",
-    "Flask": "Flask",
-    "Bottle": "Bottle",
-    "falcon.App": "Falcon",
-    "falcon.asgi.App": "Falcon",
-    "get_asgi_application": "Django",
-    "get_wsgi_application": "Django",
-    "FastHTML": "FastHTML",
-    "fast_app": "FastHTML",
-}
-"""Callables that return an application, with their framework."""
+_CALLS: Final = (
+    r"(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart|BlackSheep|Flask|Bottle|FastHTML|fast_app"
+    r"|get_[aw]sgi_application)\(|\bfalcon\.(?:asgi\.)?App\("
+)
+"""Calls that return an application."""
+
+_MAKES: Final = r"(?:create|make|build|get)_\w*"
+_APPLICATIONS: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        rf"^(\w+)(?:, *\w+)?(?: *:[^=\n]+)? *= *(?:{_CALLS}|(?:\w+\.)*{_MAKES}app\w*\()",
+        r"^(?:async )?def (\w+)\((?:environ, *start_response|scope, *receive, *send)\b",
+        rf"^def ({_MAKES})\(.*\n(?:[ \t].*\n|\n)*?[ \t].*(?:{_CALLS})",
+    )
+)
+"""What an application is in a module: made, a plain function, or what a function makes."""
 
 _HEADER: Final = "[tool.duetbench]"
 _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", "web")
@@ -45,26 +43,11 @@ _USUAL: Final = ("app", "application", "api", "main", "asgi", "wsgi", "server", 
 
 _TESTS: Final = {"tests", "test", "benchmarks"}
 _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist", "migrations"}
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_FACTORIES: Final = ("create_", "make_", "build_", "get_")
 _TRIES: Final = 5
 """Most applications served until one answers."""
 
 _SHOWN: Final = 3
 """Most wrong answers that a message quotes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """An application in a repository.
-
-    Attributes:
-        name: module:attribute, as it is imported.
-        framework: Empty if it is not known.
-    """
-
-    name: str
-    framework: str
 
 
 @with_target
@@ -98,13 +81,13 @@ def init_command(
     clean_up(console)
     candidates, app = applications(root), options["app"]
     if app is not None:
-        candidates = (Application(app, ""),)
+        candidates = (app,)
     given = dict(options)
     chosen, requests = _first(candidates, project, given, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     given["env"] = {name: text for name, text in options["env"].items() if name in typed}
-    keys = {"app": chosen.name, "factory": options["factory"], "requests": requests}
+    keys = {"app": chosen, "factory": options["factory"], "requests": requests}
     keys |= {key: value for key, value in given.items() if key not in keys}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
@@ -136,25 +119,22 @@ def init_command(
 
 
 def _first(
-    candidates: Sequence[Application], project: Project, options: Options, console: Console
-) -> tuple[Application, Sequence[str]]:
+    candidates: Sequence[str], project: Project, options: Options, console: Console
+) -> tuple[str, Sequence[str]]:
     """Return the first application that answers, as it is measured, with its requests.
 
     Raises UsageError if none does, or one lacks only variables.
     """
     for number, candidate in enumerate(candidates[:_TRIES], start=1):
-        how = f" ({candidate.framework})" * bool(candidate.framework)
         try:
             requests = _answered(candidate, project, options, Narrator(console))
         except UsageError as error:
             if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
-            console.say(
-                f"not {candidate.name}{how}: {str(error).removeprefix(f'{candidate.name}: ')}"
-            )
+            console.say(f"not {candidate}: {str(error).removeprefix(f'{candidate}: ')}")
             continue
-        console.say(f"application: {candidate.name}{how}")
-        if others := ", ".join(other.name for other in candidates[number:][:_TRIES]):
+        console.say(f"application: {candidate}")
+        if others := ", ".join(candidates[number:][:_TRIES]):
             console.say(f"not tried: {others}; choose with --app")
         return candidate, requests
     if candidates:
@@ -163,16 +143,16 @@ def _first(
             "with --app module:attribute"
         )
     raise UsageError(
-        f"{project.root}: expected an application of {', '.join(sorted({*FRAMEWORKS.values()}))} "
-        "that answers, found none: name it with --app module:attribute"
+        f"{project.root}: expected an application that a command line starts or a framework makes, "
+        "found none: name it with --app module:attribute"
     )
 
 
 def _answered(
-    candidate: Application, project: Project, options: Options, narrator: Narrator
+    candidate: str, project: Project, options: Options, narrator: Narrator
 ) -> Sequence[str]:
     """Serve an application once; return the requests to measure; UsageError if one is wrong."""
-    declared = with_options(project, {**options, "app": candidate.name})
+    declared = with_options(project, {**options, "app": candidate})
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]
@@ -204,25 +184,23 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def applications(root: Path) -> tuple[Application, ...]:
-    """Find the applications of a repository, the likeliest first, and execute none.
+def applications(root: Path) -> tuple[str, ...]:
+    """Find what may be an application of a repository, the likeliest first, and execute none.
 
-    Those that it starts in production come first, then plain uses of frameworks: a module's
-    attribute that one of their classes creates, or a function that returns one.
+    Those that it starts in production come first, then what looks like one; an import tells.
     """
-    started = dict.fromkeys(command.app for command in start_command.find(root, ""))
-    found: list[Application] = []
+    started = (command.app for command in start_command.find(root, ""))
+    found: set[str] = set()
     for file in sorted(root.rglob("*.py")):
         parts = file.relative_to(root).parts
         hidden = any(part in _SKIPPED or part[0] == "." for part in parts)
         folders = (root.joinpath(*parts[:n]) for n in range(1, len(parts)))
         if not hidden and not any((folder / "pyvenv.cfg").exists() for folder in folders):
-            made = list(_of(file))
-            module = _module(file, root) if made else ""
-            found += [replace(app, name=f"{module}:{app.name}") for app in made]
-    known = {app.name: app for app in sorted(found, key=_unlikely)}
-    first = {app: known.get(app, Application(app, "")) for app in started if _exists(app, root)}
-    return tuple({**first, **known}.values())
+            text = file.read_text("utf-8", "replace")
+            names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
+            found |= {f"{_module(file, text, root)}:{name}" for name in names}
+    first = (app for app in started if app and _exists(app, root))
+    return tuple(dict.fromkeys((*first, *sorted(found, key=_unlikely))))
 
 
 def _exists(app: str, root: Path) -> bool:
@@ -232,7 +210,7 @@ def _exists(app: str, root: Path) -> bool:
     return any(place.is_file() for place in places)
 
 
-def _module(file: Path, root: Path) -> str:
+def _module(file: Path, text: str, root: Path) -> str:
     """Name a module from the folder of its package; without one, from the top folder or `src`.
 
     If what it imports lies beside it, from its own folder.
@@ -240,54 +218,15 @@ def _module(file: Path, root: Path) -> str:
     top = file.parent
     while top != root and (top / "__init__.py").is_file():
         top = top.parent
-    beside = re.findall(r"^(?:from|import) (\w+)", file.read_text("utf-8"), re.MULTILINE)
+    beside = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
     if top == file.parent and not any((top / f"{name}.py").is_file() for name in beside):
         top = next(home for home in (root / "src", root) if file.is_relative_to(home))
     return ".".join(file.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
 
-def _unlikely(application: Application) -> tuple[bool, int, int, str]:
-    module, _, attribute = application.name.partition(":")
+def _unlikely(application: str) -> tuple[bool, int, int, str]:
+    module, _, attribute = application.partition(":")
     last = module.rpartition(".")[2]
     place = sum(_USUAL.index(n) if n in _USUAL else len(_USUAL) for n in (attribute, last))
-    makes = attribute.startswith(_FACTORIES)
-    return makes, place, module.count("."), application.name
-
-
-def _of(file: Path) -> Iterator[Application]:
-    """Find the applications of a module, named by their attributes alone."""
-    try:
-        tree = ast.parse(file.read_text("utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and (framework := _framework(node.value)):
-            for whole in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                first = whole.elts[0] if isinstance(whole, ast.Tuple) and whole.elts else whole
-                if isinstance(first, ast.Name):
-                    yield Application(first.id, framework)
-        elif isinstance(node, _FUNCTIONS) and (protocol := _protocol(node)):
-            yield Application(node.name, protocol)
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith(_FACTORIES):
-            if len(node.args.args) > len(node.args.defaults):
-                continue
-            inside = (n for n in ast.walk(node) if isinstance(n, ast.Assign | ast.Return))
-            if framework := next(filter(None, (_framework(n.value) for n in inside)), ""):
-                yield Application(node.name, framework)
-
-
-def _framework(value: ast.expr | None) -> str:
-    """Return the framework whose application a call returns; empty: none."""
-    if not isinstance(value, ast.Call):
-        return ""
-    name = ast.unparse(value.func)
-    last = name.rpartition(".")[2]
-    factory = f"made by {last}" if last.startswith(_FACTORIES) and "app" in last else ""
-    return FRAMEWORKS.get(name) or FRAMEWORKS.get(last, factory)
-
-
-def _protocol(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return the protocol of a function that is an application without a framework, or nothing."""
-    names = tuple(argument.arg for argument in node.args.args)
-    plain = {("environ", "start_response"): "WSGI", ("scope", "receive", "send"): "ASGI"}
-    return plain.get(names, "")
+    made = re.match(_MAKES, attribute) is not None
+    return made, place, module.count("."), application
