@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from acting import MAKEFILE, PROJECT, TOKEN, Outcome, Stage, load, need
+from duetbench.github import workflows
 from duetbench.host.git import HopelessError, ask, ask_or_none
 from fake_github import BOT
 from linting import actionlint, zizmor
@@ -173,6 +174,58 @@ def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
             # Others' code reaches all that its job has, and whatever its workflow's run has later.
             assert measures == (job["permissions"] == {"contents": "read"}), name
             assert measures == ("workflow_run" not in document["on"]), name
+
+
+TESTED: Final = """\
+on: push
+env: { LEVEL: 1 }
+jobs:
+  lint: { runs-on: ubuntu-24.04, steps: [run: ruff check] }
+  test:
+    name: Tests of ${{ matrix.python }}
+    needs: lint
+    runs-on: ubuntu-24.04
+    strategy:
+      matrix:
+        python: ["3.9", "3.10"]
+    services: { postgres: { image: "postgres:17" } }
+    env:
+      ADDRESS: postgresql://localhost/shop
+      KEY: ${{ secrets.KEY }}
+    steps:
+    - uses: actions/checkout@v4
+      with: { fetch-depth: 0 }
+    - uses: actions/setup-python@v6
+      with:
+        python-version: ${{ matrix.python }}
+    - run: pip install pytest --requirement requirements.txt
+      env: { PIP_INDEX_URL: "https://me:${{ secrets.INDEX }}@example.org" }
+    - name: Test
+      run: pytest --quiet
+"""
+
+
+def test_a_repository_is_compared_in_the_job_that_its_tests_have(tmp_path: Path) -> None:
+    """With its services and what it installs, without its secrets, and never for a fork."""
+    git(tmp_path.parent, "init", "--quiet", str(tmp_path))
+    write(tmp_path, ".github/workflows/ci.yml", TESTED)
+    made, like = workflows.make(tmp_path, Path("backend"))
+    for name, text in made.items():
+        write(tmp_path, f".github/workflows/{name}", text)
+    assert like == "ci.yml"
+    document = load(made["duetbench.yml"])
+    job = document["jobs"]["duetbench"]
+    assert {*job} == {"if", "runs-on", "services", "env", "permissions", "steps"}
+    assert (document["env"], job["env"]) == (
+        {"LEVEL": 1},
+        {"ADDRESS": "postgresql://localhost/shop"},
+    )
+    checkout, python, install, compare = job["steps"]
+    assert checkout["with"] == {"persist-credentials": False}
+    assert python["with"] == {"python-version": "3.10"}
+    assert "secrets.INDEX" in str(install)
+    assert compare["with"] == {"root": "backend"}
+    assert actionlint(tmp_path).stdout == ""
 
 
 def test_no_later_step_has_what_compared_code_could_take() -> None:

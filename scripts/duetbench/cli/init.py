@@ -12,6 +12,7 @@ from typer import Context, Option
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
+from duetbench.github import workflows
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment, revisions, trial
 from duetbench.project import hints, pyproject, start_command, target
@@ -56,6 +57,9 @@ def init_command(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
+    github: Annotated[
+        bool, Option("--github", help="Also write the workflows that compare pull requests.")
+    ] = False,
     *,
     options: Options,
 ) -> None:
@@ -67,7 +71,8 @@ def init_command(
     Application, framework, lock and interpreter are detected, and the options are written as keys.
     The application is served once, without load: what is written has answered with the expected
     status. Without --path, these are paths that its framework lists. The rest of the file stays as
-    it is; without such a file, a duetbench.toml is written.
+    it is; without such a file, a duetbench.toml is written. --github writes two workflows, of which
+    one starts services, and installs, like the job of the repository that runs its tests.
     """
     console = Console()
     project = repository(console)
@@ -109,13 +114,25 @@ def init_command(
         console.say("note: env and headers are committed as they are: name secrets by --env-file")
     for name in sorted(options["env"].keys() - typed):
         console.say(f"not written: the value of {name}: add --env {name} to each command")
+    written = {place: text} if not github else {place: text, **_workflows(root, console)}
     if dry_run:
         return
-    files.replace(place, text.encode())
+    for path, content in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(path, content.encode())
     console.say(
         "next: duetbench run (how fast is it?), then duetbench compare HEAD~1 (what did the last "
         "commit do?)"
     )
+
+
+def _workflows(root: Path, console: Console) -> dict[Path, str]:
+    """Make the workflows of a repository, and say what they are like."""
+    top = revisions.top(root) or root
+    made, like = workflows.make(top, revisions.within(root))
+    how = f", prepared like the tests of {like}" if like else ": add services and packages to them"
+    console.say(f".github/workflows: {' and '.join(made)}{how}")
+    return {top / ".github/workflows" / name: text for name, text in made.items()}
 
 
 def _first(
