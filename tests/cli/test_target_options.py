@@ -236,7 +236,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     written = file.read_bytes()
     assert written.startswith(before + b"\n\n[tool.duetbench]\n")
     assert tomllib.loads(written.decode())["tool"]["duetbench"] == {
-        "app": "shop.main:app", "requests": ["GET /new", "GET /items"], "connections": 8,
+        "app": "shop.main:app", "requests": ["GET /items"], "connections": 8,
         "python": "3.14", "env": {"A": "1"}, "env-file": [".env.example"],
         "before": ["echo 'made' > {tmp}/x"],
     }  # fmt: skip

@@ -84,6 +84,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("ValueError: a table for two", ""),
         ("found 404 with 'no such page'", "answers WebSockets there, name another one with --path"),
         ("found 404 with 'no /itemz'", "It has /items/{id}, /health: name one with --path"),
+        ("found 201 with ''", "add --expect-status 201"),
         ("found {200: 9, 429: 2}", "to a rate limiter"),
         ("found 400 with 'Invalid host header'", "--header 'Host: NAME'"),  # Starlette
         ("found 400 with 'Bad Request (400)'", "--header 'Host: NAME'"),  # Django

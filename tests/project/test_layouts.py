@@ -273,27 +273,6 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
         compared("HEAD~1", "HEAD")
 
 
-@pytest.mark.real
-def test_an_application_is_tried_with_the_versions_that_are_measured(
-    tmp_path: Path, index: Index
-) -> None:
-    """What is locked alone cannot be imported any more; with a side's pins it can."""
-    text = (
-        "import alpha\nif alpha.version != '1.0':\n    raise ImportError('too new')\n"
-        "async def app(scope, receive, send): ...\n"
-    )
-    layout = Layout({"requirements.txt": "alpha==2.0\n", "web.py": text}, "", "")
-    root = made(layout, tmp_path / "repo", index)
-    wanted = Target(app="web:app", python=("3.14",))
-    with revisions.copies() as copies:
-        place = revisions.copy(root, copies)
-        with pytest.raises(UsageError, match="too new"):
-            deployment.deploy(Project(root, wanted), place, QUIET)
-        project, _ = deployment.deploy(Project(root, wanted), place, QUIET, pins=["alpha==1.0"])
-        assert project.cases("quick")[0].endpoint.interface == "asgi"
-        assert project.lock("project").packages["alpha"] == "2.0"
-
-
 @pytest.mark.parametrize(
     ("asked", "specifier"),
     [("^3.10", ">=3.10,<4"), ("~3.11", ">=3.11,<3.12"), ("3.12", "==3.12.*"), ("*", ""),

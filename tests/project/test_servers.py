@@ -94,29 +94,6 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
     )
 
 
-@EVERY
-def test_an_entry_is_complete(server: Server) -> None:
-    assert SERVERS[server.name] is server
-    assert "asyncio" in server.loops
-    assert all((server.interfaces, server.grace > 0, server.exit_codes))
-    for workers in (1, 2):
-        limit = server.backpressure(workers)
-        assert limit is None or limit >= workers
-        for interface in server.interfaces:
-            case = case_for(server, interface, workers)
-            assert {server.worker_kind(free) for free in (False, True)} <= {"process", "thread"}
-            line = [str(word) for word in server.arguments(case, 12345)]
-            assert line[-1].endswith(case.endpoint.app)
-            made = case.model_copy(
-                update={"endpoint": case.endpoint.model_copy(update={"factory": True})}
-            )
-            assert server.arguments(made, 12345) != line
-            assert line[line.index("--workers") + 1] == str(workers)
-            assert {"127.0.0.1", "12345"} <= set(" ".join(line).replace(":", " ").split())
-            assert server.module or case.loop in line or interface == "wsgi"
-            assert not any(Path(word).is_absolute() for word in line)
-
-
 @pytest.fixture(scope="module")
 def others(once: Once) -> Iterator[Testbed]:
     """What starts the servers that are in none of our stacks, and applications for them."""
@@ -209,16 +186,6 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
             if word.startswith("--"):
                 positive = word.replace("--no-", "--(no-)?")
                 assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", said), word
-
-
-def test_granian_in_full() -> None:
-    """Event loop, threads and backlog are pinned; HTTP/1 without WebSockets, as uvicorn."""
-    server = SERVERS["granian"]
-    assert server.arguments(case_for(server, "wsgi"), 12345) == [
-        "--interface", "wsgi", "--host", "127.0.0.1", "--port", "12345", "--http", "1", "--no-ws",
-        "--workers", "2", "--backlog", "1024", "--loop", "asyncio", "--blocking-threads", "64",
-        "module:app",
-    ]  # fmt: skip
 
 
 def test_granians_workers_and_its_backlog() -> None:

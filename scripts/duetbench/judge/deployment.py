@@ -64,7 +64,6 @@ def deploy(
     *,
     like: DeployedTarget | None = None,
     lock: SideLock | None = None,
-    pins: Sequence[str] = (),
     settings: Sequence[Setting] = (AS_DECLARED,),
     environment: Environment | None = None,
     day: date | None = None,
@@ -77,7 +76,6 @@ def deploy(
         narrator: Reports steps that take time.
         like: The other side, already prepared; this side is served in the same way.
         lock: Where the packages come from, if not from the copy.
-        pins: Package versions to measure instead of the locked ones, which need not work alone.
         settings: Settings to serve the target under, its usual one last. It gets what each needs.
         environment: Where it runs, if its packages need no installation.
         day: That of head's commit, as of which packages without a version are taken.
@@ -118,9 +116,6 @@ def deploy(
                 place, choice.model_copy(update=env), project.root, by_name, imports,
                 packages.label, {}, within,
             )  # fmt: skip
-            if pins:
-                versions = [stacks.read_pin(text) for text in pins]
-                stack = locks.resolve_stack(trial, STACK, narrator, pins=versions)
             interface, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
             server, ways, note = _served(place, packages.packages, choices, interface, pythons)

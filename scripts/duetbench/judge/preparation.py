@@ -260,7 +260,7 @@ def _of_target(
     of_today = states[1].record
     day = revisions.day(project.root, of_today.commit, dirty=of_today.dirty)
     after, of_head = deployment.deploy(
-        project, states[1].place, narrator, lock=from_lock[1], pins=head.pins, settings=ways,
+        project, states[1].place, narrator, lock=from_lock[1], settings=ways,
         environment=environment, day=day,
     )  # fmt: skip
     for side in settings if "setting" in contrast.kinds else (head,):

@@ -19,16 +19,11 @@ from duetbench.measure.server import Serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project.subject import Subject
 
-_ENOUGH: Final = 2
-"""Paths to find."""
-
 _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
 """Characters in a path of a framework's that is a pattern."""
 
 _TRIES: Final = 40
 _SECONDS: Final = 10.0  # for an answer; a stream of events does not end
-
-_REDIRECT: Final = re.compile(r"found 30\d to (?:https?://[^/]+)?(/[^\s?#]*)")
 
 _FOR_OPERATORS: Final = (
     "health healthz healthcheck heartbeat live livez liveness ready readyz readiness ping pong "
@@ -50,7 +45,7 @@ class Trial:
 
 
 def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
-    """Serve a prepared target, and send its requests, or `find` paths that it answers to GET.
+    """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
     Raises UsageError if its server does not start, SetupError if its environment cannot be made.
     """
@@ -93,19 +88,13 @@ def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
 
 
 def _find(serving: Serving, trial: Trial) -> None:
-    """Try the application's paths, with those that it redirects to, the likeliest first."""
+    """Try the application's paths, the likeliest first, until one is right."""
+    case = serving.case
     plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
-    case, known = serving.case, {"/", *plain}
-    todo = likely(known)
-    while todo and len(trial.right) < _ENOUGH and len(trial.wrong) < _TRIES:
-        path = todo.pop(0)
-        if trial.right and _rank(path) > _rank(trial.right[0]):
-            break
+    for path in likely({"/", *plain})[:_TRIES]:
         endpoint = case.endpoint.model_copy(update={"path": path})
-        problem = _send(serving, case.model_copy(update={"endpoint": endpoint}), trial)
-        if (elsewhere := _REDIRECT.search(problem)) and elsewhere[1] not in known:
-            known.add(elsewhere[1])
-            todo = likely([*todo, elsewhere[1]])
+        if not _send(serving, case.model_copy(update={"endpoint": endpoint}), trial):
+            return
 
 
 def _send(serving: Serving, case: Case, trial: Trial) -> str:

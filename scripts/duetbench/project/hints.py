@@ -157,9 +157,8 @@ def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
 
 _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Answers.
-    r"found (?:\{.*\b)?404\b": _path,
-    r"found 426\b": "It answers WebSockets there, which are not measured; name another path with "
-    "--path",
+    r"found (?:\{.*\b)?(?:404|426)\b": _path,
+    r"found (2\d\d) with": r"If that is right, add --expect-status \1",
     r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
     "and the warm-up goes as fast as it can, whatever --rate is; switch the limiter off for the "
     "measurement",

@@ -8,7 +8,6 @@ with other versions.
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.text import short
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
@@ -39,12 +39,6 @@ LOCKS: Final = (UV, PYLOCK, *foreign_locks.LOCKS)
 
 SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
-
-_NO_PACKAGE: Final = re.compile(
-    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
-    "Expected a Python module at"
-)
-"""What backends say of an application that is no package: it is installed without itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
@@ -433,11 +427,10 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
-            if not _NO_PACKAGE.search(str(error)):
-                narrator.say(
-                    f"note: {error}. Its code is measured from its source, without metadata and "
-                    "compiled modules"
-                )
+            narrator.say(
+                f"note: {short(str(error))}. Its code is measured from its source, without "
+                "metadata and compiled modules"
+            )
         else:
             sources = [root / name for name in folders]
             wheels.unpack(wheel, site, sources, "" if has_source else top)
