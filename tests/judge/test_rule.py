@@ -260,11 +260,11 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     assert not wants(*calm, broken, broken)
     (found,) = judged(*calm, broken, broken).values()
     assert (found.subject, found.verdict, found.ratio) == (FAILURE, Verdict.WORSE, None)
-    assert found.why == "head: wrong_answer: expected hi, found ho"
+    assert found.why == "head: expected hi, found ho"
     assert (found.n, found.unused) == (4, 2)
     both = duet(CASE.id, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judged(both, both).values()
-    assert found.why == "both sides: wrong_answer: expected hi, found ho"
+    assert found.why == "both sides: expected hi, found ho"
 
 
 def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:

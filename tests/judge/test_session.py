@@ -198,7 +198,7 @@ def test_a_failure_is_told_once() -> None:
     for order in range(2):
         Reporter.report(told, make_duet("x/a", order, flags=(flag,)))
     assert said == [
-        "duet 1 of x/a: void: head: wrong_answer: GET /nothing: 404",
+        "duet 1 of x/a: void: head: GET /nothing: 404",
         "duet 2 of x/a: void again",
     ]
 

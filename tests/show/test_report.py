@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+import corpus
 import observatory.project.published  # noqa: F401 - titles of benchmarks
 from comparing import (
     AGAIN,
@@ -74,7 +75,7 @@ COUNTED: Final = Finding(
 JOB: Final = MUCH_WORSE.model_copy(update={"subject": "instructions"})
 IN_PROCESS: Final = "inprocess/b.One/py3.14/current"
 WORST: Final = "needs 2.1 % more CPU per request"
-VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base: not_ready: no"})
+VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base: no"})
 
 
 def in_process(finding: Finding) -> Judged:
@@ -131,8 +132,8 @@ def in_process(finding: Finding) -> Judged:
             update={"verdict": Verdict.BETTER, "base": 2e3, "head": 0.0})),), 1,
          (f"▼ worse: {A} needs 20 % more CPU per request; ▲ better: keeps 0 kB for every request, "
           "before 2.0 kB (add, a.py:4)")),
-        ((judged_case(A, BROKEN),), 1, f"▼ worse: {A} head: wrong_answer: found <script>"),
-        ((judged_case(A, VOID),), 3, f"? unknown: {A}: base: not_ready: no"),
+        ((judged_case(A, BROKEN),), 1, f"▼ worse: {A} head: found <script>"),
+        ((judged_case(A, VOID),), 3, f"? unknown: {A}: base: no"),
         # Counts say what a request executes; duets decide what it costs.
         ((judged_case(A, LATE, COUNTED),), 3,
          (f"≠ different: {A} executes 33.3 % fewer instructions per request (exact to ±0.1 %); "
@@ -205,7 +206,7 @@ def test_exit_codes_say_how_it_ended(
         (LATE, ("", "—", "", "? unknown")),
         (SQL, ("1 → 21", "+20", "", "≠ find_book, library.py:17")),
         (LEAK, ("2.0 kB", "", "", "▼ add, a.py:4")),
-        (BROKEN, ("", "", "", "▼ head: wrong_answer: found <script>")),
+        (BROKEN, ("", "", "", "▼ head: found <script>")),
     ],
 )  # fmt: skip
 def test_a_row_says_how_much_and_how_sure(finding: Finding, cells: tuple[str, ...]) -> None:
@@ -405,7 +406,22 @@ CHOSEN: Final = {
 @pytest.mark.usefixtures("_at_home")
 @pytest.mark.parametrize("name", CHOSEN)
 def test_each_reader_sees_what_was_agreed(name: str) -> None:
-    comparison = files.read(Comparison, STORED / f"{CHOSEN[name]}.json")
+    _assert_agreed(name, files.read(Comparison, STORED / f"{CHOSEN[name]}.json"))
+
+
+@pytest.mark.parametrize("name", corpus.NAMES)
+def test_each_application_of_the_corpus_has_its_answer(name: str) -> None:
+    _assert_agreed(name, corpus.load(name))
+
+
+def test_an_interrupted_comparison_says_so() -> None:
+    partial = corpus.load("leak", {"status": "partial", "findings.0.place": "shop.py:1"})
+    headline = make_report(partial).headline
+    assert headline.startswith("Partial: ▼ worse: GET /page keeps 4.2 kB")
+    assert "(shop.py:1)" in headline
+
+
+def _assert_agreed(name: str, comparison: Comparison) -> None:
     out = io.StringIO()
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())

@@ -56,7 +56,7 @@ DISTURBED: Final = LATE.model_copy(
     update={"unused": 33, "why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
 )
 BROKEN: Final = Finding(
-    case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: wrong_answer: found <script>"
+    case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>"
 )
 
 

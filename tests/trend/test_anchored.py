@@ -198,7 +198,7 @@ def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
     found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
-    assert [one.reason for one in lost] == ["head: wrong_answer: expected hi, found ho"] * 2
+    assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
 
 
 @pytest.mark.parametrize("stop", [1, 11])

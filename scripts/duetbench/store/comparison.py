@@ -145,7 +145,7 @@ class Duet(Frozen):
 
     def failures(self, side: SideName) -> list[str]:
         """A side's own failures, as text."""
-        return [f"{f.name}: {f.detail}" for f in self.flags(side) if f.kind == "void"]
+        return [f.detail for f in self.flags(side) if f.kind == "void"]
 
     @property
     def usable(self) -> bool:

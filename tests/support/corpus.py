@@ -1,0 +1,24 @@
+"""Recorded comparisons of small applications: real launches, whose right answer is known.
+
+Each compares two commits of an application of some twenty lines, on two cores.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from duetbench.store.comparison import Comparison
+
+CORPUS: Final = Path(__file__).parents[1] / "corpus"
+NAMES: Final = tuple(sorted(path.stem for path in CORPUS.glob("*.json")))
+
+
+def load(name: str, changes: dict[str, Any] | None = None) -> Comparison:
+    """Read a comparison, with other values of fields by their path: `findings.0.verdict`."""
+    document = json.loads((CORPUS / f"{name}.json").read_text("utf-8"))
+    for path, value in (changes or {}).items():
+        place, *keys = document, *path.split(".")
+        for key in keys[:-1]:
+            place = place[int(key) if isinstance(place, list) else key]
+        place[int(keys[-1]) if isinstance(place, list) else keys[-1]] = value
+    return Comparison.model_validate(document)
