@@ -108,6 +108,15 @@ def test_an_application_without_a_list_of_packages_needs_one(tmp_path: Path) -> 
     assert found.startswith("No file lists its packages, such as requirements.txt")
 
 
+def test_a_cause_is_advised_about_and_what_another_group_has(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", '[dependency-groups]\ndev = ["six>=1"]\n')
+    chained = (
+        "ModuleNotFoundError: No module named 'six'\n\nThe above exception was the direct cause of "
+        "the following exception:\n\nTraceback (most recent call last):\nValueError: no handler"
+    )
+    assert advice(chained, tmp_path) == "x has six for another purpose: add --groups dev"
+
+
 @pytest.mark.parametrize(
     ("file", "command"),
     [

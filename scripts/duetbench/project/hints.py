@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -21,28 +22,27 @@ from packaging.version import Version
 from duetbench.core.errors import UsageError
 from duetbench.core.python_versions import removed
 from duetbench.host.command import last_exception
+from duetbench.project.pyproject import option_for
 from duetbench.project.target import NOWHERE, read_variables
 
-LACKING: Final = "not set: add"
-"""Stands in every advice about variables."""
+LACKING: Final = "not set: add"  # in every advice about variables
 
-USUAL: Final = (
+USUAL: Final = (  # of an import that no row explains
     "If it needs variables, set them in this shell, or with --env and --env-file; if it needs "
     "files or a database, make them with --before; --interface asgi or wsgi skips this import"
 )
-"""The advice about an import that no row explains."""
 
-_MIGRATIONS: Final = {
+_MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what makes tables
     "manage.py": " 'python manage.py migrate'",
     "alembic.ini": " 'python -m alembic upgrade head'",
     "migrations/env.py": " 'python -m flask db upgrade'",
 }
-"""File of a project → the command that makes its tables: Django's, Alembic's, Flask-Migrate's."""
 
 _TOO_OLD: Final = (
     "The code, or packages of {source}, are too old for Python {python}: try an older one, as with "
     "--python 3.11"
 )
+_CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
 _NO_SERVER: Final = (
     r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
 )
@@ -77,10 +77,11 @@ class Symptoms:
 
 def advise(symptoms: Symptoms) -> str:
     """Say in a sentence what to do about a failure; empty if that is unknown."""
-    error = last_exception(symptoms.printed) or symptoms.printed
+    parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
     migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.root / file).is_file())
     fields = {"source": symptoms.source, "python": symptoms.python, "migrate": next(migrate, "")}
-    for pattern, row in _TABLE.items():
+    for part, (pattern, row) in product(parts, _TABLE.items()):
+        error = last_exception(part) or part
         own = pattern.replace("{module}", re.escape(symptoms.module))
         if match := re.search(own, error, re.MULTILINE):
             sentence = match.expand(row) if isinstance(row, str) else row(match, symptoms)
@@ -111,10 +112,10 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return ""
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
-    return (
-        "{source} has no package with " + top + ": install it there, or name another file with "
-        "--packages"
-    )
+    if option := option_for(symptoms.root, top):
+        return f"{{source}} has {top} for another purpose: add {option}"
+    advice = "install it there, or name another file with --packages"
+    return f"{{source}} has no package with {top}: {advice}"
 
 
 def _version(match: re.Match[str], symptoms: Symptoms) -> str:

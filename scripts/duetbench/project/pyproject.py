@@ -38,6 +38,24 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
     return root / "pyproject.toml", read_pyproject(root).get("tool", {}).get("duetbench", {})
 
 
+def option_for(root: Path, module: str) -> str:
+    """Return the option that adds the group or extra with a package of this name; or nothing."""
+    document = read_pyproject(root)
+    tables = {
+        "--groups": document.get("dependency-groups", {}),
+        "--extras": document.get("project", {}).get("optional-dependencies", {}),
+    }
+    return next(
+        (
+            f"{option} {name}"
+            for option, table in tables.items()
+            for name, texts in table.items()
+            if any(re.match(rf"{re.escape(module)}\b", str(text)) for text in texts)
+        ),
+        "",
+    )
+
+
 def project_name(root: Path) -> str:
     """Return the name of a repository's project, in characters that an id may have."""
     document = read_pyproject(root)
