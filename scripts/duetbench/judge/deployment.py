@@ -329,6 +329,7 @@ def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple
     """
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
+    request["path"] = ""  # none is requested
     known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     known |= {"ready_timeout": choice.ready_timeout}

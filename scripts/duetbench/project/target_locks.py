@@ -134,6 +134,7 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
+    stacks.require_text(file, _label(root, file), empty=True)  # of a project without requirements
     asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
     day = day if asked or file.name in _PROJECTS else None
     try:
@@ -189,7 +190,6 @@ def _lines(
 ) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
     label = _label(root, file)
-    stacks.require_text(file, label, empty=True)  # of a project without requirements
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
