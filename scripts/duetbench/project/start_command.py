@@ -24,6 +24,8 @@ _CONTINUED: Final = re.compile(r"\\\n|(?<=[\[,>|])\s*\n|\n\s*(?:- +|(?=--))")
 
 _APP: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
 
+_SERVER: Final = re.compile("|".join((*SERVERS, "fastapi")))
+
 _OTHER: Final = {"install", "add", "echo", "pip", "image:", "apt-get"}
 """Words before the name of a server that is not started."""
 
@@ -82,10 +84,10 @@ def find(place: Path, app: str) -> list[StartCommand]:
     found: list[tuple[bool, StartCommand]] = []
     for file in (file for pattern in _FILES for file in sorted(place.glob(pattern))):
         text = file.read_text("utf-8", "replace") if file.is_file() else ""
-        lines = [f"gunicorn -c {file.name} {app}"] if file.suffix == ".py" else text.splitlines()
-        if file.suffix != ".py":
-            lines = _CONTINUED.sub(" ", text).splitlines()
-        for line in reversed(lines):  # of a Dockerfile the last stage counts
+        whole = _CONTINUED.sub(" ", text)
+        whole = f"gunicorn -c {file.name} {app}" if file.suffix == ".py" else whole
+        # Of a Dockerfile the last stage counts.
+        for line in reversed([one for one in whole.splitlines() if _SERVER.search(one)]):
             with suppress(ValueError, argparse.ArgumentError):
                 words = list(_words(_filled(line, text)))
                 command = _read(words, file.relative_to(place).as_posix(), place)
