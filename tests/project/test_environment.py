@@ -22,7 +22,7 @@ from repos import asgi, commit, git, work_in, write
 
 _APP: Final = asgi(
     'import os\nimport six\nfrom shop.items import find\nNAME = os.environ["SHOP_TOKEN"]\n',
-    'body = find(scope["path"]) + open("data/word").read().encode()',
+    'body = find(scope["path"]) + (open("data/word").read() + open("seed").read()).encode()',
 )
 _PYPROJECT: Final = """\
 [project]
@@ -40,7 +40,7 @@ _TOKEN: Final = "a-private-value"
 def shop(
     request: pytest.FixtureRequest, tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A repository with an environment and an ignored file; its second commit answers otherwise."""
+    """A repository with an environment, an ignored file and a new one; two commits, two answers."""
     assert bench.folder == tmp_path
     backend, module = request.param
     files = {
@@ -53,6 +53,7 @@ def shop(
     answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
     commit(root, "Another answer", **answer)
     write(root, "data/word", "word")
+    write(root, "seed", "")
     venv, uv = f"{root / '.venv'}", [f"{command.uv()}", "--quiet"]
     subprocess.run([*uv, "venv", "--python", sys.executable, venv], check=True)
     install = ("pip", "install", "--python", f"{venv}/bin/python", "--editable", f"{root}")
@@ -77,7 +78,7 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     for sides, answers in zip((("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")), words, strict=True):
         done = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
         assert "packages from .venv" in done.out, done.err
-        assert "with files that git ignores: data" in done.out
+        assert "with uncommitted files: data, seed" in done.out
         found = Comparison.model_validate_json(file.read_bytes())
         (finding,) = [one for one in found.findings if one.subject == "answer"]
         assert finding.verdict is Verdict.DIFFERENT
@@ -86,7 +87,7 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
         installed = json.loads(file.read_text("utf-8"))["base"]["stacks"][0]["packages"]
         assert installed["six"] == "1.17.0"
     assert _state(shop) == before
-    assert git(shop, "status", "--porcelain") == ""
+    assert git(shop, "status", "--porcelain") == "?? seed"
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)

@@ -43,7 +43,7 @@ from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
 
-_SHOWN: Final = 4  # names of ignored files
+_SHOWN: Final = 4  # names of uncommitted files
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
 
@@ -137,18 +137,21 @@ def deploy(
     return deployed, notes
 
 
-def add_ignored(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
-    """Add files that git ignores to copies of a target's repository, and say which."""
+def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
+    """Add files that git does not have to copies of a target's repository, and say which."""
     assert project.target is not None  # noqa: S101 - the commands check it
     if project.target.only_committed:
         return
-    files: tuple[str, ...] = ()
-    for place in places:
-        files = revisions.add_ignored(project.root, place) or files
-    if files:
-        names = dict.fromkeys(file.partition("/")[0] for file in files)
-        shown = ", ".join([*names][:_SHOWN]) + ", …" * (len(names) > _SHOWN)
-        narrator.say(f"with files that git ignores: {shown} (--only-committed leaves them out)")
+    copied = [revisions.add_uncommitted(project.root, place) for place in places]
+    added, (_, large) = [name for names, _ in copied for name in names], copied[0]
+    for names, text in (
+        (added, "with uncommitted files: {} (--only-committed leaves them out)"),
+        (large, "note: without {}: too large to copy; make what it needs with --before"),
+    ):
+        if names:
+            tops = [*dict.fromkeys(name.partition("/")[0] for name in names)]
+            shown = ", ".join(tops[:_SHOWN]) + ", …" * (len(tops) > _SHOWN)
+            narrator.say(text.format(shown))
 
 
 def environment_of(
@@ -188,7 +191,7 @@ def environment_of(
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    add_ignored(project, [place], narrator)
+    add_uncommitted(project, [place], narrator)
     environment = environment_of(project, [place], narrator)
     commit, dirty = runner.revision(project.repository)
     day = revisions.day(project.root, commit, dirty=dirty)

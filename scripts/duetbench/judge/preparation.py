@@ -252,7 +252,7 @@ def _of_target(
         deployment.lock_at(project.root, side.lock, copies) if side.lock else None
         for side in settings
     ]
-    deployment.add_ignored(project, [state.place for state in states], narrator)
+    deployment.add_uncommitted(project, [state.place for state in states], narrator)
     environment = None
     if not any(side.lock or side.pins or side.day for side in settings):
         places = [state.place for state in states]

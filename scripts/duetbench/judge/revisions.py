@@ -28,7 +28,7 @@ MAIN: Final = ("main", "master")
 _PREFIX: Final = "copies"
 _MOST_BYTES: Final = 50_000_000
 _MOST_FILES: Final = 2000
-"""Of ignored files that copies get."""
+"""Of uncommitted files that copies get."""
 
 _GENERATED: Final = re.compile(
     r"\.git|__pycache__|.*\.py[co]|\..*_cache|\.?cache|\.(tox|nox|idea|vscode|coverage.*|DS_Store)"
@@ -204,34 +204,40 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     return target / place
 
 
-def add_ignored(root: Path, place: Path) -> tuple[str, ...]:
-    """Add the small files that git ignores to a copy (`.env`, a database); return them.
+def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
+    """Add the small files that git does not have to a copy (`.env`, a database); return them.
 
     What the application needs to start here, it needs there. Environments, caches and what builds
-    leave are not among them, nor anything if there is too much. `place` is `root`'s in the copy.
+    leave are not among them, nor new code, which belongs to the checkout alone. Also return the
+    names that are too large. `place` is `root`'s in the copy.
     """
     repository = top(root)
     if repository is None:
-        return ()
-    words = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
-    listed = git.ask(repository, "ls-files", *words).split("\0")
+        return [], []
+    usual = ("ls-files", "-z", "--others", "--exclude-standard")
+    listed = git.ask(repository, *usual, "--ignored", "--directory").split("\0")
+    new = git.ask(repository, *usual).split("\0")
+    listed += [name for name in new if not name.endswith(".py")]
     depth = len(within(root).parts)
     target = place.parents[depth - 1] if depth else place
-    files, size = list[Path](), 0
-    for file in _walk(repository, filter(None, listed)):
-        size += file.stat().st_size
-        if size > _MOST_BYTES or len(files) == _MOST_FILES:
-            return ()
-        files.append(file.relative_to(repository))
-    added = [file for file in files if not (target / file).exists()]
-    for file in added:
-        (target / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(repository / file, target / file)
-    return tuple(map(str, added))
+    added, large, room = list[str](), list[str](), _MOST_BYTES
+    for name in filter(None, listed):
+        files = [*_walk(repository, [name])]
+        size = sum(file.stat().st_size for file in files)
+        if size > room or len(added) + len(files) > _MOST_FILES:
+            large.append(name)
+            continue
+        room -= size
+        for file in (file.relative_to(repository) for file in files):
+            if not (target / file).exists():
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(repository / file, target / file)
+                added.append(str(file))
+    return added, large
 
 
 def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
-    """Yield the ignored files themselves, without environments and caches."""
+    """Yield the files of these names, without environments and caches."""
     for name in names:
         place = repository / name
         if not any(_GENERATED.fullmatch(part) for part in Path(name).parts):

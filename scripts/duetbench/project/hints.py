@@ -193,7 +193,7 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"unable to open database file": "Make the folder of its database with --before "
     "'mkdir -p FOLDER', and its tables with --before{migrate}",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
-    "what git would commit, and small files that it ignores: make others with --before",
+    "the files that git has, and other small ones: make more with --before",
     r"Connect call failed \('([^']+)', (\d+)": _NO_SERVER,
     r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
     r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,

@@ -209,7 +209,7 @@ class Target(Frozen):
     only_committed: Annotated[bool, CommandOption(safe=WORD)] = Field(
         False,
         alias="only-committed",
-        description="Leave out files that git ignores, such as .env and a database.",
+        description="Leave out files that git does not have, such as .env and a database.",
     )
     build: Annotated[bool, CommandOption(safe=WORD)] = Field(
         False, description="Build an environment from the lock, though one runs it already."
