@@ -95,8 +95,13 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter."""
-    other = tmp_path / "other"
-    write(other, "uv.lock", "version = 1\n")
+    subprocess.run([f"{command.uv()}", "lock", "--quiet"], check=True, cwd=shop)
+    lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
+    released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
+    assert lock != released
+    for name, text in (("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
+                       ("uv.lock", released)):  # fmt: skip
+        write(other, name, text)
 
     def usable(*places: Path, **keys: object) -> bool:
         target = Target.model_validate({"app": "shop.main:app", **keys})
@@ -106,6 +111,8 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     assert usable()
     assert not usable(build=True)
     assert not usable(python="3.14")
+    assert usable(shop, other)  # another version of the project itself
+    write(other, "uv.lock", lock.replace("1.17.0", "1.16.0"))
     assert not usable(shop, other)
     assert "uv.lock differs, so that an environment is built" in capsys.readouterr().out
     write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))

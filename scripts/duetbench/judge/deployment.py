@@ -169,12 +169,11 @@ def environment_of(
     environment = find(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None:
         return None
-    files = [target_locks.lock_of(place) for place in places]
     asked = target_locks.direct(root, target)
     lacking = sorted(asked - environment.packages.keys())
     reason = ""
-    if len({file.read_bytes() if file else b"" for file in files}) > 1:
-        reason = f"{' and '.join(sorted({file.name for file in files if file}))} differs"
+    if file := target_locks.differing(places, target, environment.executable):
+        reason = f"{file} differs"
     elif lacking:
         reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
     elif environment.compiled:

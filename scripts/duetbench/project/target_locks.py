@@ -158,6 +158,28 @@ def of_environment(environment: Environment) -> ProjectPackages:
     return ProjectPackages(environment.label, environment.lock, environment.packages, ())
 
 
+def differing(roots: Sequence[Path], target: Target, program: Path) -> str:
+    """Name the locks by which states of a project get other packages; empty if they get the same.
+
+    A lock may differ in what an application does not get: its own version, or a group's packages.
+    """
+    locks = {root: lock_of(root) for root in roots}
+    contents = {file.read_bytes() if file else b"" for file in locks.values()}
+    if len(contents) > 1:
+        contents = {_content(root, file, target, program) for root, file in locks.items()}
+    names = sorted({file.name for file in locks.values() if file})
+    return " and ".join(names) * (len(contents) > 1)
+
+
+def _content(root: Path, file: Path | None, target: Target, program: Path) -> bytes:
+    """Return what tells in a project's lock which packages an application gets."""
+    if file is not None and file.name == UV:
+        return _of_uv(root, (), program).encode()
+    if file is not None and file.name == PYPROJECT:
+        return repr(_direct(root, target) or file.read_bytes()).encode()
+    return file.read_bytes() if file else b""
+
+
 def direct(root: Path, target: Target) -> frozenset[str]:
     """List the packages that a project asks for itself on this machine; raises UsageError.
 
@@ -193,7 +215,7 @@ def _lines(
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
-        return _of_uv(root, options, python)
+        return _of_uv(root, options, python.executable)
     if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
         return _of_pylock(root, file, target, python)
     if file.name in foreign_locks.LOCKS:
@@ -234,10 +256,10 @@ def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
     return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
 
 
-def _of_uv(root: Path, options: Sequence[str], python: Interpreter) -> str:
+def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
     argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
-    argv += ["--format", "requirements.txt", "--python", python.executable, *options]
+    argv += ["--format", "requirements.txt", "--python", python, *options]
     with proc.scratch() as folder:
         out, log = (
             folder / "exported.txt",
