@@ -373,6 +373,7 @@ def test_counts_decide_where_there_is_no_time_for_two_duets(
 @pytest.mark.parametrize(
     ("effects", "headline"),
     [
+        (None, "? unknown: nothing was measured"),
         (Effects(), "= same: one request does the same on both sides"),
         (Effects(unseen=("calls of grpc",)), "= same: one request shows no difference"),
         (
@@ -385,10 +386,11 @@ def test_counts_decide_where_there_is_no_time_for_two_duets(
     ],
 )
 def test_what_one_request_does_may_be_all_that_is_asked(
-    compare: Compare, effects: Effects, headline: str
+    compare: Compare, effects: Effects | None, headline: str
 ) -> None:
     fake = FakeInstruments(slower={ONE: 0.03})
-    found = compare(fake, (ONE,), effects_only=True, seen=Seen(effects={ONE: effects}))
+    seen = Seen(effects={ONE: effects} if effects else {})
+    found = compare(fake, (ONE,), effects_only=True, seen=seen)
     assert not fake.duet_log
     assert not fake.counted
     assert found.counts_only

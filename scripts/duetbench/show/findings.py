@@ -303,7 +303,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     unknown = [f for f in unknown if not f.case.startswith(INPROCESS)] or unknown
     if unknown:
         yield _open(unknown, comparison, names, seconds)
-    elif not moved:
+    elif not moved and (comparison.findings or any(case.effects for case in comparison.cases)):
         yield f"= {Verdict.SAME}: {place}{_same(comparison, names)}"
 
 
