@@ -24,7 +24,7 @@ from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import effects
-from duetbench.measure import verify
+from duetbench.measure import testbed, verify
 from duetbench.project import source_builds, tools
 from fake_github import FakeGitHub
 from steps import Step
@@ -87,11 +87,12 @@ def without_oha(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for logs and session records of one test."""
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for logs and session records of one test; what it prepared is removed."""
     home = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
-    return home
+    yield home
+    testbed.forget(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -312,33 +312,6 @@ def test_the_tutorial_finds_what_it_says(
 
 
 @pytest.mark.real
-def test_a_budget_that_the_commands_before_take_is_not_spent(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A count would take 18 s of 20, and two duets 23: base's commands show that."""
-    laid_out(projects, "bare", monkeypatch)
-    out = bench.folder / "found.json"
-    done = bench(
-        "compare", "HEAD", "HEAD", "--all", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
-        "--path", "/nothing", "--expect-status", "401", "--before", "sleep 4", "--budget", "20s",
-        "-o", out,
-    )  # fmt: skip
-    assert done.code == 3, done
-    assert re.search(
-        r"too small for three duets: one takes about 1\d s, \d+ s of them for the commands of "
-        r"--before; a first answer takes about .* s: set --budget \w+",
-        done.out,
-    ), done
-    assert not re.search(r"-\d+ s", done.out)
-    comparison = files.read(Comparison, out)
-    (case,) = comparison.cases
-    assert len(case.duets) <= 1  # that one without Valgrind
-    count = comparison.of(case.case.id, "instructions")
-    assert count is not None
-    assert re.search("took 4 s, which leaves no time to count|apt-get install", count.why)
-
-
-@pytest.mark.real
 @pytest.mark.usefixtures("unobserved")
 def test_a_post_with_a_token(projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bare ASGI application, which answers 201 to the right header, and else 401."""

@@ -20,6 +20,8 @@ from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION, PYTHON
 from duetbench.store.comparison import Instructions
 
+pytestmark = pytest.mark.usefixtures("state_home")
+
 SHOP = """\
 import asyncio, os, pathlib
 

@@ -17,11 +17,12 @@ from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.core.text import ending, hider
 from duetbench.host import proc
+from duetbench.host.ports import free_port
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.testbed import SideCase, Testbed, fill, secrets
+from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
@@ -34,7 +35,7 @@ import itertools, json, os, pathlib
 
 orders = json.loads(pathlib.Path(os.environ["SHOP_DATABASE"]).read_text())
 pathlib.Path("written").mkdir()  # another start in the same files would fail
-print("token", os.environ["TOKEN"], os.environ["PORT"])
+print("token", os.environ["TOKEN"], os.environ.get("PORT"))
 
 
 def create():
@@ -176,6 +177,42 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     left = proc.stat(int((tmp_path / "noted").read_text()))
     assert left is None or not left.alive
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["src"]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("second", "ran", "left"),
+    [
+        ("echo two > two", ["one", "two", "three"], "two"),
+        ("sleep 600 & echo two > two", ["one", "two", "one", *2 * ["two", "three"]], "two"),
+        ("echo {port} > two", 2 * ["one", "two", "three"], None),
+        ("echo {tmp} > two", ["one", "two", "three", *2 * ["one", "two", "three"]], None),
+    ],
+)
+def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
+    second: str, ran: list[str], left: str | None, case: Case, testbed: Testbed, tmp_path: Path
+) -> None:
+    """A process, a port, the place itself. Each start finds the files as the commands left them."""
+    noted = tmp_path / "ran"
+    words = ("echo one > {tmp}/one", second, "test $(cat {tmp}/one) = one && echo > three")
+    names = ("one", "two", "three")
+    before = [f"echo {name} >> {noted}; {word}" for name, word in zip(names, words, strict=True)]
+    env = {name: text for name, text in case.env.items() if name != "PORT"}
+    case = case.model_copy(update={"before": tuple(before), "after": (), "env": env})
+    log = tmp_path / "x.log"
+    for _ in range(2):
+        workspace = Workspace(testbed, case, free_port(), log)
+        try:
+            workspace.open(None)
+            assert (workspace.folder / "three").is_file()
+            two = (workspace.folder / "two").read_text().strip()
+            assert two == (left or two)
+            (workspace.folder / "two").write_text("changed")
+            (workspace.folder.parent / "tmp" / "one").write_text("changed")
+        finally:
+            workspace.close()
+    forget(tmp_path)
+    assert noted.read_text().split() == ran
 
 
 @pytest.mark.real

@@ -55,7 +55,6 @@ class FakeInstruments:
         slower: Growth of head's core time, by case (0.03 is 3 %).
         failing: Cases whose head fails in every duet, and `failure`, how.
         stop: Number of the duet in which SIGINT arrives.
-        preparation: Seconds that preparing a launch of each side takes.
         uncounted: Why instructions are not counted.
     """
 
@@ -63,7 +62,6 @@ class FakeInstruments:
     failing: frozenset[str] = frozenset()
     failure: str = "one after another"
     stop: int | None = None
-    preparation: float = 0.0
     uncounted: str = ""
     now: float = 1000.0
     duet_log: list[tuple[str, bool]] = field(default_factory=list)
@@ -76,19 +74,12 @@ class FakeInstruments:
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         self.together.append(tuple(head.case.id for _, head in pairs))
-        self._prepare(*pairs[0])
         duets = [
             self._duet(head.case.id, head_first, order + n) for n, (_, head) in enumerate(pairs)
         ]
         failed = [bool(duet.failed) for duet in duets]
         duets = duets[: failed.index(True) + 1] if True in failed else duets
-        seconds = SECONDS + 2 * self.preparation / len(duets)
-        return tuple(duet.model_copy(update={"seconds": seconds}) for duet in duets)
-
-    def _prepare(self, *sides: SideCase) -> None:
-        for part in sides:
-            part.testbed.preparations[part.case.before] = self.preparation
-            self.now += self.preparation
+        return tuple(duets)
 
     def _duet(self, name: str, head_first: bool, order: int) -> Duet:
         self.duet_log.append((name, head_first))
@@ -129,10 +120,8 @@ class FakeInstruments:
         self.counted.append(tuple(head.case.id for _, head in pairs))
         if self.uncounted:
             return (self.uncounted,) * len(pairs)
-        self._prepare(pairs[0][0])
-        if self.now + self.preparation + START_SECONDS > ends:
+        if self.now + START_SECONDS > ends:
             return ("no time left",) * len(pairs)
-        self._prepare(pairs[0][1])
         self.now += 15
         grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
         return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)
@@ -146,13 +135,11 @@ class SilentReporter(Reporter):
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
-    beside: str = ""
 
     def know(self, sentence: str) -> None:
         pass
 
-    def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
-        self.beside = beside
+    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         assert cases > 0
         assert seconds > 0
         assert budget is None or budget > 0

@@ -261,7 +261,7 @@ class Case(Frozen):
         default=(), description="Further variables, whose values are not recorded."
     )
     before: tuple[str, ...] = Field(
-        default=(), description="Shell commands before each start of the server."
+        default=(), description="Shell commands that run once for each side."
     )
     after: tuple[str, ...] = Field(default=(), description="Shell commands after each stop.")
     server_args: tuple[str, ...] = Field(

@@ -30,6 +30,7 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import prepare_all
 from duetbench.project import configuration
 from duetbench.project.project import Project
 from duetbench.project.setting import SERVED, Contrast
@@ -142,14 +143,17 @@ def _question(
     project: Project, both: Sides, extent: Extent, reporter: Reporter, first: effects.Early
 ) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
-    began, diff = time.monotonic(), affected.difference(both)
+    diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
     declared = configuration.load(project.root)
     material = {**declared.material, **extent.material}
+    with reporter.when_long("the commands of --before: still running, once for each side"):
+        prepare_all(side for pair in touched.pairs for side in pair.sides)
     if extent.start:
         pairs = starting(touched.pairs)
         touched = replace(touched, pairs=pairs)
         return Question(touched, (), extent.seconds, extent.seed, material, start=True)
+    began = time.monotonic()
     with reporter.when_long("what one request does: still observed"):
         seen = effects.observe(touched.pairs, first, budget=extent.seconds)
     if extent.only == "effects":

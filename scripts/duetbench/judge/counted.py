@@ -25,11 +25,10 @@ from duetbench.core.model import Case, Endpoint, Profile
 from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import paths, ports
-from duetbench.host.console import duration
 from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase, Workspace, preparation, preparing
+from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.subject import Subject
 from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import RESOLUTION, Instructions
@@ -81,6 +80,7 @@ PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
 
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
+_NO_TIME: Final = "there was no time to count it"
 _PROGRAM: Final = inside.__name__
 
 UNIT: Final = "unit/"
@@ -128,7 +128,7 @@ def _count(
             with ExitStack() as stack:
                 under_way = []
                 for side in group:
-                    _require_time(side[0], ends - preparation(*pairs[0]) / 2)
+                    _require_time(ends)
                     under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
                 counts += [collect() for collect in under_way]
     except CountError as error:
@@ -202,18 +202,10 @@ def _request(endpoint: Endpoint) -> Mapping[str, Any]:
     return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
 
 
-def _require_time(side: SideCase, ends: float) -> None:
+def _require_time(ends: float) -> None:
     """Check that there is time for a count before `ends`; CountError if there is not."""
     if time.monotonic() + START_SECONDS > ends:
-        raise CountError(_no_time(side))
-
-
-def _no_time(side: SideCase) -> str:
-    """Say that there was no time to count, and which preparation took it."""
-    seconds = preparation(side)
-    if seconds < EACH_SECONDS:
-        return "there was no time to count it"
-    return f"{preparing(side.case)} took {duration(seconds)}, which leaves no time to count"
+        raise CountError(_NO_TIME)
 
 
 @contextmanager
@@ -224,7 +216,7 @@ def _counting(
     targets = list(dict.fromkeys(map(unit, side)))
     with ExitStack() as stack:
         client = stack.enter_context(program(side[0]))
-        _require_time(side[0], ends)
+        _require_time(ends)
         ends = min(ends, time.monotonic() + limit)
         counter = counting.start(
             client.python,
@@ -340,7 +332,7 @@ class Counts:
         """Return the counts of a case, or the reason why there are none."""
         if reason := self._excuse(case):
             return reason
-        return self._outcomes.get(self._code(case), _no_time(self._sides[case][0]))
+        return self._outcomes.get(self._code(case), _NO_TIME)
 
     def _excuse(self, case: str) -> str:
         """Return why a case is not counted; empty if it can be."""
@@ -371,8 +363,7 @@ class Counts:
         time.
         """
         for group in self._groups(cases):
-            start = START_SECONDS + preparation(*self._sides[group[0]])
-            room = max(0.0, left() - start) / EACH_SECONDS
+            room = max(0.0, left() - START_SECONDS) / EACH_SECONDS
             part = group[: math.floor(min(room, len(group)))]
             if not part:
                 continue

@@ -28,7 +28,7 @@ from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import Mode, join_reasons, with_noise
-from duetbench.measure.testbed import SideCase, preparation
+from duetbench.measure.testbed import SideCase
 from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
@@ -73,13 +73,12 @@ class Reporter(Progress):
     _cases = 2  # of one case the lines need no name
     _left = 0.0
 
-    def begin(self, cases: int, seconds: float, budget: float | None, beside: str = "") -> None:
-        """Announce a comparison of some cases: s to a first answer, beside what is not known."""
+    def begin(self, cases: int, seconds: float, budget: float | None) -> None:
+        """Announce a comparison of some cases: s to a first answer."""
         limit = "" if budget is None else f", at most {duration(budget)} in all"
-        more = f" without {beside}" if beside else ""
         self._cases = cases
         many = f"{cases} case{'s' * (cases != 1)}"
-        sentence = f"{many}; a first answer takes about {duration(seconds)}{more}{limit}"
+        sentence = f"{many}; a first answer takes about {duration(seconds)}{limit}"
         self.start(sentence, seconds, until="to the next decisions")
 
     def work(self, name: str, done: int, remaining: float) -> None:
@@ -134,9 +133,8 @@ class Rule(Protocol):
 class DuetSeconds:
     """Predicts the seconds of duets: a calculated time, corrected by the duets so far.
 
-    What preparing a launch took, for a count or a duet, is expected again. Duets on one launch
-    share its start and end. A case is corrected by its own errors, or by those of other cases if it
-    has none.
+    Duets on one launch share its start and end. A case is corrected by its own errors, or by those
+    of other cases if it has none.
     """
 
     def __init__(self) -> None:
@@ -164,12 +162,7 @@ class DuetSeconds:
         if pair not in self._expected:
             self._expected[pair] = duet_seconds(pair.case, alone=pair.mode is Mode.ALONE)
         launch, own = self._expected[pair]
-        prepared = preparation(*pair.sides)
-        if pair.mode is Mode.START:
-            return 2 * launch + prepared, 0.0
-        if pair.mode is Mode.ALONE:
-            return launch, own + prepared
-        return launch + prepared, own
+        return (2 * launch, 0.0) if pair.mode is Mode.START else (launch, own)
 
 
 def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:

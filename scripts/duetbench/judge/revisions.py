@@ -21,6 +21,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
+from duetbench.measure import testbed
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
@@ -156,7 +157,10 @@ def copies() -> Iterator[Path]:
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
     with proc.scratch(_PREFIX, base) as folder:
-        yield folder
+        try:
+            yield folder
+        finally:
+            testbed.forget(folder)
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:

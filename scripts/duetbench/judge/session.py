@@ -36,7 +36,6 @@ from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.samples import Mode
-from duetbench.measure.testbed import preparation, preparing
 from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
 from duetbench.store import result_files
@@ -182,10 +181,8 @@ class _Session:
         if pairs and not self.question.counts_only:
             seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
             seconds += EACH_SECONDS * len(self.jobs)
-        unknown = (pair.case for pair in pairs if not preparation(*pair.sides))
-        beside = next((preparing(case) for case in unknown if case.before), "")
         number = len(pairs) + len(self.jobs)
-        self.reporter.begin(number, seconds, self.question.seconds, beside)
+        self.reporter.begin(number, seconds, self.question.seconds)
         if not self.question.start:
             self._count()
         if self.question.counts_only:
@@ -218,17 +215,16 @@ class _Session:
     def _too_small(self) -> str:
         """Say how long a duet takes, and which budget gives all cases a first answer."""
         pair = min(self.candidates.values(), key=self.loop.seconds.of)
-        duet, prepared = self.loop.seconds.of(pair), preparation(*pair.sides)
-        part = f", {duration(prepared)} of them for {preparing(pair.case)}"
+        duet = self.loop.seconds.of(pair)
         # Twice what was calculated: a duet may be slower.
         first = 2 * rule.FEWEST * self.loop.seconds.of(*self.candidates.values()) / SAFE
-        count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS + prepared
+        count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS
         first += max(self.count_seconds, count)
         self.first_answer_seconds = first
         return (
-            f"the budget is too small for three {pair.mode.noun}s: one takes about {duration(duet)}"
-            f"{part if 4 * prepared > duet else ''}; a first answer takes about "
-            f"{duration(first)}: set --budget {units.write_time(first)}"
+            f"the budget is too small for three {pair.mode.noun}s: one takes about "
+            f"{duration(duet)}; a first answer takes about {duration(first)}: set --budget "
+            f"{units.write_time(first)}"
         )
 
     def open(self) -> Sequence[Pair]:
@@ -286,7 +282,7 @@ class _Session:
         A leak of one side is news only where the other was loaded alike.
         """
         shortest, _ = growth.SECONDS
-        later = self._soak_seconds(pair) - self.loop.seconds.of(pair) >= shortest
+        later = self._soak_seconds() - self.loop.seconds.of(pair) >= shortest
         if later and len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits):
             return
         for name in SIDES:
@@ -297,20 +293,19 @@ class _Session:
             for name in SIDES:
                 self._load_alone(pair, name)
 
-    def _soak_seconds(self, pair: Pair, sides: int = 1) -> float:
+    def _soak_seconds(self, sides: int = 1) -> float:
         """Compute the seconds that are left for the load of a side alone, or of each of both."""
-        around = growth.AROUND + preparation(*pair.sides) / 2
-        return (self.ends - self.clock()) / sides - around
+        return (self.ends - self.clock()) / sides - growth.AROUND
 
     def _load_alone(self, pair: Pair, name: SideName) -> None:
         """Load a side alone once, if there is time, and see how its memory grows."""
         shortest, longest = growth.SECONDS
         growths = pair.duets.growth
-        seconds = self._soak_seconds(pair)
+        seconds = self._soak_seconds()
         if seconds < shortest or (name in growths and growths[name].curve):
             return
         first = not any(memory.curve for memory in growths.values())
-        if first and (half := self._soak_seconds(pair, len(SIDES))) >= shortest:
+        if first and (half := self._soak_seconds(len(SIDES))) >= shortest:
             seconds = half  # the other side may have to follow
         what = case_names.of(pair.case).what
         self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
@@ -394,9 +389,7 @@ class _Session:
         keys = (*(pair.case.id for pair in pairs), *self.jobs)
 
         def left() -> float:
-            # Preparing launches is no counting, and is only known once there was a launch.
-            prepared = max((preparation(*pair.sides) for pair in pairs), default=0.0)
-            return began + min(share + prepared, most) - self.clock()
+            return began + min(share, most) - self.clock()
 
         patience = MOST_PATIENCE if self.question.counts_only else PATIENCE
         with self.reporter.when_long("instructions: still counted"):

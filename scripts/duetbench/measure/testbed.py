@@ -1,10 +1,11 @@
 """What launches need from the machine and the checkout, and the surroundings of a single launch.
 
 The first is a `Testbed`, the second a `Workspace`: scratch folder, working copy, variables, and
-commands. An application with a database finds it unchanged, or newly made, at each start: a target
-starts in a fresh copy of its files, `{tmp}` is an empty folder, and the commands `before` create in
-it what the application needs. A process that they leave running, such as a database server, runs on
-the server's cores, does not count as noise, and ends with the launch.
+commands. An application finds everything unchanged at each start: a target starts in a fresh copy
+of its files and of `{tmp}`, as the commands `before` left them, which run once per
+side. Each start runs those that leave a process running, such as a database server, and what
+follows them. Such a process runs on the server's cores, does not count as noise, and ends with the
+launch.
 """
 
 import json
@@ -13,12 +14,14 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 from typing import Final, get_args
 from urllib.parse import quote, unquote
 
@@ -136,8 +139,6 @@ class Testbed:
     chooses them for all."""
     quiet: set[str] = field(default_factory=set, compare=False)
     """Cases whose servers use next to no CPU without requests, by their first duet."""
-    preparations: dict[tuple[str, ...], float] = field(default_factory=dict, compare=False)
-    """Seconds that the latest preparation of a launch took, by its commands `before`."""
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         server, client = self.machine.server_cores, self.machine.client_cores
@@ -264,7 +265,10 @@ class Testbed:
 
 
 class Workspace:
-    """The surroundings of one launch; `open` before its server starts, `close` after it stopped."""
+    """The surroundings of one launch; `open` before its server starts, `close` after it stopped.
+
+    What `prepare` keeps is a workspace as well.
+    """
 
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
@@ -275,9 +279,9 @@ class Workspace:
         self._tmp.mkdir()
         places = {"tmp": str(self._tmp), "port": str(port)}
         private = {name: fill(text, places) for name, text in testbed.private.items()}
+        self._values = {**private, **places}
         self.secrets = secrets({**secret_variables(testbed.inherited), **private})
         self.hide_values = hider(self.secrets)
-        self._values = {**private, **places}
         copy = self._place / "copy" / testbed.within
         # Where the server and the commands are started.
         self.folder = copy if testbed.target else testbed.folder(case)
@@ -297,15 +301,34 @@ class Workspace:
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
 
     def open(self, cores: Sequence[int] | None) -> None:
-        """Copy the files and run the commands `before`; LaunchError not_ready."""
-        began = time.monotonic()
-        if self._testbed.target:
-            folder = self._testbed.folder(self._case)
-            _copy_around(folder, self._testbed.within, self._place / "copy")
+        """Copy what was prepared, and run the other commands `before`; LaunchError not_ready."""
+        prepared = prepare(self._testbed, self._case, self._log)
+        self._fill(prepared)
         self._opened = True
-        for command in self._case.before:
+        for command in self._case.before[len(prepared._case.before) if prepared else 0 :]:
             self._execute(command, "before", cores)
-        self._testbed.preparations[self._case.before] = time.monotonic() - began
+
+    def _fill(self, source: "Workspace | None") -> None:
+        """Copy the files of another workspace; None: the originals."""
+        if self._testbed.target:
+            folder, depth = self._testbed.folder(self._case), len(self._testbed.within.parts)
+            whole = folder.parents[depth - 1] if depth else folder
+            _copy_files(source._place / "copy" if source else whole, self._place / "copy")
+        if source:
+            _copy_files(source._tmp, self._tmp)
+
+    def _run_before(self) -> int:
+        """Run the commands `before`; return how many of them a copy of the files can replace."""
+        self._fill(None)
+        for number, command in enumerate(self._case.before):
+            self._execute(command, "before", None)
+            if self._commands[-1].stats():
+                return number
+            self._commands.pop().stop(0)
+        # A file that names its place would name this one when it is copied.
+        words = ("grep", "-rqsF", "--exclude=*.pyc", str(self._place), str(self._place))
+        number = len(self._case.before)
+        return 0 if number and not subprocess.run(words, check=False).returncode else number
 
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
@@ -382,18 +405,58 @@ def server_of(case: Case) -> Hashable:
     return *_OF_SERVERS(case), tuple(sorted(case.env.items()))
 
 
-def preparing(case: Case) -> str:
-    """Name what takes most of a launch's preparation."""
-    return "the commands of --before" if case.before else "copying the repository"
+_PREPARED: Final[dict[tuple[Path, Hashable], tuple[Lock, list[Workspace | None]]]] = {}
 
 
-def preparation(*sides: SideCase) -> float:
-    """Predict the seconds of preparing a launch of each side, by its latest one; 0 if unknown.
+def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+    """Run the commands `before` once, and keep what the launches of a side then begin with.
 
-    A side that was not launched yet takes as long as another one.
+    The workspace's case has those whose results a copy of the files keeps. A
+    process that one leaves running, or its port, would not be copied. None: there is nothing to
+    keep. LaunchError not_ready.
     """
-    known = [part.testbed.preparations.get(part.case.before, 0.0) for part in sides]
-    return sum(seconds or max(known) for seconds in known)
+    packages = frozenset(testbed.stacks[case.stack].packages.items())
+    env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
+    commands = case.before, tuple(sorted(env.items())), case.python, packages
+    key = testbed.folder(case), (*commands, tuple(sorted(testbed.private.items())))
+    lock, made = _PREPARED.setdefault(key, (Lock(), []))
+    with lock:
+        if not made:
+            made.append(_prepare(testbed, case, log.with_suffix(".before.log")))
+        return made[0]
+
+
+def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+    texts = *case.before, *case.env.values(), *testbed.private.values()
+    kept = () if any("{port}" in text for text in texts) else case.before
+    while kept:
+        part = case.model_copy(update={"before": kept, "after": ()})
+        made, number = Workspace(testbed, part, ports.free_port(), log), -1
+        try:
+            number = made._run_before()
+        finally:
+            if number != len(kept):
+                with suppress(LaunchError):  # the first failure explains the second
+                    made.close()
+        if number == len(kept):
+            return made
+        kept = kept[:number]
+    return None
+
+
+def prepare_all(sides: Iterable[SideCase]) -> None:
+    """Prepare sides until one fails, which its launches report."""
+    with suppress(LaunchError):
+        for number, side in enumerate(sides):
+            prepare(side.testbed, side.case, side.testbed.logs / f"side-{number}.log")
+
+
+def forget(folder: Path) -> None:
+    """Remove what was prepared from copies in a folder."""
+    for key in [key for key in _PREPARED if key[0].is_relative_to(folder)]:
+        for workspace in filter(None, _PREPARED.pop(key)[1]):
+            with suppress(LaunchError):
+                workspace.close()
 
 
 def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple[Interface, bool]:
@@ -449,10 +512,14 @@ def _import(
     raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
 
 
-def _copy_around(folder: Path, within: Path, place: Path) -> None:
-    """Copy a whole repository; `within` is the path of `folder` in it."""
-    depth = len(within.parts)
-    shutil.copytree(folder.parents[depth - 1] if depth else folder, place, symlinks=True)
+def _copy_files(folder: Path, place: Path) -> None:
+    """Copy all files of a folder as they are, which takes no room where the disk can share it."""
+    command = ("cp", "-a", f"{folder}/.", str(place))
+    done = subprocess.run(
+        command, check=False, capture_output=True, encoding="utf-8", errors="replace"
+    )
+    if done.returncode:
+        raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
 
 
 def inherited_variables(*, shell: bool = False) -> dict[str, str]:

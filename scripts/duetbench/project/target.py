@@ -182,7 +182,9 @@ class Target(Frozen):
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
     before: Annotated[Several, CommandOption("COMMAND")] = Field(
-        (), description="Command before each start of the server, e.g. 'python -m shop.seed'."
+        (),
+        description="Command that runs once for each side, e.g. 'python -m shop.seed'. Each "
+        "start gets a copy of its files, also in {tmp}.",
     )
     after: Annotated[Several, CommandOption("COMMAND")] = Field(
         (), description="Command after each stop of the server."

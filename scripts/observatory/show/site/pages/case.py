@@ -144,7 +144,7 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
         ("ceiling", case.ceiling or ""),
         ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
         ("private variables", ", ".join(case.env_names)),
-        ("before each start", "; ".join(case.before)),
+        ("before", "; ".join(case.before)),
         ("after each stop", "; ".join(case.after)),
     ]
     return [(name, text) for name, text in pairs if text]
