@@ -1,95 +1,21 @@
 """Applications of somebody's own, measured with the commands that docs/applications.md shows."""
 
 import json
-import os
-import pwd
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
+import postgres
 import tutorial
 from bench import Bench
 from duetbench.core.model import Launch, Run
-from duetbench.host.ports import free_port
 from duetbench.store import files, run_files
-from duetbench.store.comparison import Comparison
 from repos import PROJECT, borrow_cache, commit, git
-
-_SETTINGS: Final = (
-    "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
-    "-c fsync=off -c max_connections=300"
-)
-
-
-@contextmanager
-def server() -> Iterator[str]:
-    """Start a server without data; yield its address, without the name of a database.
-
-    Stop it and remove its files in any case. PostgreSQL refuses to run as root: then its user is
-    `postgres`, or `nobody`.
-    """
-    programs = _programs()
-    folder = Path(tempfile.mkdtemp(prefix="duetbench-postgres-"))
-    as_whom: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        user = next(u for name in ("postgres", "nobody") if (u := _user(name)))
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_whom = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [programs / program, "-D", folder / "data", *arguments],
-            cwd=folder,
-            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            **as_whom,
-        )
-
-    try:
-        run("initdb", "--username=bench", "--auth=trust", "--no-sync")
-        port = free_port()
-        run("pg_ctl", "start", "--wait", "-l", str(folder / "log"), "-o", f"-p {port} {_SETTINGS}")
-        try:
-            yield f"postgresql://bench@127.0.0.1:{port}"
-        finally:
-            run("pg_ctl", "stop", "--mode=immediate")
-    finally:
-        shutil.rmtree(folder)
-
-
-def psql(address: str, question: str) -> str:
-    """Query a server with its own program: a row per line."""
-    command = [str(_programs() / "psql"), f"{address}/postgres", "-tAc", question]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def _user(name: str) -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(name)
-    except KeyError:
-        return None
-
-
-def _programs() -> Path:
-    """Return the folder of initdb: Debian has one for each version, none of them on PATH."""
-    result = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3])
-    )
-    initdb = result[-1] if result else shutil.which("initdb")
-    assert initdb, "PostgreSQL's server is not here (Debian: postgresql)"
-    return Path(initdb).resolve().parent
-
 
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
@@ -154,12 +80,6 @@ def projects(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path / "projects"
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    with server() as address:
-        yield address
-
-
 def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of one of the projects, as its author has it: with what git does not hold."""
     root = projects / name
@@ -205,34 +125,42 @@ def test_a_service_in_src_is_measured_as_it_is(
     assert not git(root, "status", "--porcelain")
 
 
-@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
-def test_two_commits_over_postgresql(
-    projects: Path, bench: Bench, database: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("swapped", [False, True])
+def test_two_commits_have_copies_of_a_postgresql_database(
+    swapped: bool, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flask behind a factory, requirements.txt; each server has a database of its own."""
+    """Flask behind a factory; one side migrates first, and its requests write."""
     root = laid_out(projects, "notes", monkeypatch)
-    handlers = root / "notes" / "__init__.py"
-    slower = "        sum(range(100_000))\n        found = "
-    handlers.write_text(handlers.read_text("utf-8").replace("        found = ", slower), "utf-8")
-    commit(root, "Slower")
-    out = bench.folder / "found.json"
-    done = bench(
-        "compare", "HEAD~1", "--app", "notes:create_app", "--path", "/notes/7",
-        "--env", f"NOTES_DATABASE_URL={database}/notes_{{port}}", "--connections", "8",
-        "--before", "python -m notes.schema", "--after", "python -m notes.schema --drop",
-        "--budget", "16s", "-o", out,
-    )  # fmt: skip
-    assert (done.code in {1, 3}, done.err) == (True, ""), done
-    (case,) = files.read(Comparison, out).cases
-    played = [duet for duet in case.duets if duet.base]
-    cpu = [duet.head[CPU] / duet.base[CPU] for duet in played]
-    assert cpu, done
-    assert min(cpu) > 1.5  # whether it is decided in time is the machine's business
-    assert database not in out.read_text("utf-8")
-    left = psql(database, "select datname from pg_database where not datistemplate")
-    assert left.split() == ["postgres"]
+    for name, old, new in (
+        ("__init__", "select id, text from notes where id = %s",
+         "update notes set seen = seen + 1 where id = %s returning id, text"),
+        ("schema", "null)\",", "null)\", \"alter table notes add column seen int default 0\""),
+    ):  # fmt: skip
+        file = root / "notes" / f"{name}.py"
+        file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
+    commit(root, "Count")
+    sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")
+    with postgres.server() as server:
+        postgres.psql(f"{server}/postgres", "create database notes")
+        table = "create table notes (id serial primary key, text text not null)"
+        rows = "insert into notes (text) select 'Note ' || n from generate_series(1, 100) as n"
+        postgres.psql(f"{server}/notes", f"{table}; {rows}")
+        out = bench.folder / "found.json"
+        given = (
+            "--app", "notes:create_app", "--factory", "--connections", "8",
+            "--env", f"NOTES_DATABASE_URL={server}/notes", "--copy-database", "NOTES_DATABASE_URL",
+            "--before", "python -m notes.schema",
+        )  # fmt: skip
+        done = bench("compare", *sides, *given, "--path", "/notes/7", "--budget", "1s", "-o", out)
+        assert (done.code, done.err, "update notes set seen" in done.out) == (3, "", True), done.out
+        assert server not in out.read_text("utf-8")
+        failed = bench("run", *given, "--path", "/no", "--seconds", "1")
+        assert (failed.code, "found 404" in failed.out) == (3, True), failed
+        assert "seen" not in postgres.psql(f"{server}/notes", "select * from notes limit 0")
+        databases = "select datname from pg_database where not datistemplate"
+        assert set(postgres.psql(f"{server}/postgres", databases).split()) == {"postgres", "notes"}
 
 
 @pytest.mark.long
@@ -309,21 +237,6 @@ def test_the_tutorial_finds_what_it_says(
     done = bench(*shlex.split(commands[2])[1:])
     assert done.code == 0, done
     assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("unobserved")
-def test_a_post_with_a_token(projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare ASGI application, which answers 201 to the right header, and else 401."""
-    laid_out(projects, "bare", monkeypatch)
-    done = bench(
-        "run", "--app", "bare:app", "--request", "POST /orders @order.json", "--seconds", "1",
-        "--env", f"BARE_TOKEN={SECRET}", "--header", "Authorization: Bearer {BARE_TOKEN}",
-        "--expect-status", "201", "--connections", "8",
-    )  # fmt: skip
-    assert done.code == 0, done
-    run, _ = measured(bench)
-    assert run.results[0].case.endpoint.headers["authorization"] == "Bearer {BARE_TOKEN}"
 
 
 @pytest.mark.real

@@ -142,7 +142,7 @@ VALUES: Final = {
     "'NAME: VALUE'": "accept: text/html; q=0.5", "STATUS": "201", "N": "3", "NUMBER": "2.5",
     "NAME[=VALUE]": "SHOP_DB", "ARGUMENT": "--no-access-log", "FILE": "conf/shop.env",
     "COMMAND": "rm -f 'a b' && $X", "TIME": "90s", "GROUP": "web", "EXTRA": "web",
-    "VERSION": "3.13",
+    "VERSION": "3.13", "VARIABLE": "SHOP_DB",
 }  # fmt: skip
 """A value of every option, by its metavar."""
 

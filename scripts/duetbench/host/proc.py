@@ -272,16 +272,24 @@ def make_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> Path:
 
     It is below `base`, or the folder for temporary files.
     """
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner()}-", dir=base))
+
+
+def owner() -> str:
+    """Name this process, in a text of a fixed length without underscores."""
     me = own()
-    owner = f"{pid_namespace()}-{me.pid:07}-{me.start:012}"
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}-{owner}-", dir=base))
+    return f"{pid_namespace()}-{me.pid:07}-{me.start:012}"
+
+
+def is_dead(owner: str) -> bool:
+    """Whether a process that `owner` named is dead. Those of other containers are invisible."""
+    namespace, pid, start = owner.split("-")
+    return namespace == pid_namespace() and not lives(int(pid), int(start))
 
 
 def sweep_scratch(prefix: str = _SCRATCH, base: Path | None = None) -> None:
     """Remove the folders of that prefix if their owners are dead."""
     for folder in (base or Path(tempfile.gettempdir())).glob(f"{prefix}-*-*-*-*"):
         with suppress(ValueError):
-            namespace, pid, start, _ = folder.name.removeprefix(f"{prefix}-").split("-")
-            # Processes of other containers are invisible, so their folders stay.
-            if namespace == pid_namespace() and not lives(int(pid), int(start)):
+            if is_dead(folder.name.removeprefix(f"{prefix}-").rpartition("-")[0]):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -70,6 +70,7 @@ def assemble(
         within=target.within if target else Path(),
         origin=subject.repository,
         source=target.packages if target else "",
+        database=(target.target.copy_database if target else None) or "",
     )
 
 

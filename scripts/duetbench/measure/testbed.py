@@ -2,7 +2,7 @@
 
 The first is a `Testbed`, the second a `Workspace`: scratch folder, working copy, variables, and
 commands. An application finds everything unchanged at each start: a target starts in a fresh copy
-of its files and of `{tmp}`, as the commands `before` left them, which run once per
+of its files, of `{tmp}` and of its database, as the commands `before` left them, which run once per
 side. Each start runs those that leave a process running, such as a database server, and what
 follows them. Such a process runs on the server's cores, does not count as noise, and ends with the
 launch.
@@ -31,6 +31,7 @@ from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
+from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.project import hints
@@ -124,6 +125,8 @@ class Testbed:
     inherited: Mapping[str, str]  # environment of servers
     private: Mapping[str, str] = field(default_factory=dict)
     """Variables recorded by name only; `{tmp}` and `{port}` are filled in their values."""
+    database: str = ""
+    """What names the database that each launch gets a copy of; see `databases.find`."""
     imports: tuple[str, ...] = ()
     """Folders that a target is imported from, from the root of its copy; empty for experiments."""
     within: Path = Path()
@@ -273,6 +276,8 @@ class Workspace:
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._testbed, self._case, self._log = testbed, case, log
+        self._original = _find_database(testbed, case)
+        self._database: databases.Database | None = None
         self._place = proc.make_scratch(PREFIX)
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
@@ -280,8 +285,8 @@ class Workspace:
         places = {"tmp": str(self._tmp), "port": str(port)}
         private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**private, **places}
-        self.secrets = secrets({**secret_variables(testbed.inherited), **private})
-        self.hide_values = hider(self.secrets)
+        self.secrets = dict[str, str]()
+        self._keep({**secret_variables(testbed.inherited), **private})
         copy = self._place / "copy" / testbed.within
         # Where the server and the commands are started.
         self.folder = copy if testbed.target else testbed.folder(case)
@@ -289,11 +294,17 @@ class Workspace:
         self._opened = self._closed = False
 
     def environment(self) -> dict[str, str]:
-        return self._testbed.environment(self._case, self.folder, self._values)
+        variables = self._testbed.environment(self._case, self.folder, self._values)
+        return {**variables, **(self._database.variables if self._database else {})}
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint as the generator requests it, with all values filled in."""
         return _fill_in(endpoint, self._values)
+
+    def _keep(self, private: Mapping[str, str]) -> None:
+        """Hide these values as well."""
+        self.secrets |= secrets(private)
+        self.hide_values = hider(self.secrets)
 
     def hide(self, text: str) -> str:
         """Remove private values, and the names of this workspace's folders, from a text."""
@@ -309,13 +320,21 @@ class Workspace:
             self._execute(command, "before", cores)
 
     def _fill(self, source: "Workspace | None") -> None:
-        """Copy the files of another workspace; None: the originals."""
+        """Copy files and database of another workspace; None: the originals."""
         if self._testbed.target:
             folder, depth = self._testbed.folder(self._case), len(self._testbed.within.parts)
             whole = folder.parents[depth - 1] if depth else folder
             _copy_files(source._place / "copy" if source else whole, self._place / "copy")
         if source:
             _copy_files(source._tmp, self._tmp)
+        original = source._database if source else self._original
+        if original:
+            if not source:
+                original.sweep()
+            self._database = original.fresh(self._place)
+            self._database.fill(original)
+            self._values |= self._database.variables
+            self._keep(self._database.variables)
 
     def _run_before(self) -> int:
         """Run the commands `before`; return how many of them a copy of the files can replace."""
@@ -345,6 +364,8 @@ class Workspace:
         self._closed = True
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, self._place, ignore_errors=True)
+            if self._database:
+                stack.callback(self._database.drop)
             try:
                 for command in self._case.after if self._opened else ():
                     self._execute(command, "after", None)
@@ -411,7 +432,7 @@ _PREPARED: Final[dict[tuple[Path, Hashable], tuple[Lock, list[Workspace | None]]
 def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     """Run the commands `before` once, and keep what the launches of a side then begin with.
 
-    The workspace's case has those whose results a copy of the files keeps. A
+    The workspace's case has those whose results a copy of the files and the database keeps. A
     process that one leaves running, or its port, would not be copied. None: there is nothing to
     keep. LaunchError not_ready.
     """
@@ -429,7 +450,7 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     texts = *case.before, *case.env.values(), *testbed.private.values()
     kept = () if any("{port}" in text for text in texts) else case.before
-    while kept:
+    while kept or testbed.database:
         part = case.model_copy(update={"before": kept, "after": ()})
         made, number = Workspace(testbed, part, ports.free_port(), log), -1
         try:
@@ -510,6 +531,15 @@ def _import(
     if not last_exception(output):
         words = f"an import that ends the process with exit code {code}; it said: {words}"
     raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
+
+
+def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
+    """Find the database to copy, if there is one; UsageError as `databases.find`."""
+    if not testbed.database:
+        return None
+    values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
+    python = testbed.pythons[case.stack, case.python]
+    return databases.find(testbed.database, values, testbed.origin, python)
 
 
 def _copy_files(folder: Path, place: Path) -> None:

@@ -58,6 +58,12 @@ _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
 """A text on one line that is no option."""
 
 
+DATABASE: Final = re.compile(
+    r"\w+|[\w+]+://(\{\w+\}(:\{\w+\})?@)?[\w.:{}-]{0,200}/\{\w+\}", re.ASCII
+)
+"""A variable, or an address that variables complete, without a password."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandOption:
     """How the command line gives a value of a target's key.
@@ -181,10 +187,16 @@ class Target(Frozen):
     env_file: Annotated[Several, CommandOption("FILE")] = Field(
         (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
     )
+    copy_database: Annotated[Text | None, CommandOption("VARIABLE", safe=DATABASE)] = Field(
+        None,
+        alias="copy-database",
+        description="Variable with the address of a PostgreSQL or SQLite database, of which each "
+        "start gets a copy, e.g. DATABASE_URL.",
+    )
     before: Annotated[Several, CommandOption("COMMAND")] = Field(
         (),
         description="Command that runs once for each side, e.g. 'python -m shop.seed'. Each "
-        "start gets a copy of its files, also in {tmp}.",
+        "start gets a copy of its files, also in {tmp}, and of the copied database.",
     )
     after: Annotated[Several, CommandOption("COMMAND")] = Field(
         (), description="Command after each stop of the server."

@@ -1,0 +1,131 @@
+"""Copies of databases: which variable names what, and that nothing but copies is written."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import postgres
+from bench import eventually
+from duetbench.core.errors import LaunchError, UsageError
+from duetbench.host import proc
+from duetbench.measure.databases import Database, find
+
+Find = Callable[..., Database]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Find:
+    (tmp_path / "shop.db").touch()
+    names = {"DB": "shop", "HOST": "db:5432", "FILE": str(tmp_path / "shop.db")}
+    return lambda text, **more: find(text, {**names, **more}, tmp_path, Path(sys.executable))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "copied"),
+    [
+        ("URL", "postgresql+asyncpg://ann:p%40ss@db:5432/shop?ssl=require",
+         "postgresql+asyncpg://ann:p%40ss@db:5432/{}?ssl=require"),
+        ("URL", "postgis:///shop?host=/run/pg", "postgis:///{}?host=/run/pg"),
+        ("postgres://ann@{HOST}/{DB}", "", "{}"),
+        ("URL", "sqlite:///shop.db", "sqlite:///{}"),
+        ("URL", "sqlite+aiosqlite:////{folder}/shop.db?x=1", "sqlite+aiosqlite:///{}?x=1"),
+        ("URL", "sqlite://shop.db", "sqlite://{}"),
+        ("sqlite:///{FILE}", "", "{}"),
+    ],
+)  # fmt: skip
+def test_the_variable_names_the_copy_as_it_named_the_original(
+    text: str, value: str, copied: str, found: Find, tmp_path: Path
+) -> None:
+    original = found(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
+    copy = original.fresh(tmp_path / "launch")
+    assert [*copy.variables.values()] == [copied.format(copy.name)]
+    assert original.name in {"shop", str(tmp_path / "shop.db")}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "words"),
+    [
+        ("URI", "", "URI is not set: set it, or add --env URI=… or the file that has it, such as"),
+        ("URL", "mysql://a:secret@b/c", "PostgreSQL or SQLite, such as .*, found mysql://…$"),
+        ("URL", "secret", "found another value$"),
+        ("URL", "sqlite:///no.db", "expected a file of SQLite, found no /no.db"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_with_the_reason(
+    text: str, value: str, words: str, found: Find
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        found(text, URL=value)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal", "wal, in use"])
+def test_a_file_of_sqlite_stays_as_it_was(mode: str, found: Find, tmp_path: Path) -> None:
+    """Also beside it nothing is left."""
+    file, place = tmp_path / "shop.db", tmp_path / "launch"
+    place.mkdir()
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute(f"pragma journal_mode = {mode.partition(',')[0]}")
+        writer.execute("create table item (id integer)")
+        writer.execute("insert into item values (7)")
+        writer.commit()
+        if not mode.endswith("in use"):
+            writer.close()
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        original = found("URL", URL="sqlite:///shop.db")
+        copy = original.fresh(place)
+        copy.fill(original)
+        with closing(sqlite3.connect(copy.name)) as reader:
+            assert reader.execute("select id from item").fetchall() == [(7,)]
+            reader.execute("delete from item")
+            reader.commit()
+        copy.drop()
+        after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        assert {name: before[name] for name in after if not name.endswith("-shm")} == {
+            name: data for name, data in after.items() if not name.endswith("-shm")
+        }
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("way", ["psql", "psycopg"])
+def test_postgresql_copies_a_database_and_drops_what_the_dead_left(
+    way: str, found: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own program, or by what the application has; if others use it, it says who."""
+    python = Path(sys.executable)
+    if way == "psycopg":
+        python = tmp_path / "app" / "bin" / "python"
+        uv = (sys.executable, "-m", "uv")
+        subprocess.run([*uv, "venv", "--quiet", tmp_path / "app"], check=True)
+        subprocess.run(
+            [*uv, "pip", "install", "--quiet", "--python", python, "psycopg[binary]"], check=True
+        )
+        which = shutil.which
+        monkeypatch.setattr(shutil, "which", lambda name: None if name == "psql" else which(name))
+    with postgres.server() as server:
+        listed = f"{server}/postgres", "select datname from pg_database where datname ~ 'duet'"
+        postgres.psql(f"{server}/postgres", "create database shop")
+        postgres.psql(f"{server}/shop", "create table item as select 7 as id")
+        original = replace(found("URL", URL=f"{server}/shop"), python=python)
+        copy = original.fresh(tmp_path)
+        copy.fill(original)
+        postgres.psql(copy.variables["URL"], "delete from item")
+        assert postgres.psql(f"{server}/shop", "select id from item").split() == ["7"]
+        left = copy.name.replace(proc.owner(), f"{proc.pid_namespace()}-9999999-000000000001")
+        postgres.psql(f"{server}/postgres", f'create database "{left}"')
+        original.sweep()
+        assert postgres.psql(*listed).split() == [copy.name]
+        copy.drop()
+        assert not postgres.psql(*listed)
+        with subprocess.Popen(["psql", f"{server}/shop"], stdin=subprocess.PIPE) as other:
+            active = "select count(*) from pg_stat_activity where datname = 'shop'"
+            eventually("in use", lambda: "1" in postgres.psql(f"{server}/postgres", active))
+            with pytest.raises(LaunchError, match=r"55006: .* other session .*: end a development"):
+                copy.fill(original)
+            other.communicate(b"")
