@@ -15,6 +15,7 @@ import tutorial
 from bench import Bench
 from duetbench.core.model import Launch, Run
 from duetbench.store import files, run_files
+from duetbench.store.comparison import Comparison
 from repos import PROJECT, borrow_cache, commit, git
 
 CPU = "server_cpu_per_request"
@@ -237,6 +238,68 @@ def test_the_tutorial_finds_what_it_says(
     done = bench(*shlex.split(commands[2])[1:])
     assert done.code == 0, done
     assert 'app = "library:app"' in (root / "duetbench.toml").read_text()
+
+
+LOGIN = """
+import asyncio, json, os, secrets
+from urllib.parse import parse_qsl
+
+TOKEN, SESSION = f"Qp{secrets.token_hex()}Zp", f"Qp{secrets.token_hex()}Zp"
+loops = []
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise NotImplementedError
+    sent, headers = dict(parse_qsl((await receive())["body"].decode())), dict(scope["headers"])
+    loops.append(asyncio.get_running_loop())
+    if scope["path"] == "/login":
+        status = 200 if sent == {"user": "ann", "password": os.environ["PW"]} else 403
+        answer = {"data": {"token": TOKEN}, "wrong": sent} if status == 200 else {"wrong": sent}
+    else:
+        own = {b"authorization": f"Bearer {TOKEN}", b"cookie": f"a=b; session={SESSION}"}
+        right = all(headers.get(name) == text.encode() for name, text in own.items())
+        status = 200 if right and len({*loops}) == 1 else 401
+        answer = {"told": [TOKEN, SESSION]}
+        WORK
+    kept = (b"set-cookie", f"session={SESSION}; HttpOnly".encode())
+    await send({"type": "http.response.start", "status": status, "headers": [kept]})
+    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("swapped", [False, True])
+def test_who_is_logged_in_is_measured_and_told_nowhere(
+    swapped: bool, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process has its own token and session; the answer tells both."""
+    root = laid_out(projects, "bare", monkeypatch)
+    for work in ("pass", "open(__file__).close()"):
+        (root / "bare.py").write_text(LOGIN.replace("WORK", work))
+        commit(root, "As it is")
+    given = (
+        "--app", "bare:app", "--header", "Cookie: a=b", "--token", "data.token", "--login",
+        "POST /login user=ann&password=QpsecretZp",
+    )  # fmt: skip
+    sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")
+    page = bench.folder / "found.json"
+    done = bench("compare", *sides, *given, "--env=PW=QpsecretZp", "--budget", "1s", "-o", page)
+    assert (done.code, done.err) == (3, ""), done
+    comparison = files.read(Comparison, page)
+    effects = comparison.cases[0].effects
+    assert effects is not None, done.out
+    moved = {effect.kind: (effect.base, effect.head) for effect in effects.differ}
+    assert (moved["read"], effects.answers) == ((1, 0) if swapped else (0, 1), ())
+    ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--connections", "8")
+    assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
+    wrong = bench("run", *given, "--env=PW=other")
+    assert re.search("--login POST /login: expected to be logged in, found status 403", wrong.out)
+    assert "{login}" in wrong.out
+    told = {str(file): file.read_text("utf-8", "replace") for file in bench.folder.rglob("*")
+            if file.is_file() and "/duetbench/logs/" not in str(file)
+            and not file.is_relative_to(root) and "/environments/" not in str(file)}  # fmt: skip
+    told["terminal"] = f"{done} {ran} {wrong}"
+    assert not [name for name, text in told.items() if re.search("Qp[a-z0-9]+Zp", text)]
 
 
 @pytest.mark.real

@@ -120,17 +120,17 @@ def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> Non
     options = {
         **dict.fromkeys(names), "app": "a:b", "factory": True, "requests": ("/x", "POST /y"),
         "workers": 2, "connections": 8, "env": {"A": "secret"}, "env-file": ("f",),
-        "before": ("rm x",), "after": (),
+        "before": ("rm x",), "after": (), "login": "POST /in {'password': 'secret'}",
         "headers": {"x-key": "{A}", "accept": "*/*"}, "python": "3.13",
     }  # fmt: skip
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
     assert " ".join(repetition(options)) == f"{said} {headers}"
-    own = f"{said} --env-file f --before rm x {headers}"
+    own = f"{said} --env-file f --before rm x --login POST /in … {headers}"
     assert " ".join(repetition(options, own=True)) == own
-    assert unrecorded(options) == "--env-file f --before 'rm x'"
+    assert unrecorded(options) == "--env-file f --before 'rm x' --login 'POST /in …'"
     add, unset = left_out(options)
-    assert "add --env-file, --before again" in add
+    assert "add --env-file, --before, --login again" in add
     assert "set A: values" in unset
     monkeypatch.setenv("A", "secret")
     assert left_out(options) == (add,)
@@ -143,6 +143,7 @@ VALUES: Final = {
     "NAME[=VALUE]": "SHOP_DB", "ARGUMENT": "--no-access-log", "FILE": "conf/shop.env",
     "COMMAND": "rm -f 'a b' && $X", "TIME": "90s", "GROUP": "web", "EXTRA": "web",
     "VERSION": "3.13", "VARIABLE": "SHOP_DB",
+    "FIELD": "access_token", "REQUEST": "POST /in @in.json",
 }  # fmt: skip
 """A value of every option, by its metavar."""
 
@@ -230,7 +231,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
     assert "application: shop.main:app\nnot tried: shop.factory:create_app;" in done.out
-    assert "note: env and headers are committed as they are" in done.out
+    assert "note: env, headers, login are committed as they are" in done.out
     assert "not written: the value of HOME: add --env HOME to each command" in done.out
     assert "next: duetbench run" in done.out
     written = file.read_bytes()

@@ -55,9 +55,7 @@ LATE: Final = Finding(
 DISTURBED: Final = LATE.model_copy(
     update={"unused": 33, "why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
 )
-BROKEN: Final = Finding(
-    case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>"
-)
+BROKEN: Final = Finding(case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>")
 
 
 class Judged(NamedTuple):

@@ -110,8 +110,8 @@ def init_command(
         console.say(f"  {line}")
     if not requests:
         console.say("add the key requests, e.g. requests = ['POST /orders @order.json']")
-    if given["env"] or given["headers"]:
-        console.say("note: env and headers are committed as they are: name secrets by --env-file")
+    if given["env"] or given["headers"] or "@" not in (given["login"] or "@"):
+        console.say("note: env, headers, login are committed as they are: put secrets into files")
     for name in sorted(options["env"].keys() - typed):
         console.say(f"not written: the value of {name}: add --env {name} to each command")
     written = {place: text} if not github else {place: text, **_workflows(root, console)}

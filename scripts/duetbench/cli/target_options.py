@@ -202,7 +202,9 @@ def _written(options: Options) -> Iterator[tuple[bool, tuple[str, ...]]]:
             continue
         for text in value if option.kind == list[str] else [f"{value}"]:
             safe = option.safe is not None and option.safe.fullmatch(text) is not None
-            yield safe, (f"--{option.name}", text)
+            # The rest of a login may be a password.
+            shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" and not safe else text
+            yield safe, (f"--{option.name}", shown)
 
 
 def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:

@@ -178,6 +178,8 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
         workspace.open(None)
         served, request = workspace.environment(), workspace.request
         asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+        if workspace.login:
+            asked["login"] = {**_request(workspace.login), "token": testbed.token}
         request.write_text(json.dumps(asked), "utf-8")
         env |= {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
         if testbed.target:
@@ -193,7 +195,7 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
             file.unlink()
 
 
-def _request(endpoint: Endpoint) -> Mapping[str, Any]:
+def _request(endpoint: Endpoint) -> dict[str, Any]:
     """Describe a request for the counted program, with evenly chosen paths if it has many."""
     all_paths = (endpoint.path, *endpoint.paths)
     n = min(len(all_paths), MOST_PATHS)

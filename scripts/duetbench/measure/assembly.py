@@ -11,7 +11,7 @@ from duetbench.core.model import Case
 from duetbench.host import machine, paths
 from duetbench.host.console import Narrator
 from duetbench.measure.testbed import Testbed, inherited_variables
-from duetbench.project import interpreters, stacks, tools
+from duetbench.project import interpreters, stacks, target_cases, tools
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.servers import SERVERS
@@ -70,6 +70,8 @@ def assemble(
         within=target.within if target else Path(),
         origin=subject.repository,
         source=target.packages if target else "",
+        login=target_cases.login(target.target, subject.repository) if target else None,
+        token=(target.target.token if target else None) or "",
         database=(target.target.copy_database if target else None) or "",
     )
 

@@ -19,6 +19,7 @@ from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import TreeSampler
 from duetbench.measure import identity, verify
 from duetbench.measure.idle import IdleConnections
+from duetbench.measure.inside import program
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
 from duetbench.project.servers import AUTO, SERVERS
@@ -49,14 +50,18 @@ class Serving:
 
     def take(self, case: Case) -> None:
         """Switch to a case with the same server command, and reset what the previous one left."""
-        self.case, testbed = case, self.testbed
-        # As it is sent, with all values filled in, so it is recorded nowhere.
-        self.request = request = self.workspace.fill_in(case.endpoint)
+        self.case = case
         self.flags: list[Flag] = []
         self.answers: list[verify.Answer] = []  # right answers from verification
         self.unit = math.inf  # s of the fastest single request to the idle server
         self.load_seconds = 0.0  # of measured load
         self._earlier = len(read_log(self.log))  # characters of the log from previous cases
+        self._fill_in()
+
+    def _fill_in(self) -> None:
+        """Complete the request as it is sent, with all values, so it is recorded nowhere."""
+        case, testbed = self.case, self.testbed
+        self.request = request = self.workspace.fill_in(case.endpoint)
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
 
@@ -162,11 +167,29 @@ class Serving:
             self.session.wait(poll)
 
     def meet(self) -> None:
-        """Wait until every worker serves, and identify them; LaunchError not_ready."""
+        """Wait until every worker serves, identify them, and log in; LaunchError not_ready."""
         self.await_port()
         self.workers = self.identify()
         self.ready_time = time.monotonic() - self.session.started
         self.import_time = fmean(worker.imported for worker in self.workers)
+        self.log_in()
+
+    def log_in(self) -> None:
+        """Become a client that is logged in, if that is declared; LaunchError not_ready."""
+        login = self.workspace.login
+        if login is None or self.workspace.identity:
+            return
+        where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
+        answer, _ = verify.send(login, login.path, self.port, where, timeout=timeout)
+        headers = answer.headers.multi_items()
+        try:
+            given = program.identify(
+                (answer.status_code, headers, answer.content), self.testbed.token
+            )
+        except ValueError as error:
+            raise LaunchError(FlagName.NOT_READY, f"{where}: {error}; {_SEE_LOG}") from None
+        self.workspace.identify(given)
+        self._fill_in()
 
     def open_idle(self) -> None:
         """Open the load's idle connections, which stay until the server ends; LaunchError."""

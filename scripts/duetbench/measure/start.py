@@ -82,11 +82,13 @@ def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float
 
 def _first_answer(serving: Serving) -> float:
     """Ask until there is an answer, which must be right; s since the start of the server."""
-    request, timeout = serving.request, serving.case.ready_timeout
-    where = f"{request.method} {request.path}, the first request"
+    timeout = serving.case.ready_timeout
     deadline = time.monotonic() + timeout
     while True:
         try:
+            serving.log_in()
+            request = serving.request
+            where = f"{request.method} {request.path}, the first request"
             verify.ask(request, request.path, serving.port, where, timeout=timeout)
         except LaunchError as problem:
             refused = isinstance(problem.__cause__, ConnectionError)

@@ -34,6 +34,7 @@ from duetbench.host.process_session import Session
 from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.inside import program
 from duetbench.project import hints
 from duetbench.project.configuration import Interpreter
 from duetbench.project.plan import ceiling
@@ -71,7 +72,8 @@ _ANSWER: Final = re.compile(
     rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
 )
 _KEYS: Final = re.compile(
-    r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@|(?:pass|pwd|secret|token|key|sig|auth)\w*=([^&;#\s]+)"
+    r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@"
+    r"|(?:pass|pwd|secret|token|key|sig|auth)\w*(?:=([^&;#\s]+)|\"\s*:\s*\"([^\"]+))"
 )
 """The password in a URL, or else its user; and what the names of settings call secret."""
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
@@ -125,6 +127,10 @@ class Testbed:
     inherited: Mapping[str, str]  # environment of servers
     private: Mapping[str, str] = field(default_factory=dict)
     """Variables recorded by name only; `{tmp}` and `{port}` are filled in their values."""
+    login: Endpoint | None = None
+    """Is requested once per launch; its answer identifies the client of all other requests."""
+    token: str = ""
+    """The field of that answer with a token; empty: it sets a cookie."""
     database: str = ""
     """What names the database that each launch gets a copy of; see `databases.find`."""
     imports: tuple[str, ...] = ()
@@ -247,13 +253,17 @@ class Testbed:
         server, port = SERVERS[case.server], 65_000
         names = {name: f"${name}" for name in case.env_names}
         names |= {"tmp": "$TMP", "port": "$PORT"}
+        asked, known = _fill_in(case.endpoint, names), case.env_names
+        if self.token:
+            asked.headers["authorization"] = "Bearer $TOKEN"
+            known = (*known, "TOKEN")
         search = self.imports or (f"apps/{case.experiment}", "apps")
         variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
         variables |= _variables(case, names)
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
         arguments += case.server_args
         clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
-        client = load.Client(Path("oha"), case.load, base, _fill_in(case.endpoint, names), clients)
+        client = load.Client(Path("oha"), case.load, base, asked, clients)
         generator = load.command(client, inline=True)
         serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
         on_server, on_client = (
@@ -262,8 +272,8 @@ class Testbed:
         )
         serve += [*on_server, "$PYTHON", "-m", server.module or server.name, *arguments]
         return Commands(
-            server=" ".join(_word(text, case.env_names) for text in serve),
-            load=" ".join(_word(text, case.env_names) for text in (*on_client, *generator)),
+            server=" ".join(_word(text, known) for text in serve),
+            load=" ".join(_word(text, known) for text in (*on_client, *generator)),
         )
 
 
@@ -285,8 +295,11 @@ class Workspace:
         places = {"tmp": str(self._tmp), "port": str(port)}
         private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**private, **places}
+        self.login = _fill_in(testbed.login, self._values) if testbed.login else None
+        self.identity: Mapping[str, str] = {}  # headers that the login gave
         self.secrets = dict[str, str]()
-        self._keep({**secret_variables(testbed.inherited), **private})
+        body = self.login.body if self.login else ""
+        self._keep({**secret_variables(testbed.inherited), **private, "login": body})
         copy = self._place / "copy" / testbed.within
         # Where the server and the commands are started.
         self.folder = copy if testbed.target else testbed.folder(case)
@@ -299,7 +312,15 @@ class Workspace:
 
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint as the generator requests it, with all values filled in."""
-        return _fill_in(endpoint, self._values)
+        filled = _fill_in(endpoint, self._values)
+        headers = program.identified(filled.headers, self.identity)
+        return filled.model_copy(update={"headers": headers})
+
+    def identify(self, given: Mapping[str, str]) -> None:
+        """Send these headers with all further requests, and hide what they tell."""
+        self.identity = given
+        for text in program.private_parts(given):
+            self._keep({"login": text})
 
     def _keep(self, private: Mapping[str, str]) -> None:
         """Hide these values as well."""

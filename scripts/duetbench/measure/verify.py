@@ -223,10 +223,27 @@ def ask(
     timeout: float,
     watch: Callable[[socket.socket], object] = bool,
 ) -> tuple[int, bytes]:
-    """Send one request on a new connection and check its answer; LaunchError as `verify`.
+    """Send one request, as `send` does, and check its answer; LaunchError as `verify`.
 
-    Return the body, and its bytes as sent. If there is no answer, the LaunchError has its cause.
-    `watch` is called after the request was sent.
+    Return the body, and its bytes as sent.
+    """
+    answer, size = send(endpoint, path, port, where, timeout=timeout, watch=watch)
+    check_answer(endpoint, where, answer)
+    return size, answer.content
+
+
+def send(
+    endpoint: Endpoint,
+    path: str,
+    port: int,
+    where: str,
+    *,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[httpx.Response, int]:
+    """Send one request on a new connection; return its answer, and the bytes of the body as sent.
+
+    If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
@@ -246,8 +263,7 @@ def ask(
             answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
         raise _unanswered(where, error) from error
-    check_answer(endpoint, where, answer)
-    return len(sent), answer.content
+    return answer, len(sent)
 
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:

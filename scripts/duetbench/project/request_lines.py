@@ -18,6 +18,7 @@ import math
 import mimetypes
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,8 @@ LONGEST: Final = 60_000
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
+_FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _SEVERAL: Final = re.compile(r"\{(\d+\.\.\d+|@[^{}]+)\}")
 
 
@@ -154,9 +157,8 @@ def _bytes(file: Path, where: str) -> bytes:
 def _headers(text: str, body: str) -> dict[str, str]:
     kind = mimetypes.guess_type(text)[0] if text.startswith("@") else None
     if kind is None and body:
-        try:
+        kind = _FORM_TYPE if _FORM.fullmatch(body.strip()) else None
+        with suppress(ValueError):
             json.loads(body)
-        except ValueError:
-            return {}
-        kind = "application/json"
+            kind = "application/json"
     return {"content-type": kind} if kind else {}

@@ -132,6 +132,17 @@ class Target(Frozen):
         description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
         "private value of TOKEN; repeatable.",
     )
+    login: Annotated[
+        Text | None,
+        CommandOption("REQUEST", safe=re.compile(r"([A-Z]+ )?/\S{0,999} @[\w./-]{1,200}")),
+    ] = Field(
+        None,
+        description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
+        "is sent with all others, and its token (--token); nothing of it is recorded.",
+    )
+    token: Annotated[Text | None, CommandOption("FIELD", safe=WORD)] = Field(
+        None, description="Field of its answer with a token to send as bearer, e.g. access_token."
+    )
     expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
         200,
         ge=100,
@@ -295,7 +306,11 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
         target = validate(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
-    for pair in () if "requests" in values else _FILES.findall("\n".join(target.requests)):
+    if target.token and not target.login:
+        raise UsageError(f"--token {target.token}: expected --login as well")
+    lines = () if "requests" in values else target.requests
+    lines += () if "login" in values else (target.login or "",)
+    for pair in _FILES.findall("\n".join(lines)):
         paths.inside(root, "".join(pair))
     return target.model_copy(update={"env": private(target, root)})
 

@@ -99,23 +99,32 @@ def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpo
     endpoints: list[Endpoint] = []
     uses: Counter[str] = Counter()
     for line in target.requests:
-        request = request_lines.read(line, folder)
-        slug = _WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-")
-        uses[slug] += 1
-        endpoints.append(
-            Endpoint(
-                name=slug if uses[slug] == 1 else f"{slug}--{uses[slug]}",
-                app=target.app,
-                interface=interface,
-                factory=target.factory,
-                method=request.method,
-                path=request.paths[0],
-                paths=request.paths[1:],
-                # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
-                headers={"host": "localhost", **request.headers, **target.headers},
-                body=request.body,
-                expect=Expectation(status=target.expect_status),
-                floor=0.0,
-            )
-        )
+        endpoint = _endpoint(line, target, folder, interface)
+        uses[endpoint.name] += 1
+        if (number := uses[endpoint.name]) > 1:
+            endpoint = endpoint.model_copy(update={"name": f"{endpoint.name}--{number}"})
+        endpoints.append(endpoint)
     return endpoints
+
+
+def _endpoint(line: str, target: Target, folder: Path, interface: Interface) -> Endpoint:
+    request = request_lines.read(line, folder)
+    return Endpoint(
+        name=_WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-"),
+        app=target.app,
+        interface=interface,
+        factory=target.factory,
+        method=request.method,
+        path=request.paths[0],
+        paths=request.paths[1:],
+        # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
+        headers={"host": "localhost", **request.headers, **target.headers},
+        body=request.body,
+        expect=Expectation(status=target.expect_status),
+        floor=0.0,
+    )
+
+
+def login(target: Target, folder: Path) -> Endpoint | None:
+    """Read the request that logs in, with its file in a folder; UsageError if it is invalid."""
+    return _endpoint(target.login, target, folder, "asgi") if target.login else None

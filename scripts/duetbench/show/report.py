@@ -258,10 +258,10 @@ def _all_findings(listed: Sequence[tuple[Finding, Sequence[str]]], *, several: b
     places = {finding.case: n for n, (finding, _) in reversed([*enumerate(listed)])}
     table = []
     for finding, (case, *cells, verdict) in sorted(listed, key=lambda pair: places[pair[0].case]):
-        why = f": {finding.why}" if finding.why and finding.why not in verdict else ""
-        if finding.subject == FAILURE:  # whose reason was shortened above
-            verdict, why = finding.verdict.sign, f" {finding.why}"
-        table.append([*([case] if several else []), *cells, verdict + why])
+        reason = f"{verdict}: {finding.why}" if finding.why not in verdict else verdict
+        if finding.subject == FAILURE:  # whose reason was shortened
+            reason = f"{finding.verdict.sign} {finding.why}"
+        table.append([*([case] if several else []), *cells, reason])
     return Section("All findings", (), ["case", *words.HEAD] if several else words.HEAD, table)
 
 

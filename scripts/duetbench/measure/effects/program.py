@@ -27,7 +27,7 @@ from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import checkout, program
 from duetbench.measure.inside.drivers import AsgiDriver, Body
 from duetbench.measure.inside.program import Answer
-from duetbench.measure.instructions.phases import PLAN, Unit, run, write
+from duetbench.measure.instructions.phases import PLAN, Unit, private, run, write
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
@@ -133,9 +133,9 @@ class _Requests:
         self.status = 0  # which right answers have; others are checked with the first request
         if program.REQUEST in os.environ:
             fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
-            libraries.hide = hider(fields["secrets"])
             self.status = fields["status"]
             request, self.paths = program.open_served(check=False)
+            libraries.hide = hider({**fields["secrets"], **private})
         else:
             request, self.paths = program.prepare(target).call, ("",)
         self.make_one: Callable[[], Answer] = request
@@ -196,11 +196,14 @@ def _described(answer: Answer) -> dict[str, Any]:
         [part.decode("latin-1") if isinstance(part, bytes) else part for part in header]
         for header in headers
     ]
+    hide = hider(private)
+    for text, name in private.items():
+        body = body.replace(text.encode(), name.encode())
     # Where a file was, and when gzip packed it, is no content.
     content = body[8 * (body[:2] == b"\x1f\x8b") :]
     return {
         "status": status,
-        "headers": [[name.lower(), value] for name, value in pairs],
+        "headers": [[name.lower(), hide(value)] for name, value in pairs],
         "length": len(body),
         "digest": hashlib.sha256(
             content.replace(os.fsencode(checkout.checkout()), b".")

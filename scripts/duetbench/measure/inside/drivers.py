@@ -96,11 +96,8 @@ class AsgiDriver:
     """
 
     def __init__(self, app: AsgiApp, ask: Ask, *, lifespan: bool) -> None:
-        self._app, self._ask, self._body, self._right = app, ask, ask.body, ask.status
-        self._headers = [
-            (name.encode("latin-1"), value.encode("latin-1"))
-            for name, value in ask.all_headers().items()
-        ]
+        self._app = app
+        self.take(ask)
         self._state: dict[str, Any] = {}
         self.loop = asyncio.new_event_loop()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="asyncio")
@@ -116,9 +113,6 @@ class AsgiDriver:
                 self.loop.run_until_complete(asyncio.wait([self._living]))
                 self.loop.close()
                 raise
-        paths = (ask.path, *ask.paths)
-        scopes = [(f"{ask.method} {path}", _scope(ask.method, path)) for path in paths]
-        self._scopes = enumerate(itertools.cycle(scopes))
         self._next: asyncio.Future[_Exchange] = self.loop.create_future()
         self.server = self.loop.create_task(self._serve())
         self.loop.call_soon(self.loop.stop)
@@ -126,6 +120,17 @@ class AsgiDriver:
         # A framework's threads end with that task, and the interpreter waits for them before it
         # calls `atexit` functions. The standard library has this hook for its own pools.
         threading._register_atexit(self.close)  # type: ignore[attr-defined]
+
+    def take(self, ask: Ask) -> None:
+        """Send this request from now on."""
+        self._ask, self._body, self._right = ask, ask.body, ask.status
+        self._headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in ask.all_headers().items()
+        ]
+        paths = (ask.path, *ask.paths)
+        scopes = [(f"{ask.method} {path}", _scope(ask.method, path)) for path in paths]
+        self._scopes = enumerate(itertools.cycle(scopes))
 
     def __call__(self) -> AsgiAnswer:
         """Send one request; return status, the application's headers, and body.

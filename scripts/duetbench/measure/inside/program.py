@@ -13,15 +13,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from duetbench.core.text import to_bytes
+from duetbench.core.text import HIDDEN, to_bytes
+from duetbench.measure.instructions import phases
 from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
-# right answer, and the texts that nobody may see, with their names.
+# right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
 REQUEST = "DUETBENCH_REQUEST"
 
 # The folder that the application is started in.
@@ -46,6 +48,8 @@ _COMPUTING = 0.0005
 _INTERVAL, _LATE, _PROMPT = 0.05, 8, 3
 
 Answer = tuple[int, list[Any], bytes]
+
+_EXCERPT = 200  # bytes of a login's wrong answer
 
 # Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
@@ -97,8 +101,12 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
 
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
+    login = fields.pop("login", None)
     del fields["secrets"]
-    ask = drivers.Ask(**fields, body=body, status=status if check else None)
+    ask = first = drivers.Ask(**fields, body=body, status=status if check else None)
+    if login:
+        known = {name: login[name] for name in ("path", "method", "headers")}
+        first = drivers.Ask(**known, body=to_bytes(login["body"]))
     os.chdir(os.environ[WORKSPACE])
     # Importing it imports the application.
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -106,9 +114,20 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     app = entry.application
     request: Callable[[], Answer]
     if os.environ[entry.INTERFACE] == "asgi":
-        request = drivers.asgi(app, ask, lifespan=True)
+        request = drivers.asgi(app, first, lifespan=True)
     else:
-        request = drivers.wsgi(app, ask)
+        request = drivers.wsgi(app, first)
+    if login:
+        try:
+            given = identify(request(), login["token"])
+        except ValueError as error:
+            raise UnfitError(f"--login {first.method} {first.path}: {error}") from None
+        phases.private |= dict.fromkeys(private_parts(given), "{login}")
+        ask = replace(ask, headers=identified(ask.headers, given))
+        if isinstance(request, drivers.AsgiDriver):
+            request.take(ask)
+        else:
+            request = drivers.wsgi(app, ask)
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_INTERVAL)
     computes = _another_computes()
@@ -121,6 +140,54 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     for _ in paths if check else ():
         request()
     return request, paths
+
+
+def identify(answer: Answer, token: str) -> dict[str, str]:
+    """Return the headers that a login gives to all later requests: its token, its cookies.
+
+    `token` is the field of the answer's JSON that has one; empty: there must be a cookie. Raises
+    ValueError if the login failed.
+    """
+    status, headers, body = answer
+    said = repr(body[:_EXCERPT].decode("utf-8", "replace"))
+    if not 200 <= status < 400:
+        raise ValueError(f"expected to be logged in, found status {status} with {said}")
+    texts = [
+        [part.decode("latin-1") if isinstance(part, bytes) else part for part in header]
+        for header in headers
+    ]
+    pairs = [text.partition(";")[0] for name, text in texts if name.lower() == "set-cookie"]
+    cookies = "; ".join(pair for pair in pairs if pair.partition("=")[2])
+    given = {"cookie": cookies} if cookies else {}
+    if not token:
+        if not given:
+            raise ValueError("found no cookie: name the field of the token, --token access_token")
+        return given
+    value: Any = None
+    with contextlib.suppress(ValueError):
+        value = json.loads(body)
+    for name in token.split("."):
+        fields = value if isinstance(value, dict) else {}
+        value = fields.get(name)
+    if not value or not isinstance(value, str):
+        # Not what they have, which may be private.
+        names = f"the fields {', '.join(fields)}" if fields else "JSON without it"
+        raise ValueError(f"expected a token in the field {token} (--token), found {names}")
+    return {**given, "authorization": f"Bearer {value}"}
+
+
+def identified(headers: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Add what a login gave to the headers of a request."""
+    cookies = filter(None, (headers.get("cookie"), given.get("cookie")))
+    both = {**headers, **given}
+    return {**both, "cookie": "; ".join(cookies)} if "cookie" in both else both
+
+
+def private_parts(given: Mapping[str, str]) -> list[str]:
+    """List the texts in a login's headers that nobody may see."""
+    token, cookies = given.get("authorization", ""), given.get("cookie", "")
+    texts = token.partition(" ")[2], *(pair.partition("=")[2] for pair in cookies.split("; "))
+    return [text for text in texts if len(text) >= HIDDEN]
 
 
 def _another_computes() -> bool:

@@ -46,6 +46,9 @@ WARM: Final = 3
 ROUNDS: Final = 3
 """Times that a single and a double phase are counted."""
 
+private: dict[str, str] = {}
+"""Texts that no report may tell, with their names: what a login in this process gave."""
+
 LONGER: Final = 5
 """A call after the first mark takes at least this many times the core time of one before."""
 
@@ -145,6 +148,8 @@ def _work(
             if isinstance(error, UnfitError | SlowError)
             else f"{type(error).__name__}: {error}"
         )
+        for text, name in private.items():
+            reason = reason.replace(text, name)
         write(report, {"reason": reason, "unfit": unfit})
         traceback.print_exc()
     finally:
