@@ -150,7 +150,7 @@ def test_two_commits_have_copies_of_a_postgresql_database(
         postgres.psql(f"{server}/notes", f"{table}; {rows}")
         out = bench.folder / "found.json"
         given = (
-            "--app", "notes:create_app", "--factory", "--connections", "8",
+            "--app", "notes:create_app", "--connections", "8",
             "--env", f"NOTES_DATABASE_URL={server}/notes", "--copy-database", "NOTES_DATABASE_URL",
             "--before", "python -m notes.schema",
         )  # fmt: skip
