@@ -39,14 +39,17 @@ POETRY_LOCK = """\
 name = "alpha"
 version = "1.0"
 files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
+groups = ["main"]
 [[package]]
 name = "beta"
 version = "1.0"
+groups = ["dev", "main"]
 markers = {main = "python_version >= '3'", dev = "sys_platform == 'win32'"}
 files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
 [[package]]
 name = "winonly"
 version = "1.0"
+category = "main"
 files = [{file = "winonly-1.0-cp314-cp314-win_amd64.whl", hash = "<alpha>"}]
 [[package]]
 name = "gamma"
@@ -61,6 +64,9 @@ version = "1.0"
 groups = ["dev"]
 files = []
 """
+POETRY_1_LOCK = re.sub("(groups|category|markers) = .*\n", "", POETRY_LOCK)
+"""Of a Poetry that did not write what a package is for: versions and files alone."""
+
 PDM_LOCK = """\
 [[package]]
 name = "alpha"
@@ -125,6 +131,10 @@ LAYOUTS = {
     ),
     "poetry": Layout(
         {"pyproject.toml": POETRY, "poetry.lock": POETRY_LOCK, "shop/web.py": ""},
+        "shop.web:app", "poetry.lock", python=">=3.12,<3.15",
+    ),
+    "poetry 1": Layout(
+        {"pyproject.toml": POETRY, "poetry.lock": POETRY_1_LOCK, "shop/web.py": ""},
         "shop.web:app", "poetry.lock", python=">=3.12,<3.15",
     ),
     "pdm": Layout(

@@ -298,6 +298,10 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
 @pytest.mark.parametrize(
     ("table", "error", "note"),
     [
+        ("", "No file/folder found for package our-service", ""),  # Poetry, Flit
+        ("", "Unable to determine which files to ship inside the wheel", ""),  # Hatch
+        ("", "Multiple top-level packages discovered", ""),  # setuptools
+        ("", "Expected a Python module at: src/our_service", ""),  # uv
         ("", "no cargo", "wheel of our-service failed .*ValueError: no cargo"),
         ("[tool.poetry]\npackage-mode = false\n", "no cargo", ""),
         ("[tool.uv]\npackage = false\n", "no cargo", ""),

@@ -217,7 +217,8 @@ def applications(root: Path) -> tuple[str, ...]:
             names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
             found |= {f"{_module(file, text, root)}:{name}" for name in names}
     first = (app for app in started if app and _exists(app, root))
-    return tuple(dict.fromkeys((*first, *sorted(found, key=_unlikely))))
+    names = dict.fromkeys((*first, *sorted(found, key=_unlikely)))
+    return tuple(name for name in names if re.fullmatch(r"[\w.]+:[\w.]+", name))
 
 
 def _exists(app: str, root: Path) -> bool:

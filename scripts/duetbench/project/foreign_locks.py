@@ -3,7 +3,9 @@
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +30,7 @@ _ELSEWHERE: Final = re.compile(r"-(win|macosx)[^-]*\.whl$")
 def read(file: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ...]:
     """List the packages that a platform with these marker values gets from a lock, one per line.
 
-    A package without hashes in the lock has none here. Of a Poetry older than 2, whose lock does
-    not say which group a package is for, these are all that have a file for this platform.
+    A package without hashes in the lock has none here. See `ungrouped` for other locks.
 
     Raises DeclarationError if the lock is invalid.
     """
@@ -45,7 +46,7 @@ def read(file: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ..
             lines = [
                 _line(entry["name"], entry)
                 for entry in tomllib.loads(text)["package"]
-                if groups.intersection(entry.get("groups", groups))
+                if groups.intersection(_groups(entry))
                 and (target.extras or not entry.get("optional"))
                 and _fits(entry, values, target.extras)
             ]
@@ -54,6 +55,46 @@ def read(file: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ..
         allowed = f"a {file.name} of its tool"
         raise DeclarationError(file.name, "file", problem, allowed) from error
     return tuple(sorted(dict.fromkeys(lines)))
+
+
+def ungrouped(file: Path) -> list[str]:
+    """List all of a lock that does not say what its packages are for, as constraints.
+
+    Poetry from 1.5 to 1.8 wrote such locks, and older PDMs. Otherwise there are none.
+    """
+    if file.name == PIPENV:
+        return []
+    with suppress(ValueError, LookupError, TypeError, AttributeError):
+        entries = tomllib.loads(file.read_text("utf-8"))["package"]
+        names = Counter(entry["name"] for entry in entries)
+        if not any(map(_groups, entries)):
+            lines = (_line(e["name"], e) for e in entries if names[e["name"]] == 1)
+            return [line.partition(" --hash=")[0] for line in lines]
+    return []
+
+
+def asked(root: Path, target: Target) -> tuple[str, ...]:
+    """List the packages that Poetry's own table asks for."""
+    poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
+    tables = [poetry.get("dependencies", {})]
+    tables += [poetry.get("group", {})[group]["dependencies"] for group in target.groups]
+    chosen = {name for extra in target.extras for name in poetry.get("extras", {}).get(extra, ())}
+    fields = {
+        name: spec if isinstance(spec, dict) else {}
+        for table in tables
+        for name, spec in table.items()
+        if name != "python"
+    }
+    return tuple(
+        f"{name}[{','.join(spec.get('extras', ()))}]"
+        for name, spec in fields.items()
+        if name in chosen or not spec.get("optional")
+    )
+
+
+def _groups(entry: _Table) -> list[str]:
+    """The groups that a package is locked for; Poetry up to 1.4 has one, its category."""
+    return entry.get("groups") or [entry[key] for key in ("category",) if key in entry]
 
 
 def interpreter(root: Path) -> tuple[str, str]:

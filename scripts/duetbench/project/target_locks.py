@@ -8,6 +8,7 @@ with other versions.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,12 @@ LOCKS: Final = (UV, PYLOCK, *foreign_locks.LOCKS)
 
 SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
+
+_NO_PACKAGE: Final = re.compile(
+    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
+    "Expected a Python module at"
+)
+"""What backends say of an application that is no package: it is installed without itself."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
@@ -236,14 +243,17 @@ def _of_others(
     root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
 ) -> str:
     """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
-    lines = foreign_locks.read(file, target, stacks.markers(python.version))
+    lines, why = foreign_locks.read(file, target, stacks.markers(python.version)), "hash"
+    if pins := foreign_locks.ungrouped(file):
+        lines, why = _direct(root, target) or foreign_locks.asked(root, target), "group"
     text = "".join(f"{line}\n" for line in lines)
-    if all(" --hash=" in line or " @ " in line for line in lines):
+    if not pins and all(" --hash=" in line or " @ " in line for line in lines):
         return text
     with proc.scratch() as folder:
         lines_file = folder / "locked.txt"
         lines_file.write_text(text, "utf-8")
-        return _compile(root, [lines_file], python, file.name, "finding what has no hash", narrator)
+        what = f"finding what has no {why}"
+        return _compile(root, [lines_file], python, file.name, what, narrator, pins=pins)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
@@ -449,10 +459,11 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
-            narrator.say(
-                f"note: {short(str(error))}. Its code is measured from its source, without "
-                "metadata and compiled modules"
-            )
+            if not _NO_PACKAGE.search(str(error)):
+                narrator.say(
+                    f"note: {short(str(error))}. Its code is measured from its source, without "
+                    "metadata and compiled modules"
+                )
         else:
             sources = [root / name for name in folders]
             wheels.unpack(wheel, site, sources, "" if has_source else top)
