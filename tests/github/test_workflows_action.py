@@ -184,7 +184,7 @@ jobs:
   test:
     name: Tests of ${{ matrix.python }}
     needs: lint
-    runs-on: ubuntu-24.04
+    runs-on: ${{ matrix.os || 'ubuntu-24.04' }}
     strategy:
       matrix:
         python: ["3.9", "3.10"]
@@ -198,6 +198,7 @@ jobs:
     - uses: actions/setup-python@v6
       with:
         python-version: ${{ matrix.python }}
+    - run: ruff check
     - run: pip install pytest --requirement requirements.txt
       env: { PIP_INDEX_URL: "https://me:${{ secrets.INDEX }}@example.org" }
     - name: Test
@@ -222,6 +223,7 @@ def test_a_repository_is_compared_in_the_job_that_its_tests_have(tmp_path: Path)
     )
     checkout, python, install, compare = job["steps"]
     assert checkout["with"] == {"persist-credentials": False}
+    assert job["runs-on"] == "ubuntu-24.04"
     assert python["with"] == {"python-version": "3.10"}
     assert "secrets.INDEX" in str(install)
     assert compare["with"] == {"root": "backend"}

@@ -40,9 +40,16 @@ _USUAL: Final = "    runs-on: ubuntu-24.04\n"
 
 _JOB: Final = re.compile(r"^  [\w-]+:(?: *#.*)?\n((?:(?:    .*)?\n)+)", re.MULTILINE)
 _TESTS: Final = re.compile(
-    r"^(?!.*\b(?:install|add|sync|name:)).*\b(?:pytest|tox|nox|unittest|manage\.py test)\b",
+    r"^(?!.*\b(?:install|add|sync|name:)).*"
+    r"(?:\b(?:pytest|tox|nox|unittest|manage\.py test|make tests?|coverage run)\b"
+    r"|tests?[\w-]*\.sh\b)",
     re.MULTILINE,
 )
+_OTHERS: Final = re.compile(
+    r"actions/checkout@|^(?!.*install).*\b(?:ruff|mypy|flake8|black|isort|pylint)\b", re.MULTILINE
+)
+"""What none of its steps is for: a checkout of its own comes first, and linters say nothing."""
+
 _DROPPED: Final = re.compile(
     r"^    (?:name|if|needs|strategy|permissions|outputs|timeout-minutes|continue-on-error"
     r"|concurrency|environment):.*\n(?:     .*\n|\n)*|^.*\bsecrets\..*\n",
@@ -52,7 +59,7 @@ _DROPPED: Final = re.compile(
 
 _LIST: Final = re.compile(r"^ +([\w-]+):(?: *\[(.*)\]|((?:\n +- .*)+))", re.MULTILINE)
 _MATRIX: Final = re.compile(
-    r"(?P<key>: )?\$\{\{ *matrix\.([\w-]+) *\}\}(?P<end> *$)?", re.MULTILINE
+    r"(?P<key>: )?\$\{\{ *matrix\.([\w-]+)(?: *\|\| *'(.*?)')? *\}\}(?P<end> *$)?", re.MULTILINE
 )
 
 
@@ -71,7 +78,7 @@ def make(top: Path, within: Path) -> tuple[dict[str, str], str]:
     fields["indent"] = (re.match(" *", steps) or [""])[0] or fields["indent"]
     items = re.split(rf"^(?={fields['indent']}- )", steps, flags=re.MULTILINE)
     tests = next((n for n, item in enumerate(items) if _TESTS.search(item)), 0)
-    fields["steps"] = "".join(i for i in items[:tests] if "actions/checkout@" not in i)
+    fields["steps"] = "".join(item for item in items[:tests] if not _OTHERS.search(item))
     last = {name: re.findall(r"[^\s,'\"-][^,'\"\n]*", line or lines)[-1].strip()
             for name, line, lines in _LIST.findall(head)}  # fmt: skip
     fields["head"] = _DROPPED.sub("", head) or _USUAL
@@ -80,7 +87,9 @@ def make(top: Path, within: Path) -> tuple[dict[str, str], str]:
     fields["variables"] = _DROPPED.sub("", variables)
 
     def chosen(match: re.Match[str]) -> str:
-        value, alone = last.get(match[2], match[0]), match["key"] and match["end"] is not None
+        found = re.search(rf"\b{match[2]}: *['\"]?([\w.-]+)", head)  # in a list to include
+        value = match[3] or last.get(match[2]) or (found[1] if found else "")
+        alone = match["key"] and match["end"] is not None
         return f': "{value}"' if alone else f"{match['key'] or ''}{value}"
 
     text = _MATRIX.sub(chosen, _COMPARES.format(**fields))
