@@ -70,7 +70,7 @@ def init_command(
 
     Application, framework, lock and interpreter are detected, and the options are written as keys.
     The application is served once, without load: what is written has answered with the expected
-    status. Without --path, these are paths that its framework lists. The rest of the file stays as
+    status. Without --path, that is a path that its framework lists. The rest of the file stays as
     it is; without such a file, a duetbench.toml is written. --github writes two workflows, of which
     one starts services, and installs, like the job of the repository that runs its tests.
     """

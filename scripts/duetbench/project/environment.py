@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,10 +46,6 @@ print(json.dumps({"prefix": sys.prefix, "sites": sites, "version": sys.version_i
 _SECONDS: Final = 20
 _SHEBANG: Final = 300  # bytes in which a script names its Python
 _COMPILED: Final = (".so", ".pyd")
-_SOURCES: Final = re.compile(
-    r"\.(pyx|pxd|pxi|c|cc|cpp|h|hpp|rs)$|(^|/)(Cargo\.(toml|lock)|setup\.(py|cfg)|build\.rs)$"
-)
-"""Files that a compiled part of a project is made of."""
 
 
 @dataclass(frozen=True)
@@ -234,11 +230,6 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
             yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
     if place := os.environ.get("CONDA_PREFIX"):
         yield Path(place, "bin/python"), f"conda's {Path(place).name}"
-
-
-def made_of(files: Iterable[str]) -> bool:
-    """Whether any of these files is a source of compiled modules."""
-    return any(_SOURCES.search(file) for file in files)
 
 
 def _hashed(info: Path) -> str:
