@@ -217,8 +217,8 @@ def applications(root: Path) -> tuple[str, ...]:
             names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
             found |= {f"{_module(file, text, root)}:{name}" for name in names}
     first = (app for app in started if app and _exists(app, root))
-    names = dict.fromkeys((*first, *sorted(found, key=_unlikely)))
-    return tuple(name for name in names if re.fullmatch(r"[\w.]+:[\w.]+", name))
+    apps = dict.fromkeys((*first, *sorted(found, key=_unlikely)))
+    return tuple(app for app in apps if re.fullmatch(r"[\w.]+:[\w.]+", app))
 
 
 def _exists(app: str, root: Path) -> bool:
