@@ -162,15 +162,15 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     assert [one.case for one in made.missing] == ["tiny/alone/py3.14"]
 
     locks = {one.name: incoming.Lock(one.digest, frozenset(one.packages)) for one in made.stacks}
-    checkout, now = incoming.Checkout(locks, {}), datetime.now(UTC)
-    found = incoming.night(night, sent, tmp_path / "out", checkout, now)
+    now = datetime.now(UTC)
+    found = incoming.night(night, sent, tmp_path / "out", locks, now)
     assert found.refused == {}
     assert found.accepted == (made.path,)
 
     first, *_ = made.cases
     itself = replace(first, case=f"{points.CANARY}{first.case}")
     files.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
-    assert incoming.night(night, sent, tmp_path / "again", checkout, now).refused == {}
+    assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == {}
 
     # Of each case three duets had been played.
     scene.instruments = FakeInstruments(stop=7)

@@ -208,7 +208,7 @@ def use(
     if sources.problems and not with_site:
         return sources.problems, ()
     anchored = [table for table in tables(sources.nights) if table.ratio]
-    candidates.detect(anchored, (*sources.changes, *sources.dismissed), {})
+    candidates.detect(anchored, (*sources.changes, *sources.dismissed))
     closer = narrow(sources.changes, axes(sources.points))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.close((*sources.changes, *closer), evidence)

@@ -26,8 +26,8 @@ from duetbench.store.change import Cause, Change, Effect, Release
 from duetbench.store.comparison import Comparison, PackageChange
 from foreign import (
     BASE,
-    CHECKOUT,
     HEAD,
+    LOCKS,
     MACHINES,
     NOW,
     comparison,
@@ -60,7 +60,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def accepted(source: Path) -> Acceptance:
-    return incoming.night(night(), source, source.parent / "accepted", CHECKOUT, NOW)
+    return incoming.night(night(), source, source.parent / "accepted", LOCKS, NOW)
 
 
 def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
@@ -75,7 +75,7 @@ def test_an_honest_night_is_accepted_as_it_is(inbox: Path) -> None:
         sent = next(inbox.glob(f"*/{path}"))
         assert (inbox.parent / "accepted" / path).read_bytes() == sent.read_bytes()
     (inbox / "shard-2" / "runs").rename(inbox.parent / "gone")
-    again = incoming.night(night(), inbox, inbox.parent / "again", CHECKOUT, NOW)
+    again = incoming.night(night(), inbox, inbox.parent / "again", LOCKS, NOW)
     assert (again.exit_code, again.refused, len(again.missing)) == (1, {}, 1)
 
 
@@ -233,7 +233,7 @@ def test_machines_that_the_plan_does_not_name_may_be_new_but_not_another_one(
     put(tmp_path / "in", "shard-1", shard_run(1, plan))
     put(tmp_path / "in", "shard-2", shard_run(2, plan))
     put(tmp_path / "in", "shard-3", shard_run(3, plan, machine=MACHINES[0]))
-    result = incoming.night(plan, tmp_path / "in", tmp_path / "out", CHECKOUT, NOW)
+    result = incoming.night(plan, tmp_path / "in", tmp_path / "out", LOCKS, NOW)
     assert len(result.accepted) == 2
     assert "which has a shard of its own" in next(iter(result.refused.values()))
 
@@ -351,7 +351,7 @@ CONFIRMED: Final = f"confirmed-{MACHINES[0].id}"
 
 
 def confirm(tmp_path: Path, *known: Change) -> Acceptance:
-    return incoming.verdicts(tmp_path / "in", tmp_path / "out", NOW, known, CHECKOUT)
+    return incoming.verdicts(tmp_path / "in", tmp_path / "out", NOW, known, LOCKS)
 
 
 def send(tmp_path: Path, *values: Artefact) -> None:

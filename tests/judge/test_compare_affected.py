@@ -158,13 +158,6 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
     assert selected(Diff(), cases).empty_reason == "base and head do not differ."
 
 
-def test_an_application_that_only_one_side_has_is_not_judged() -> None:
-    case = make_case(ONE)  # of the application `module:app`
-    for path, missing in (("apps/one/module.py", True), ("apps/one/other.py", False)):
-        found = selected(Diff(new=frozenset({path})), [case])
-        assert (bool(found.missing), found.untouched) == (missing, not missing)
-
-
 CODE = """\
 import os
 __version__ = "1.0"

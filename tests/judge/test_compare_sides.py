@@ -16,10 +16,8 @@ from duetbench.project import locks
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from repos import (
-    SHOP_CASE,
     borrow_cache,
     commit,
-    declare,
     git,
     make_repository,
     make_shop,
@@ -188,8 +186,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     write(repository, "apps/asgi-wsgi/experiment.toml", "question = 3\n")
     commit(repository, "Unreadable")
     refused(r"this duetbench cannot read HEAD: apps/asgi-wsgi", "HEAD~1", "HEAD")
-    # Of base it is no matter: head says what is measured.
-    assert [case.id for case in revised(repository, "HEAD", "HEAD~1", scope).base.cases] == [JSON]
 
 
 @pytest.mark.real
@@ -216,63 +212,20 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
 
 
 @pytest.mark.real
-def test_benchmarks_that_a_commit_brings_measure_what_was_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = make_shop(tmp_path / "shop", declared=False)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    api, app = "src/shop/api.py", "apps/load/load_app.py"
-    append(root, api, "SLOW = True")
-    commit(root, "Slower")
-    declare(root)
-    commit(root, "Benchmarks", **{"apps/anchor.toml": "Lent to nobody."})
-    lent = "apps/load/load_app.py, interpreter 3.14, apps/stacks/current.txt"
+def test_each_side_serves_the_cases_that_it_declares(shop: Path, tmp_path: Path) -> None:
+    """The application's module under another name is the same case, another load is another one."""
+    declared, app = "apps/load/experiment.toml", "apps/load/load_app.py"
+    text = (shop / declared).read_text().replace("load_app:app", "shop_app:app")
+    write(shop, declared, text)
+    (shop / app).rename(shop / "apps/load/shop_app.py")
+    commit(shop, "Another name")
+    (pair,) = revised(shop, "HEAD~1", "HEAD", want(tmp_path)).pairs
+    assert [one.case.endpoint.app for one in pair.sides] == ["load_app:app", "shop_app:app"]
 
-    both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-    found = affected.find(both)
-    assert (found.pairs, found.untouched, found.missing) == ((), 1, ())
-    assert found.empty_reason.startswith("only files of applications")
-    assert both.notes == (f"HEAD~1 lacks {lent}: those of HEAD are used on both sides",)
-    assert (both.base.root / app).read_text() == (root / app).read_text()
-    assert both.base.testbed.pythons == both.head.testbed.pythons
-
-    both = revised(root, "HEAD~2", "HEAD", want(tmp_path))
-    assert reasons(affected.find(both)) == [(SHOP_CASE, api)]
-
-
-@pytest.mark.real
-def test_the_declarations_of_head_measure_both_sides(shop: Path, tmp_path: Path) -> None:
-    root, declared, app = shop, "apps/load/experiment.toml", "apps/load/load_app.py"
-
-    def found() -> tuple[Sides, Sides]:
-        both = revised(root, "HEAD~1", "HEAD", want(tmp_path))
-        return both, affected.find(both)
-
-    # Another load, and the application's module under another name.
-    text = (root / declared).read_text().replace("connections = 8", "connections = 16")
-    write(root, declared, text.replace("load_app:app", "shop_app:app"))
-    (root / app).rename(root / "apps/load/shop_app.py")
-    commit(root, "Twice the load")
-    both, change = found()
-    (pair,) = change.pairs
-    assert [one.case.load.connections for one in pair.sides] == [16, 16]
-    assert tuple(one.case.endpoint.app for one in pair.sides) == ("load_app:app", "shop_app:app")
-    assert (both.notes, change.missing) == ((), ())
-    assert not (both.base.root / "apps/load/shop_app.py").exists()
-
-    # An endpoint that base lacks: its module is another one, and says nothing of this.
-    more = (
-        (root / declared).read_text().replace('endpoint = "items"', 'endpoint = ["items", "new"]')
-    )
-    table = more[more.index("[endpoints.items]") : more.index("[loads.")]
-    new = table.replace("endpoints.items", "endpoints.new").replace("/items/7", "/new/7")
-    write(root, declared, more.replace("[loads.", f"{new}[loads.", 1))
-    append(root, "apps/load/shop_app.py", "NEW = 1")
-    commit(root, "An endpoint")
-    _, change = found()
-    assert [pair.case.id for pair in change.pairs] == [SHOP_CASE]
-    (missing,) = change.missing
-    assert (missing.case, missing.reason) == ("load/new/py3.14", "only head has it")
+    write(shop, declared, text.replace("connections = 8", "connections = 16"))
+    commit(shop, "Twice the load")
+    both = revised(shop, "HEAD~1", "HEAD", want(tmp_path))
+    assert (both.pairs, both.missing[0].reason) == ((), "differs on head: load.connections 8 → 16")
 
 
 def pythons(project: Project, head: str, scope: Scope) -> Sides:

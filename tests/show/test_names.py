@@ -4,13 +4,11 @@ from collections import Counter
 
 import pytest
 
-import comparing
 import synthetic
 from bench import all_cases
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.show.findings import titles
 from duetbench.store.change import Release, SeriesName, Share
 from observatory.show.changes import describe
 
@@ -92,15 +90,3 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     longest = both.model_copy(update={"releases": releases})
     path = describe(record.model_copy(update={"shares": (longest,)})).releases
     assert path == "b 0.8 → 0.9 → 0.10, b 1 → 3, a 1 → 2"
-
-
-def test_a_benchmark_in_process_is_named_by_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    benchmark = "instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
-    series = f"inprocess/{benchmark}/py3.14/pydantic-v2"
-    found = comparing.SAME.model_copy(update={"case": series, "subject": "instructions"})
-    comparison = comparing.comparison_of(findings=(found,))
-    words = "Validating a list of 20 objects from JSON with Pydantic 2"
-    assert titles(comparison)[series].startswith(words)
-    monkeypatch.setattr(case_names, "read_titles", [])  # as the tool alone
-    monkeypatch.setattr(case_names, "_read_once", case_names._read)
-    assert titles(comparison)[series] == f"{benchmark} [pydantic-v2, 3.14]"

@@ -12,7 +12,7 @@ from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, 
 from duetbench.store import files
 from duetbench.store.change import Change, SeriesName, StackState, Step
 from duetbench.store.comparison import CaseComparison, Comparison, Finding, SideRecord
-from observatory.github.incoming import Checkout, Lock
+from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
@@ -33,9 +33,9 @@ DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
 OHA: Final = _SOURCE.oha
-CHECKOUT: Final = Checkout(
-    {record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks}, {}
-)
+LOCKS: Final = {
+    record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks
+}
 
 
 def night(machines: Sequence[str | None] = _NAMES) -> NightPlan:

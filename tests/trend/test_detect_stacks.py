@@ -125,7 +125,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     cases = [f"tiny/{name}/py3.14" for name in ("dependent", "alone")]
     assert [pair.case.id for pair in question.sides.pairs] == cases
-    assert (question.sides.untouched, question.jobs) == (0, ())
+    assert question.sides.untouched == 0
     for problem in question.seen.reasons.values():  # what one request does was looked at
         assert "'module' object is not callable" in problem
     assert found.base.label == f"one of {run_of(19)}"

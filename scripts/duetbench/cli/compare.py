@@ -273,7 +273,6 @@ def announce(reporter: "Reporter", question: "Question") -> None:
         "cases that can have changed": len(touched.pairs),
         "that cannot": touched.untouched,
         "without counterpart": len(touched.missing),
-        "in-process benchmarks": len(question.jobs),
     }
     for pair in touched.pairs:
         if seen := question.seen.effects.get(pair.case.id):

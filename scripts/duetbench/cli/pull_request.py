@@ -147,9 +147,6 @@ def compare_command(
     upgrade: Annotated[
         str, Option("--upgrade", metavar="TEXT", help="Not empty: search for the release.")
     ] = "",
-    keep: Annotated[
-        str, Option("--keep", metavar="TEXT", help="Not empty: launch head alone, too.")
-    ] = "",
     fail_on: Annotated[
         Literal["never", "slower"],
         Option("--fail-on", help="slower: exit code 1 if anything got worse."),
@@ -191,10 +188,7 @@ def compare_command(
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison, attribution):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
-    if keep:
-        files.save(results, comparison)
-        # Without a valid launch the trend gets no point; the comparison is valid all the same.
-        _call("run", *target, "--results", str(results))
+    files.save(results, comparison)
     if code == 1 and fail_on != "never":
         raise Exit(code)
 

@@ -6,8 +6,7 @@ A wrong "not affected" would be the only harmful mistake, so anything unknown co
 - A file of an experiment affects the experiments whose files name that folder, and any other file
   every case, except a Python file that the observed requests of a case load on neither side
   (`Seen.loaded`).
-- Declarations and locks affect nothing: head's declarations hold for both sides (`lending`), and a
-  lock's packages are compared instead.
+- Declarations and locks affect nothing: the cases and packages that they lead to are compared.
 - The harness (in our own repository), documents, results, and files for git or CI affect nothing,
   nor does a file whose code is the same on both sides.
 """
@@ -24,7 +23,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from duetbench.core.model import Case, InterpreterRecord, Missing
+from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
@@ -35,7 +34,7 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.pyproject import FILE as TARGET
 from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
 from duetbench.project.servers import SERVERS
-from duetbench.project.target_locks import LOCKS, module_files
+from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"
@@ -72,8 +71,7 @@ _AROUND: Final = frozenset(
 class Diff:
     """How the two sides differ.
 
-    `same` are files that do not differ in code that is executed; see `same_code`. `new` are files
-    lent to a side with its own applications, which may have them under another name.
+    `same` are files that do not differ in code that is executed; see `same_code`.
     """
 
     files: tuple[str, ...] = ()
@@ -83,7 +81,6 @@ class Diff:
     users: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see `_users`
     own: bool = True  # whether it is our own repository, which holds the harness
     target: bool = False  # whether options or a few keys declare the application
-    new: frozenset[str] = frozenset()
     relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
 
 
@@ -100,24 +97,21 @@ def find(
     the requests of observed cases load on either side.
     """
     diff = diff or difference(sides)
-    pairs, untouched, missing = [], 0, list(sides.missing)
+    pairs, untouched = [], 0
     for pair in sides.pairs:
         case = pair.case
         known = loaded.get(case.id) if all(_is_whole(part.case) for part in pair.sides) else None
         reason = pair.reason or reason_for(case, diff, known)
         if reason := reason or (EVERYTHING if everything else ""):
             pairs.append(Pair(pair.base, pair.head, reason, mixed=pair.mixed))
-        elif _is_lent(case, diff):
-            missing.append(Missing(case=case.id, reason="only one side has its application"))
         else:
             untouched += 1
     return replace(
         sides,
         pairs=tuple(pairs),
-        missing=tuple(missing),
         packages=diff.packages,
         untouched=untouched,
-        empty_reason="" if pairs else _nothing(diff, lone=bool(missing and not untouched)),
+        empty_reason="" if pairs else _nothing(diff, lone=bool(sides.missing and not untouched)),
     )
 
 
@@ -142,7 +136,6 @@ def difference(sides: Sides) -> Diff:
         users=_users(base.root, head.root),
         own=not target and own,
         target=target,
-        new=frozenset(path for side in (base, head) if side.declared for path in side.lent),
     )
 
 
@@ -174,13 +167,6 @@ def _is_whole(case: Case) -> bool:
     """
     more = case.before or case.after or case.server_args or SERVERS[case.server].settings
     return not more and len(case.endpoint.paths) < MOST_PATHS
-
-
-def _is_lent(case: Case, diff: Diff) -> bool:
-    """Whether only one side has a case's application, under this name."""
-    files = module_files(case.endpoint.app.partition(":")[0])
-    places = [Path("apps", name, file) for name in ("", case.experiment) for file in files]
-    return not diff.new.isdisjoint(place.as_posix() for place in places)
 
 
 def may_be_read(path: str, diff: Diff) -> bool:

@@ -9,16 +9,13 @@ other side's, with the versions that the run recorded.
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
-from duetbench.core.errors import HistoryError, UsageError
+from duetbench.core.errors import HistoryError
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
 from duetbench.project import locks, stacks
@@ -34,34 +31,6 @@ from duetbench.store.comparison import (
 )
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
-
-
-def share_out(
-    subject: Subject, names: Collection[str], pins: Sequence[Requirement]
-) -> tuple[dict[str, list[Requirement]], tuple[str, ...]]:
-    """Decide which pins go into which stacks; a stack that declares another version keeps its own.
-
-    Raises:
-        UsageError: A pin would change no stack.
-    """
-    shares: dict[str, list[Requirement]] = {name: [] for name in names}
-    notes: list[str] = []
-    for name, share in shares.items():
-        packages, declared = subject.lock(name).packages, subject.requirements(name)
-        for pin in pins:
-            package = canonicalize_name(pin.name)
-            (version,) = (part.version for part in pin.specifier)
-            own = (r for r in declared if canonicalize_name(r.name) == package)
-            conflicts = [r for r in own if not r.specifier.contains(version, prereleases=True)]
-            if package in packages and conflicts:
-                notes.append(f"stack {name} declares {conflicts[0]} and keeps it")
-            elif package in packages:
-                share.append(pin)
-    for pin in pins:
-        if not any(pin in share for share in shares.values()):
-            why = "; ".join(notes) or f"expected a package of the stacks {', '.join(names)}"
-            raise UsageError(f"{pin} changes nothing: {why}")
-    return shares, tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from duetbench.core.model import Profile
 from duetbench.host import paths
 from duetbench.judge import (
     affected,
-    counted,
     coverage,
     effects,
     preparation,
@@ -152,7 +151,7 @@ def _question(
     if extent.start:
         pairs = starting(touched.pairs)
         touched = replace(touched, pairs=pairs)
-        return Question(touched, (), extent.seconds, extent.seed, material, start=True)
+        return Question(touched, extent.seconds, extent.seed, material, start=True)
     began = time.monotonic()
     with reporter.when_long("what one request does: still observed"):
         seen = effects.observe(touched.pairs, first, budget=extent.seconds)
@@ -160,11 +159,8 @@ def _question(
         limits = declared.limits
         return Question(touched, seen=seen, limits=limits, effects_only=True)
     touched = affected.find(both, diff, seen.loaded, everything=extent.everything)
-    executed = (pair.sides for pair in touched.pairs if not pair.executes_alike)
-    jobs = counted.jobs(executed, both.head.subject.units)
     return Question(
         touched,
-        jobs,
         extent.seconds,
         extent.seed,
         material,

@@ -1,10 +1,8 @@
-"""Counts the instructions that both sides execute for a request, or for a job, without a server.
+"""Counts the instructions that both sides execute for a request, without a server.
 
-The application sees the surroundings of a launch. One counter, and this checkout's units of work,
-count both sides. Counts repeat to 0.03 %, so one of each side is enough,
-and the answer has a fixed resolution. A moved count is a reason to spend duets on a case, and has a
-verdict of its own kind: code that executes more need not be slower. asv times all other benchmarks
-(`observatory inprocess`) and finds their steps.
+The application sees the surroundings of a launch. Counts repeat to 0.03 %, so one of each side is
+enough, and the answer has a fixed resolution. A moved count is a reason to spend duets on a case,
+and has a verdict of its own kind: code that executes more need not be slower.
 """
 
 import json
@@ -24,19 +22,18 @@ from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Case, Endpoint, Profile
 from duetbench.core.text import short
 from duetbench.core.units import student
-from duetbench.host import paths, ports
+from duetbench.host import ports
 from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.project.subject import Subject
-from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import RESOLUTION, Instructions
 
 Outcome = TypeVar("Outcome")
 
 BothSides = tuple[SideCase, SideCase]
-"""A case, or a job in its environment, as base and as head have it."""
+"""A case as base and as head have it."""
 
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
@@ -82,12 +79,6 @@ PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 _NO_TIME: Final = "there was no time to count it"
 _PROGRAM: Final = inside.__name__
-
-UNIT: Final = "unit/"
-"""Prefix of a job that is an experiment's unit of work."""
-
-Units = Mapping[str, Mapping[str, str]]
-"""As `Project.units`: by experiment, the unit of work of each benchmark."""
 
 
 def instructions(
@@ -167,8 +158,6 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
     env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}
-    if side.job:
-        env["PYTHONPATH"] = str(paths.project_root())  # of units of work; nothing else may see it
     if not needs_workspace(side):
         yield Program(python, payload, {**case.env, **env}, testbed.folder(case))
         return
@@ -214,7 +203,7 @@ def _require_time(ends: float) -> None:
 def _counting(
     side: Sequence[SideCase], switched: bool, limit: float, ends: float
 ) -> Iterator[Callable[[], counting.Outcomes]]:
-    """Start counting each case's request or job, in process and without a server."""
+    """Start counting each case's request, in process and without a server."""
     targets = list(dict.fromkeys(map(unit, side)))
     with ExitStack() as stack:
         client = stack.enter_context(program(side[0]))
@@ -249,14 +238,14 @@ def needs_workspace(side: SideCase) -> bool:
     """
     endpoint = side.case.endpoint
     more = endpoint.method != "GET" or endpoint.paths or endpoint.headers or endpoint.body
-    return side.testbed.target or bool(more and not side.job)
+    return side.testbed.target or bool(more)
 
 
 def code_of(side: SideCase) -> tuple[Hashable, ...]:
     """Return a key that is equal for cases whose requests run the same code on any server."""
     case = side.case
     environment = case.python, case.stack, tuple(sorted(case.env.items()))
-    return *environment, case.experiment, case.endpoint.name, side.job
+    return *environment, case.experiment, case.endpoint.name
 
 
 def surroundings(side: SideCase) -> tuple[Hashable, ...]:
@@ -269,10 +258,8 @@ def surroundings(side: SideCase) -> tuple[Hashable, ...]:
 
 
 def unit(side: SideCase) -> str:
-    """Name the unit of work: the job, or one request to the case's endpoint."""
+    """Name the unit of work: one request to the case's endpoint."""
     case = side.case
-    if side.job:
-        return side.job
     if needs_workspace(side):
         return f"served/{case.endpoint.name}"
     return f"request/{case.experiment}/{case.endpoint.name}"
@@ -322,7 +309,7 @@ class Counts:
         sides: Mapping[str, BothSides],
         excuses: Mapping[str, str] | None = None,
     ) -> None:
-        """Count base and head, by the case's id or the job's series, but for those with excuses."""
+        """Count base and head, by the case's id, but for those with excuses."""
         self._count, self._sides, self._excuses = count, sides, excuses or {}
         self._outcomes: dict[Hashable, Instructions | str] = {}
 
@@ -400,90 +387,13 @@ def differ(counts: Instructions | None) -> bool:
     return abs(math.log(counts.head / counts.base)) > least
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A unit of work, counted in a case's environment without its server.
-
-    `benchmark` includes the parameters, as series are named.
-    """
-
-    base: SideCase
-    head: SideCase
-    benchmark: str
-
-    @property
-    def sides(self) -> BothSides:
-        return self.base, self.head
-
-    @property
-    def name(self) -> str:
-        """The name in asv: `instructions.Pydantic.track_validation('valid', 20, 'json')`."""
-        benchmark, _, parameters = self.benchmark.rstrip(")").partition("(")
-        values = (parameter.partition("=")[2] for parameter in parameters.split(", "))
-        arguments = (value if value.isdigit() else repr(value) for value in values)
-        return f"{benchmark}({', '.join(arguments)})"
-
-    @property
-    def series(self) -> str:
-        return _series(self.benchmark, self.head.case)
-
-
-def jobs(sides: Iterable[BothSides], units: Units) -> tuple[Job, ...]:
-    """Collect the units of work that belong to cases on both sides, each once per environment."""
-    by_series: dict[str, Job] = {}
-    for base, head in sides:
-        for benchmark, words in units.get(head.case.experiment, {}).items():
-            name = f"{UNIT}{words}"
-            job = Job(replace(base, job=name), replace(head, job=name), benchmark)
-            by_series.setdefault(job.series, job)
-    return tuple(by_series.values())
-
-
-def _series(benchmark: str, case: Case) -> str:
-    return f"{INPROCESS}{benchmark}/py{case.python}/{case.stack}"
-
-
-def jobs_of(case: Case, units: Units) -> list[str]:
-    """List the series of the jobs that are counted in a case's environment."""
-    return [_series(name, case) for name in units.get(case.experiment, {})]
-
-
-def unit_of(series: str, units: Units) -> str:
-    """Return the unit of work of a series; empty for a case, whose requests are counted.
-
-    Raises CountError if only asv measures the benchmark.
-    """
-    if not series.startswith(INPROCESS):
-        return ""
-    for experiment in units.values():
-        for benchmark, words in experiment.items():
-            if series.startswith(f"{INPROCESS}{benchmark}/"):
-                return f"{UNIT}{words}"
-    raise CountError(
-        f"{series}: expected a benchmark whose instructions are counted; asv measures this one "
-        "(observatory inprocess)"
-    )
-
-
-def declared_jobs(subject: Subject) -> dict[str, str]:
-    """Map the series of each nightly job to the first case that has it."""
-    carriers: dict[str, str] = {}
-    for case in subject.cases(PROFILES[0]):
-        for series in jobs_of(case, subject.units):
-            carriers.setdefault(series, case.id)
-    return carriers
-
-
 def carrier(subject: Subject, name: str) -> tuple[Case, Profile]:
-    """Find the case in whose environment a case or job is measured, in the first profile with it.
-
-    Raises UsageError if there is none.
-    """
+    """Find a case by its id, in the first profile with it; raises UsageError if there is none."""
     for profile in PROFILES:
         for case in subject.cases(profile):
-            if name in {case.id, *jobs_of(case, subject.units)}:
+            if name == case.id:
                 return case, profile
     raise UsageError(
-        f"no case of this checkout is {name} or has such a job, so there is nothing to measure: "
-        "asv measures other benchmarks inside the process (observatory inprocess)"
+        f"no case of this checkout is {name}, so there is nothing to measure: asv measures "
+        "benchmarks inside the process (observatory inprocess)"
     )

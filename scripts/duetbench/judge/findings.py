@@ -26,7 +26,6 @@ from duetbench.core.text import shorten_alike
 from duetbench.judge import rule
 from duetbench.judge.rule import Limits, within_limit
 from duetbench.judge.samples import CaseDuets
-from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import (
     ANSWER,
     FAILURE,
@@ -80,12 +79,11 @@ def judge(
     observations: Sequence[CaseEvidence],
     limits: Limits,
     most: Mapping[EffectKind, float],
-    jobs: Mapping[str, Instructions],
 ) -> tuple[Finding, ...]:
     """Judge all that was seen so far, at any time.
 
     `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something, `jobs` the counts of benchmarks in process, by their series.
+    do something.
     """
     samples = {of.case.id: of.duets for of in observations if of.duets is not None}
     measured = rule.judge(samples, limits)
@@ -108,7 +106,6 @@ def judge(
                     lack="time",
                 )
             )
-    found += [of_instructions(series, counts, limit) for series, counts in jobs.items()]
     return sort(found)
 
 
@@ -132,7 +129,7 @@ def _of_counts(
 
 
 def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
-    """Judge the instructions of a request or a job by themselves; `limit` is that of CPU."""
+    """Judge the instructions of a request by themselves; `limit` is that of CPU."""
     ratio, half = counts.head / counts.base, counts.error
     size, why = abs(math.log(ratio)), ""
     if size > math.log1p(METRICS[CPU].floor) + math.log1p(half):
@@ -334,7 +331,7 @@ def _follows(throughput: Finding, cpu: Finding) -> bool:
 
 def _tier(finding: Finding) -> float:
     """Say how much people feel a finding: 0 the most."""
-    subject, inside = finding.subject, finding.case.startswith(INPROCESS)
+    subject = finding.subject
     own = {
         FAILURE: 0,
         # What is answered alike is said last.
@@ -345,7 +342,7 @@ def _tier(finding: Finding) -> float:
     }
     places = {str(kind): place for place, kind in enumerate(TELLING)}
     told = 2 if subject in METRICS else 3 + places.get(subject, len(TELLING)) / (1 + len(TELLING))
-    return 8 if inside else own.get(subject, told)
+    return own.get(subject, told)
 
 
 # What a check does with it.
@@ -357,8 +354,7 @@ def awaited(comparison: Comparison) -> list[Finding]:
     return [
         finding
         for finding in comparison.findings
-        if not finding.exact
-        and (counts or finding.subject != INSTRUCTIONS or finding.case.startswith(INPROCESS))
+        if not finding.exact and (counts or finding.subject != INSTRUCTIONS)
     ]
 
 
@@ -406,7 +402,7 @@ def exit_code(
     expected = comparison.planned or findings or comparison.untouched
     # Cases of one side only do not show that nothing changed.
     apart = bool(comparison.missing) and not expected
-    judged = {finding.case for finding in decisive if not finding.case.startswith(INPROCESS)}
+    judged = {finding.case for finding in decisive}
     lost = comparison.planned > len(judged - {""})
     unknown = any(finding.verdict is Verdict.UNKNOWN for finding in decisive)
     partial = comparison.status == "partial"

@@ -104,8 +104,7 @@ class Side:
     cases: tuple[Case, ...]
     subject: Subject  # the copy that its applications (and benchmarks) are read from
     tree: str | None = None  # the git tree of `root`; None if it is no revision
-    lent: frozenset[str] = frozenset()  # files in `root` that are not its own; see `lending`
-    declared: bool = True  # whether its own declarations say what is measured
+    lent: frozenset[str] = frozenset()  # files in `root` that are not its own
 
     @property
     def root(self) -> Path:

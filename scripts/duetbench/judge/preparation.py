@@ -1,7 +1,6 @@
 """Prepares base and head: two revisions, or one checkout with something else on either side.
 
-- Two revisions: each has its own applications, locks and interpreters. Head's declarations say what
-  is measured of both (see `lending`).
+- Two revisions: each has its own applications, declarations, locks and interpreters.
 - Other packages: as of a date, of a lock, or with some in other versions.
 - Two interpreters, or two ways to serve: not a change but a choice; all reports say so.
 
@@ -12,18 +11,19 @@ Each side has its own copy of the files.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing, Profile
-from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, deployment, revisions
-from duetbench.judge.lending import Borrower, declares, lend_experiments, lend_module
+from duetbench.judge import deployment, revisions
 from duetbench.judge.matching import match_cases
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure import assembly, runner
@@ -38,6 +38,7 @@ from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
+from duetbench.project.target_locks import module_files, source_folders
 from duetbench.store.comparison import SideRecord
 
 
@@ -70,7 +71,6 @@ class _Part:
     lock: Callable[[str], Stack]
     configuration: Callable[[str], Configuration]
     tree: str | None = None
-    source: Borrower | None = None
     lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
     python: str = ""  # its interpreter, if the other side may have another one
 
@@ -111,8 +111,7 @@ def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
     for own, other, part, cases, text in zip(
         settings, settings[::-1], parts, chosen, texts, strict=True
     ):
-        packed, remarks = _with_packages(part, own, {case.stack for case in cases}, scope)
-        notes += remarks
+        packed = _with_packages(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
         words = [part.record.label, part.python * ("python" in crossing), packages]
         if served:
@@ -131,8 +130,6 @@ def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
     if len(kinds) > 1:
         notes.append(f"{', '.join(kinds)}: these differ at once, and no finding tells them apart")
     both = _prepare(before, after, scope, project, crossing, reason, mixed=len(kinds) > 1)
-    # What a side borrows shows when it is prepared.
-    notes += [note for part in ready if part.source for note in part.source.notes]
     if served and not both.pairs:
         raise UsageError(f"{reason}: no selected case can be served both ways")
     return replace(both, notes=tuple(dict.fromkeys(notes)))
@@ -184,38 +181,18 @@ def _of_experiments(
         raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
     project = replace(project, extra_pythons=pythons)
     parts = []
-    declaring, owner = project, "the checkout"
-    if contrast.of_revisions:
-        head = states[1]
-        declaring, owner = replace(project, root=head.place), head.record.label
-        if not declares(head.place):
-            # Head is older than the declarations: those of today say what to measure.
-            copy = revisions.copy(project.root, scope.copies)
-            declaring, owner = replace(project, root=copy), "the checkout"
-            if not declares(copy):
-                lacks = f"its declarations and {head.record.label}'s are incomplete"
-                raise paths.undeclared(project.root, lacks)
-    _require_readable(declaring, owner)
     for state, side in zip(states, settings, strict=True):
         own = replace(project, root=state.place)
-        source = None
-        if contrast.of_revisions:
-            source = Borrower(state.record.label, own, declaring, owner)
-            cases = source.cases(scope.profile, side)
-        else:
-            cases = project.cases(scope.profile, side)
+        _require_readable(own, state.record.label or "the checkout")
+        cases = own.cases(scope.profile, side)
         if side.python:
             cases = tuple(case for case in cases if case.python == side.python)
         if side.lock:
             _lock(own, deployment.lock_at(project.root, side.lock, scope.copies).file)
-        lender = source or own
-        configuration, python = lender.configuration_for, side.python or ""
+        configuration, python = own.configuration_for, side.python or ""
         parts.append(
-            _Part(
-                state.record, own, cases, lender.lock, configuration, state.tree, source,
-                python=python,
-            )
-        )  # fmt: skip
+            _Part(state.record, own, cases, own.lock, configuration, state.tree, python=python)
+        )
     return project, parts
 
 
@@ -285,24 +262,27 @@ def _of_target(
     return parts, [*notes, *of_head, *of_base]
 
 
-def _with_packages(
-    part: _Part, setting: Setting, names: Collection[str], scope: Scope
-) -> tuple[_Part, tuple[str, ...]]:
-    """Resolve the stacks of a side as of its day, with its pins; also return notes.
+def _with_packages(part: _Part, setting: Setting, names: Collection[str], scope: Scope) -> _Part:
+    """Resolve the stacks of a side as of its day, with its pins.
 
-    Raises UsageError if a pin would change no stack, SetupError if there is no such set.
+    A pin applies to the stacks that have its package. Raises UsageError if none has, SetupError if
+    there is no such set.
     """
     if setting.day is None and not setting.pins:
-        return part, ()
+        return part
     pins = [stacks.read_pin(text) for text in setting.pins]
-    shares, remarks = change_locks.share_out(part.subject, sorted(names), pins)
+    held = {name: part.subject.lock(name).packages for name in names}
+    for pin in pins:
+        if not any(canonicalize_name(pin.name) in packages for packages in held.values()):
+            some = ", ".join(sorted(names))
+            raise UsageError(f"{pin} changes nothing: expected a package of the stacks {some}")
 
     @cache
     def lock(name: str) -> Stack:
-        own = shares.get(name, ())
+        own = [pin for pin in pins if canonicalize_name(pin.name) in held.get(name, ())]
         return locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
 
-    return replace(part, lock=lock), remarks
+    return replace(part, lock=lock)
 
 
 def _served(part: _Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, ...]]:
@@ -346,7 +326,7 @@ def _lend_app(
         label = side.record.label
         sources = [(other.record.label, other.place), ("the checkout", checkout)]
         for whose, whence in sources[bool(files) :]:  # the other side may have borrowed it
-            if lent := lend_module(module, side.place, whence):
+            if lent := _lend_module(module, side.place, whence):
                 old = revisions.list_renames(project.root, side.tree or "", other.tree or "")
                 name = (revisions.within(project.root) / lent[0]).as_posix()
                 if name in old:
@@ -359,6 +339,33 @@ def _lend_app(
                 notes.append(f"{label} has no module {module}: lent {whose}'s {some}")
                 break
     return frozenset(files), tuple(notes)
+
+
+def _lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
+    """Copy the module with a target's application to a copy of a revision without that module.
+
+    Returns the files, from the copy's root; none if it has the module, or the source lacks it too.
+    """
+    files = module_files(module)
+
+    def locate(root: Path) -> Path | None:
+        places = (Path(place, file) for place in source_folders(root, module) for file in files)
+        return next((place for place in places if (root / place).is_file()), None)
+
+    origin = locate(source)
+    if origin is None or locate(to) is not None:
+        return ()
+    around = [folder / "__init__.py" for folder in origin.parents]
+    return tuple(_lend([origin, *around], source, to))
+
+
+def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
+    """Copy files that only the source has, and return them as paths from the copy's root."""
+    files = [place for place in places if (source / place).is_file() and not (to / place).exists()]
+    for place in files:
+        (to / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / place, to / place)
+    return [place.as_posix() for place in files]
 
 
 def _record(label: str, commit: str | None, dirty: bool) -> SideRecord:
@@ -400,7 +407,6 @@ class Anchored:
     _part: _Part
     _scope: Scope
     _generator: Path
-    notes: tuple[str, ...] = ()  # on what it uses of the checkout
     environments: list[Path] = field(default_factory=list)  # those that were not there before
 
     def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
@@ -443,27 +449,16 @@ def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
     revision = revisions.resolve(project.root, anchor.commit)
     place = Project(revisions.lay_out(project.root, revision, scope.copies))
     _require_readable(place, revision.label)
-    # Only packages will differ, so both sides may use a selected experiment of the checkout.
-    state, known = revisions.working(project.root), {*anchor.stacks, *anchor.interpreters}
-    lent: tuple[Case, ...] = ()
-    if scope.select:
-        checkout = Project(revisions.lay_out(project.root, state, scope.copies))
-        lent = lend_experiments(checkout, place, scope.profile)
-    lent = tuple(case for case in lent if {case.stack, case.python} <= known)
-    cases = (*place.cases(scope.profile), *lent)
+    cases = place.cases(scope.profile)
     record = _record(revision.label, revision.commit, dirty=False)
     record = record.model_copy(update={"kind": "revision"})
     part = _Part(record, place, cases, place.lock, place.configuration_for, revision.tree)
     cases, _ = _select(part, part, scope)
-    notes = tuple(
-        f"the anchor has no experiment {name}: both sides use that of {state.label}, {state.commit}"
-        for name in sorted({case.experiment for case in cases if case in lent})
-    )
     lost = assembly.unattainable(cases, part.configuration, part.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
     base = _side(part, cases, cases, scope, generator)
-    return Anchored(base, missing, part, scope, generator, notes)
+    return Anchored(base, missing, part, scope, generator)
 
 
 def _generator(subject: Subject, scope: Scope) -> Path:
@@ -549,20 +544,17 @@ def _side(
             interpreters.ensure(settings, scope.narrator)
             return interpreters.locate(name, settings)
 
-    subject, source = part.subject, part.source
     testbed = assembly.assemble(
-        subject, needed, scope.logs, scope.narrator,
+        part.subject, needed, scope.logs, scope.narrator,
         generator=generator, lock=part.lock, interpreter=interpreter,
     )  # fmt: skip
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
-        stacks.compile_code(subject.code, python)
+        stacks.compile_code(part.subject.code, python)
     records = {
         "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
         "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
     return Side(
-        part.record.model_copy(update=records), testbed, cases, subject, part.tree,
-        lent=frozenset(source.files) if source else part.lent,
-        declared=source.declared if source else not part.lent,
-    )  # fmt: skip
+        part.record.model_copy(update=records), testbed, cases, part.subject, part.tree, part.lent
+    )

@@ -1,6 +1,6 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-First the instructions of all cases and jobs are counted, since counts repeat where clocks scatter.
+First the instructions of all cases are counted, since counts repeat where clocks scatter.
 Each count is reported at once and has a verdict of its own. Then `duet_loop` runs rounds of duets
 over the cases that `rule` says are open: first where counts moved, then those without.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from duetbench.core import __version__, units
 from duetbench.core.errors import RecordError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, Effects, Missing
+from duetbench.core.model import EffectKind, Effects
 from duetbench.core.text import ENDLESS, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
@@ -29,7 +29,6 @@ from duetbench.judge.counted import (
     PATIENCE,
     START_SECONDS,
     Counts,
-    Job,
     differ,
 )
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
@@ -47,7 +46,6 @@ from duetbench.store.comparison import (
     Coverage,
     Duet,
     Finding,
-    Instructions,
     SideName,
 )
 
@@ -78,7 +76,6 @@ class Question:
     """Two sides, with the cases to compare, and the time for it."""
 
     sides: Sides
-    jobs: tuple[Job, ...] = ()  # what is counted beside the cases
     seconds: float | None = None  # the time budget; None: until all cases are decided
     seed: int = 1  # of the order of the duets
     material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
@@ -162,12 +159,10 @@ class _Session:
         self.seconds = math.inf if question.seconds is None else question.seconds
         self.ends = self.began + self.seconds - question.spent
         self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
-        self.jobs = {job.series: job for job in question.jobs}
         self.loop = Loop(instruments, reporter, question.seed, clock)
-        inside = {name: job.sides for name, job in self.jobs.items()}
         served = {name: pair.sides for name, pair in candidates.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
-        self.counts = Counts(instruments.instructions, {**served, **inside}, endless)
+        self.counts = Counts(instruments.instructions, served, endless)
         self.notes: list[str] = []
         self.count_seconds = 0.0
         self.first_answer_seconds: float | None = None
@@ -176,13 +171,11 @@ class _Session:
         """Count instructions, then run duets."""
         if self.question.effects_only:
             return
-        seconds = START_SECONDS + EACH_SECONDS * (len(self.candidates) + len(self.jobs))
+        seconds = START_SECONDS + EACH_SECONDS * len(self.candidates)
         pairs = self.open()
         if pairs and not self.question.counts_only:
             seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
-            seconds += EACH_SECONDS * len(self.jobs)
-        number = len(pairs) + len(self.jobs)
-        self.reporter.begin(number, seconds, self.question.seconds)
+        self.reporter.begin(len(pairs), seconds, self.question.seconds)
         if not self.question.start:
             self._count()
         if self.question.counts_only:
@@ -330,7 +323,7 @@ class _Session:
 
     def findings(self) -> tuple[Finding, ...]:
         """Judge all that is known so far."""
-        question, jobs = self.question, {name: self.counts.outcome(name) for name in self.jobs}
+        question = self.question
         alone = question.counts_only or question.effects_only
         observations = [
             findings.CaseEvidence(
@@ -342,17 +335,10 @@ class _Session:
             )
             for name, pair in self.candidates.items()
         ]
-        counted_jobs = {name: n for name, n in jobs.items() if isinstance(n, Instructions)}
-        return findings.judge(observations, self.limits, question.limits, counted_jobs)
+        return findings.judge(observations, self.limits, question.limits)
 
     def comparison(self, status: Ending) -> Comparison:
         """Return the comparison with its findings."""
-        outcomes = {name: self.counts.outcome(name) for name in self.jobs}
-        absent = (
-            Missing(case=name, reason=reason)
-            for name, reason in outcomes.items()
-            if isinstance(reason, str)
-        )
         cases = [
             CaseComparison(
                 case=pair.case,
@@ -372,7 +358,6 @@ class _Session:
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
             findings=self.findings(),
-            absent=tuple(absent),
             method={**rule.record(self.limits), "seed": self.question.seed},
             notes=tuple(self.notes),
             first_answer_seconds=self.first_answer_seconds,
@@ -386,7 +371,7 @@ class _Session:
             share = most = self.seconds
         began = self.clock()
         pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
-        keys = (*(pair.case.id for pair in pairs), *self.jobs)
+        keys = [pair.case.id for pair in pairs]
 
         def left() -> float:
             return began + min(share, most) - self.clock()
@@ -409,8 +394,7 @@ class _Session:
         moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
         shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
         for name in shown:
-            pair = self.candidates.get(name)
-            title = case_names.of(pair.case).what if pair else self.jobs[name].name
+            title = case_names.of(self.candidates[name].case).what
             change = units.signed(100 * (counts[name].head / counts[name].base - 1), ".2f")
             self.reporter.note(f"{title}: instructions {change} %, {took}")
         if more := len(counts) - len(shown):
@@ -433,12 +417,11 @@ def _record(
     started: str,
     *,
     cases: tuple[CaseComparison, ...] = (),
-    absent: tuple[Missing, ...] = (),
     method: Mapping[str, float | int | str] | None = None,
     notes: tuple[str, ...] = (),
     **measured: Any,
 ) -> Comparison:
-    """Build the record of a comparison; `absent` are benchmarks that were not counted."""
+    """Build the record of a comparison."""
     sides = question.sides
     base, head = sides.base, sides.head
     # Names sort by time.
@@ -461,7 +444,7 @@ def _record(
         planned=len(sides.pairs),
         untouched=sides.untouched,
         coverage=question.coverage,
-        missing=(*sides.missing, *absent),
+        missing=sides.missing,
         cases=cases,
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,

@@ -432,14 +432,10 @@ def sweep() -> None:
 
 @dataclass(frozen=True, slots=True)
 class SideCase:
-    """A case as one side defines it, with the testbed that it is launched on.
-
-    `job`: a unit of work in its environment, to count its instructions instead of a request's.
-    """
+    """A case as one side defines it, with the testbed that it is launched on."""
 
     case: Case
     testbed: Testbed
-    job: str = ""
 
 
 def server_of(case: Case) -> Hashable:

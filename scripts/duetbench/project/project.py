@@ -48,12 +48,6 @@ class Project(Subject):
         return experiments.load_experiments(self.root, declared, specs, self.extra_pythons)
 
     @cached_property
-    def units(self) -> Mapping[str, Mapping[str, str]]:
-        if not self.code.is_dir():
-            return {}
-        return {e.name: e.declaration.units for e in self.experiments}
-
-    @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         return {
             name: tuple(

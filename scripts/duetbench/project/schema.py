@@ -165,16 +165,13 @@ class Declaration(Frozen):
     profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
     endpoints: dict[str, EndpointTable] = Field(min_length=1)
     loads: dict[str, LoadTable] = Field(min_length=1)
-    units: dict[Text, Text] = Field(
-        default_factory=dict,
-        description="Benchmark with its parameters → module/words of the unit of work to count.",
-    )
     defaults: dict[str, Any] = Field(default_factory=dict)
     cases: tuple[CasesTable, ...] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod
     def _merge_defaults(cls, raw: Any) -> Any:
+        raw = {key: table for key, table in raw.items() if key != "units"}  # of the anchor
         defaults, cases = raw.get("defaults"), raw.get("cases")
         if not (isinstance(defaults, dict) and isinstance(cases, list)):
             return raw

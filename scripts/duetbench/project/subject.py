@@ -66,11 +66,6 @@ class Subject(ABC):
         return self.root
 
     @property
-    def units(self) -> Mapping[str, Mapping[str, str]]:
-        """The units of work that go with each experiment's cases, by benchmark; raises as cases."""
-        return {}
-
-    @property
     def home(self) -> Path | None:
         """The folder to which locks name files of the project itself; None: they name none."""
         return None

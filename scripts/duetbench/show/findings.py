@@ -14,7 +14,6 @@ from duetbench.core.units import Interval
 from duetbench.judge.findings import INSIDE, awaited, of_effects, sufficient_budget
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import ANSWER, FAILURE, Comparison, Coverage, Finding
 
 HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
@@ -70,25 +69,12 @@ def titles(comparison: Comparison) -> dict[str, str]:
     served = Counter(name.what for name in cases.values())
     names = {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
     others = {finding.case for finding in comparison.findings} - names.keys()
-    return {**names, **{case: _benchmark(case) for case in others}}
-
-
-def _benchmark(series: str) -> str:
-    """Name a benchmark in process: its title, or its name in asv; `all cases` for none."""
-    name = case_names.name(series)
-    if not series:
-        return "all cases, tested as one,"
-    if name.known:
-        return f"{name.what}, {name.python}"
-    benchmark, _, where = series.removeprefix(INPROCESS).partition("/py")
-    return f"{benchmark} [{', '.join(reversed(where.split('/')))}]"
+    return {**names, **{case: case or "all cases, tested as one," for case in others}}
 
 
 def noun(finding: Finding) -> str:
     """Return what was seen, in words: `CPU per request`, `SQL statements`."""
     subject = finding.subject
-    if finding.case.startswith(INPROCESS):
-        return "instructions in process" if subject == INSTRUCTIONS else "time in process"
     if subject == INSTRUCTIONS:
         return "instructions per request"
     return _NOUNS.get(subject) or title(subject) or formats.noun(subject)
@@ -101,7 +87,7 @@ def figure(finding: Finding, value: float) -> str:
         return f"{value:,.0f} bytes"
     if subject == INSTRUCTIONS:
         return units.count(value)
-    if subject in METRICS or finding.case.startswith(INPROCESS):
+    if subject in METRICS:
         return row_of(subject).format(value)
     return effect_figure(subject, value)
 
@@ -180,13 +166,12 @@ def sentence(finding: Finding) -> str:
 def _moves(finding: Finding) -> str:
     """Say how a metric or a count moved."""
     counts = finding.subject == INSTRUCTIONS
-    if counts and not finding.case.startswith(INPROCESS):
+    if counts:
         half = (finding.high or 1.0) / (finding.ratio or 1.0) - 1
         words = executes(finding.ratio or 1.0, half)
         return f"{words}, {finding.text}" if finding.text else words
-    name = "instructions" if counts else finding.subject
     ratio = finding.interval or Interval(1.0)
-    return formats.movement(name, ratio).replace(" times the ", "× the ", 1)
+    return formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
 
 
 def executes(ratio: float, half: float) -> str:
@@ -287,10 +272,9 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.cross:
         place = f"{comparison.head.label} in place of {comparison.base.label}: "
     moved = [finding for finding in comparison.findings if finding.moved]
-    served = [finding for finding in moved if not finding.case.startswith(INPROCESS)]
     told = ""
-    for verdict in dict.fromkeys(finding.verdict for finding in served or moved):
-        of_verdict = [finding for finding in served or moved if finding.verdict is verdict]
+    for verdict in dict.fromkeys(finding.verdict for finding in moved):
+        of_verdict = [finding for finding in moved if finding.verdict is verdict]
         title, sentence = names[of_verdict[0].case], _sentence(of_verdict, moved, comparison)
         if verdict is Verdict.DIFFERENT and told and comparison.planned == 1:
             continue  # it stands with the first
@@ -300,7 +284,6 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         told, place = title, ""
     expected, seconds = awaited(comparison), sufficient_budget(comparison)
     unknown = [f for f in expected if f.verdict is Verdict.UNKNOWN]
-    unknown = [f for f in unknown if not f.case.startswith(INPROCESS)] or unknown
     if unknown:
         yield _open(unknown, comparison, names, seconds)
     elif not moved and (comparison.findings or any(case.effects for case in comparison.cases)):
@@ -320,7 +303,7 @@ def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison:
 def _where(findings: Sequence[Finding], comparison: Comparison) -> str:
     """Count cases: ` in 2 of 34 cases`; empty if there is only one."""
     cases = {finding.case for finding in findings} - {""}
-    if comparison.planned <= 1 or not cases or next(iter(cases)).startswith(INPROCESS):
+    if comparison.planned <= 1 or not cases:
         return ""
     return f" in {len(cases)} of {comparison.planned} cases"
 
@@ -350,7 +333,7 @@ def _open(
 def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
     """Say what did not change, and by how much it can have at most."""
     measured = [f for f in comparison.findings if not f.exact and f.subject != INSTRUCTIONS]
-    served = [f for f in measured if f.case and not f.case.startswith(INPROCESS)]
+    served = [f for f in measured if f.case]
     measured = served or measured or [f for f in comparison.findings if not f.exact]
     cases = {finding.case for finding in measured or comparison.findings}
     name = f"{names[next(iter(cases))]}: " if len(cases) == 1 else ""

@@ -19,7 +19,6 @@ from duetbench.project import case_names
 from duetbench.show import findings as words
 from duetbench.show import formats
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import INPROCESS
 from duetbench.store.comparison import (
     FAILURE,
     Comparison,
@@ -244,7 +243,7 @@ def _next(comparison: Comparison) -> tuple[str, str]:
 
 def _is_explained(finding: Finding) -> bool:
     """Whether counts of a request's instructions may say which code it is."""
-    if finding.exact or finding.subject in {KEPT, FAILURE} or finding.case.startswith(INPROCESS):
+    if finding.exact or finding.subject in {KEPT, FAILURE}:
         return False
     row = row_of(finding.subject)
     return row.unit != "B" and row.concern not in {"start", "idle"}

@@ -9,7 +9,6 @@ next start reads these duets from the file and continues.
 """
 
 import glob
-import math
 import time
 from collections import defaultdict, deque
 from dataclasses import dataclass
@@ -24,10 +23,10 @@ from duetbench.core.metrics import CPU, METRICS
 from duetbench.host import cache, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import change_locks, counted, deployment, preparation, revisions
+from duetbench.judge import change_locks, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.comparison import DEFAULT_SEED
-from duetbench.judge.counted import START_SECONDS, carrier, unit_of
+from duetbench.judge.counted import carrier
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Side
@@ -58,9 +57,6 @@ class SearchTask:
     @property
     def id(self) -> str:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
-
-
-COUNT_LIMIT: Final = 300.0  # seconds after which a count of both sides has failed
 
 
 def of_record(subject: Subject, record: Change, narrator: Narrator) -> SearchTask:
@@ -174,7 +170,7 @@ def find(
     For a target, `project` is a copy prepared for it.
 
     Raises:
-        UsageError: The case or benchmark is no longer declared, or no package moved.
+        UsageError: The case is no longer declared, or no package moved.
         SetupError: The stacks cannot be installed or measured.
         InterruptedRun: A signal stopped the search.
     """
@@ -222,7 +218,6 @@ class MixedLocks:
         self.subject, self.task, self.reporter = subject, task, reporter
         self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
-        self._job = unit_of(task.series.case, subject.units)
         self.case, self._profile = carrier(subject, task.series.case)
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
@@ -238,7 +233,7 @@ class MixedLocks:
         self.moves = differences(task.stack, self._packages[0], self._packages[1])
         self._pinned = frozenset(move.package for move in self.moves if move.base and move.head)
         self.row = tuple(sorted(self._pinned))
-        self.seconds = START_SECONDS if self._job else sum(duet_seconds(self.case))
+        self.seconds = sum(duet_seconds(self.case))
 
     def resolve(self, moving: Names) -> Names:
         """Resolve a mixed lock; return which packages of the row moved in it.
@@ -266,14 +261,9 @@ class MixedLocks:
     def _measure(self, base: Names, head: Names, left: float) -> float | None:
         if (base, head) not in self._pairs:
             sides = self._sides(base, head)
-            before, after = (SideCase(self.case, side.testbed, self._job) for side in sides)
+            before, after = (SideCase(self.case, side.testbed) for side in sides)
             self._pairs[base, head] = Pair(before, after)
         pair = self._pairs[base, head]
-        if self._job:
-            (counts,) = counted.instructions([pair.sides], COUNT_LIMIT)
-            if isinstance(counts, str):
-                raise SetupError(counts)
-            return math.log(counts.head / counts.base)
         self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
         if reason := pair.duets.void:
             raise SetupError(reason)

@@ -16,7 +16,6 @@ from duetbench.github import actions
 from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.host.signals import interruptible
-from duetbench.judge.counted import declared_jobs
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.project.project import Project
@@ -116,9 +115,7 @@ def _detect(
     ratio_tables = [table for table in tables(sources.nights) if table.ratio]
     if not ratio_tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
-    # Only nights with points need the declarations.
-    inside = declared_jobs(project) if ratio_tables else {}
-    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed), inside)
+    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed))
     narrowed = {change.id: change for change in narrow(sources.changes, axes(sources.points))}
     known = [narrowed.get(record.id, record) for record in sources.changes]
     undone = confirm.close(known, {comparison.id: comparison for comparison in sources.comparisons})

@@ -89,16 +89,13 @@ def accept_command(
         )
         for lock in map(project.lock, project.stacks)
     }
-    checkout = incoming.Checkout(locks, project.units)
     if source is not None and plan is not None and candidates is None:
         if shard is not None:
             assignment(plan, shard)  # raises for a shard that the plan lacks
-        acceptance = incoming.night(
-            files.read(NightPlan, plan), source, target, checkout, now, shard
-        )
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
     elif source is not None and candidates is not None and plan is None:
         known = files.read(Candidates, candidates).candidates
-        acceptance = incoming.verdicts(source, target, now, known, checkout)
+        acceptance = incoming.verdicts(source, target, now, known, locks)
     else:
         raise UsageError(
             "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"

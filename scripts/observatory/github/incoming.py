@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +19,6 @@ from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import Acceptance, Files, reason
 from duetbench.github.proposals import require, require_moved
-from duetbench.judge.counted import Units, jobs_of
 from duetbench.store import files as files_
 from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
@@ -49,18 +47,15 @@ class Lock(NamedTuple):
     packages: frozenset[str]
 
 
-class Checkout(NamedTuple):
-    """What a checkout declares: locks by stack, and units of work by experiment."""
-
-    locks: Mapping[str, Lock]
-    units: Units
+Locks = Mapping[str, Lock]
+"""The locks of a checkout, by stack."""
 
 
 def night(
     plan: NightPlan,
     source: Path,
     target: Path,
-    checkout: Checkout,
+    locks: Locks,
     now: datetime,
     shard: int | None = None,
 ) -> Acceptance:
@@ -82,7 +77,7 @@ def night(
         if not results:
             raise ArtifactError("expected a run or anchored points, found none")
         for value in results:
-            _require_planned(value, plan, checkout, now)
+            _require_planned(value, plan, locks, now)
             if (match := re.fullmatch(r"shard-(\d+)", artifact)) is not None:
                 require(f"shard of artifact {artifact}", int(match[1]), value.shard)
         keys = [(type(value), value.shard) for value in (*arrived, *results)]
@@ -109,9 +104,7 @@ def night(
     return Acceptance(tuple(accepted), refused, missing)
 
 
-def _require_planned(
-    value: Run | Points, plan: NightPlan, checkout: Checkout, now: datetime
-) -> None:
+def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: datetime) -> None:
     """Refuse another night, shard, machine, commit, lock or case than planned: ArtifactError.
 
     Each name of a case or package becomes a page, for good.
@@ -126,7 +119,7 @@ def _require_planned(
     elif value.machine.id in {other.machine for other in plan.shards}:
         raise ArtifactError(f"machine {value.machine.id}, which has a shard of its own")
     for stack in value.stacks:
-        lock = checkout.locks.get(stack.name, Lock("none", frozenset()))
+        lock = locks.get(stack.name, Lock("none", frozenset()))
         require(f"lock of stack {printable(stack.name)}", lock.digest, stack.digest)
         require_known("package", lock.packages, stack.packages)
     planned = {case.id: case for case in shard.plan.cases}
@@ -138,8 +131,7 @@ def _require_planned(
         if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
             raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
         names = [case.case for case in value.cases]
-        counted = (jobs_of(case, checkout.units) for case in shard.plan.cases)
-        known = {*planned, *(f"{CANARY}{case}" for case in planned), *chain(*counted)}
+        known = {*planned, *(f"{CANARY}{case}" for case in planned)}
         unplanned = [
             name for name in (*names, *(m.case for m in value.missing)) if name not in known
         ]
@@ -161,7 +153,7 @@ def verdicts(
     target: Path,
     now: datetime,
     candidates: Collection[Change],
-    checkout: Checkout,
+    locks: Locks,
 ) -> Acceptance:
     """Check the machines' conclusions about candidates, with the evidence, and write them.
 
@@ -171,7 +163,7 @@ def verdicts(
     accepted: dict[str, bytes] = {}
     by_id = {candidate.id: candidate for candidate in candidates}
     packages = {move.package for candidate in candidates for move in candidate.packages}
-    packages |= {name for lock in checkout.locks.values() for name in lock.packages}
+    packages |= {name for lock in locks.values() for name in lock.packages}
 
     def check(artifact: str, files: Files) -> None:
         values = [_stored(path, data, _OF_CHANGES) for path, data in files.items()]

@@ -24,9 +24,9 @@ from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import preparation
-from duetbench.judge.counted import Counts, Job, jobs
+from duetbench.judge.counted import Counts
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
-from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
@@ -142,12 +142,11 @@ class Head:
     def count(
         self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
     ) -> None:
-        """Count instructions of all cases and jobs that have no count yet.
+        """Count instructions of all cases that have no count yet.
 
         The canary has none: counts of one state are equal. Nor have starts, as in a comparison.
         """
         sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
-        sides |= {job.series: job.sides for job in self._jobs()}
         sides = {name: both for name, both in sides.items() if name not in self.counts}
         if not sides or any(pair.mode is Mode.START for pair in self.pairs):
             return
@@ -165,15 +164,11 @@ class Head:
             (case, pair.case, [*_points(pair.duets, lost), *self._count_of(case)])
             for case, pair in self.by_case.items()
         ]
-        places += [(job.series, job.head.case, self._count_of(job.series)) for job in self._jobs()]
         return tuple(
             CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
             for name, case, points in places
             if points
         ), tuple(lost)
-
-    def _jobs(self) -> tuple[Job, ...]:
-        return jobs((pair.sides for pair in self.pairs), self.side.subject.units)
 
     def _count_of(self, name: str) -> list[AnchoredPoint]:
         if (count := self.counts.get(name)) is None:
@@ -300,28 +295,12 @@ def verify(anchor: Anchor, side: Side) -> None:
     installed = {stack.name: stack.digest for stack in side.record.stacks}
     installed |= {python.name: python.version for python in side.record.interpreters}
     declared = {**anchor.stacks, **anchor.interpreters}
-    # What it did not have is not measured; see `_drop_new_cases`.
     if wrong := [name for name, state in installed.items() if declared.get(name, state) != state]:
         raise SetupError(
             f"the anchor {anchor.name} cannot be reinstalled: at {anchor.commit[:8]} {wrong[0]} "
             "differs from its declaration; declare another anchor: "
             "observatory anchor renew NAME --fresh"
         )
-
-
-def _drop_new_cases(anchor: Anchor, both: Sides) -> Sides:
-    """Leave out cases whose stack or interpreter the anchor did not have.
-
-    Its side has borrowed the lock of the other one, so that their ratio would be 1 for good.
-    """
-    new = {
-        pair.case.id: f"the anchor {anchor.name} does not have {min(lacking)}"
-        for pair in both.pairs
-        if (lacking := {pair.case.stack, pair.case.python} - {*anchor.stacks, *anchor.interpreters})
-    }
-    missing = (Missing(case=case, reason=reason) for case, reason in new.items())
-    pairs = tuple(pair for pair in both.pairs if pair.case.id not in new)
-    return replace(both, pairs=pairs, missing=(*both.missing, *missing))
 
 
 def points_of(
@@ -383,9 +362,7 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = _drop_new_cases(
-        anchor, preparation.prepare(project, Contrast((anchor.commit, commit)), scope)
-    )
+    both = preparation.prepare(project, Contrast((anchor.commit, commit)), scope)
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()

@@ -289,4 +289,4 @@ def _head(
         return None
     place = paths.state_dir() / anchored.FOLDER / task.anchor.name
     journal = Journal(place / f"{stack.label.replace(' ', '-').replace('/', '_')}.jsonl")
-    return Head(stack.label, side, journal, pairs, lost, notes=list(base.notes))
+    return Head(stack.label, side, journal, pairs, lost)

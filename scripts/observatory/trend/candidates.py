@@ -3,8 +3,8 @@
 A series of ratios to the anchor is cut into pieces of one level each: see `levels`.
 
 Figures of one side are not searched: they scatter ten times as far. Another machine, kernel or
-interpreter moves both sides of a ratio, so it does not break a series. In-process benchmarks are
-searched by their instructions; asv itself finds the steps of their times.
+interpreter moves both sides of a ratio, so it does not break a series. asv itself finds the steps
+of in-process benchmarks.
 
 The night of a step is only approximate, because neighbouring nights scatter too. So every change of
 the case's stack within one night of the step is a possible cause, unless the step is high above the
@@ -16,7 +16,7 @@ them came. Only its cases get duets; the series of the other stacks are listed w
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -61,14 +61,11 @@ class TableStep:
     placed: bool
 
 
-def steps(table: Table, inside: Collection[str] = ()) -> Iterator[TableStep]:
-    """Yield all steps of a table's series beyond a tenth of the limit, case by case.
-
-    Of in-process benchmarks only those in `inside` are searched: a comparison can count them.
-    """
+def steps(table: Table) -> Iterator[TableStep]:
+    """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
     for row, case in enumerate(table.cases):
         ours = case.startswith(CANARY)  # a move of the anchor against itself is the instrument's
-        if not ours and (case in inside or not case.startswith(INPROCESS)):
+        if not ours and not case.startswith(INPROCESS):  # asv itself finds theirs
             for metric in (*JUDGED, INSTRUCTIONS):
                 if metric in table.metrics:
                     yield from _of_series(table, row, table.metrics.index(metric))
@@ -116,18 +113,13 @@ SLACK: Final = 1
 it."""
 
 
-def detect(
-    tables: Iterable[Table], judged: Sequence[Change] = (), inside: Collection[str] = ()
-) -> Candidates:
-    """Return the candidates of tables of anchored points that were not `judged` yet.
-
-    `inside` are jobs that a comparison can count.
-    """
+def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
+    """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
     unexplained: list[Step] = []
     known = 0
     for table in tables:
-        candidates, steps_without_change = of_table(table, inside)
+        candidates, steps_without_change = of_table(table)
         unexplained += steps_without_change
         places = {night.run: place for place, night in enumerate(table.nights)}
         for candidate in candidates:
@@ -215,16 +207,14 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     return bool(order[0] < order[1] and order[2] < order[3])
 
 
-def of_table(
-    table: Table, inside: Collection[str] = ()
-) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
+def of_table(table: Table) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
     """Return a machine's candidates, and the steps at which no stack changed (see `steps`)."""
     changed: dict[str, list[int]] = {}
     for bump in bumps(table):
         changed.setdefault(bump.stack, []).append(bump.night)
     explained: dict[str, list[tuple[set[int], Step]]] = {}
     unexplained: list[Step] = []
-    for step in steps(table, inside):
+    for step in steps(table):
         stack = table.nights[step.night].cases[step.step.series.case].stack
         slack = 0 if step.placed else SLACK
         near = {

@@ -16,9 +16,9 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, counted, effects, preparation, revisions, session
+from duetbench.judge import affected, effects, preparation, revisions, session
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.counted import PROFILES, declared_jobs
+from duetbench.judge.counted import PROFILES
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
@@ -29,8 +29,8 @@ from duetbench.store.change import Change, SeriesName, StackState, Step, finding
 from duetbench.store.comparison import Comparison, Finding
 
 MOST_CASES: Final = 8
-"""Cases of a candidate that are measured, and as many in-process jobs: the strongest ones. One
-cause moves many, and measuring all of them would not make it surer."""
+"""Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
+all of them would not make it surer."""
 
 UNTOUCHED: Final = "none of the packages that moved belongs to these cases"
 
@@ -51,7 +51,7 @@ def compare_stacks(
     reporter: Reporter,
     make: MakeInstruments,
 ) -> Comparison:
-    """Compare the stacks before and after on the cases and jobs that moved most.
+    """Compare the stacks before and after on the cases that moved most.
 
     Raises:
         UsageError: None of them is still declared.
@@ -59,10 +59,9 @@ def compare_stacks(
         SetupError: A stack cannot be installed.
         InterruptedRun: A signal stopped it.
     """
-    served, carriers = _strongest(project, candidate)
+    served = _strongest(project, candidate)
     texts = find_locks(project, candidate, reporter)
-    # A job is counted in the environments of a case, whose server does not start.
-    globs = tuple(map(glob.escape, (*served, *carriers.values())))
+    globs = tuple(map(glob.escape, served))
     logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
         both = preparation.of_locks(
@@ -74,11 +73,9 @@ def compare_stacks(
         )
         touched = affected.find(both)
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-        counted_jobs = counted.jobs((pair.sides for pair in touched.pairs), project.units)
-        jobs = tuple(job for job in counted_jobs if job.series in carriers)
-        nothing = "" if pairs or jobs else touched.empty_reason or UNTOUCHED
+        nothing = "" if pairs else touched.empty_reason or UNTOUCHED
         touched = replace(touched, pairs=pairs, empty_reason=nothing)
-        question = Question(touched, jobs, seconds, seed, notes=texts.notes)
+        question = Question(touched, seconds, seed, notes=texts.notes)
         if nothing:
             return empty_comparison(question)
         with measuring():
@@ -90,23 +87,18 @@ def _label(state: StackState, run: str | None) -> str:
     return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
-def _strongest(project: Project, candidate: Change) -> tuple[list[str], dict[str, str]]:
-    """Choose cases of the stack that are still declared, and jobs, each with a case it goes with.
-
-    Raises UsageError if there are none.
-    """
+def _strongest(project: Project, candidate: Change) -> list[str]:
+    """Choose cases of the stack that are still declared; raises UsageError if there are none."""
     stack = candidate.base.stack
     known = {case.id: case.stack for case in project.cases(PROFILES[0])}
-    carriers = declared_jobs(project)
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack][:MOST_CASES]
-    jobs = [name for name in moved if known.get(carriers.get(name, "")) == stack][:MOST_CASES]
-    if not served and not jobs:
+    if not served:
         raise UsageError(
             f"{candidate.id}: none of its cases is still declared: {', '.join(moved)}; "
             "there is nothing to confirm"
         )
-    return served, {name: carriers[name] for name in jobs}
+    return served
 
 
 def confirm(

@@ -136,7 +136,6 @@ def attribute(
         own=ranked.own,
         tree=ranked.tree,
         notes=(
-            *([f"Not of a request, but of the job {head.job}."] if head.job else []),
             *([f"Entries were not counted: {both.unknown}"] if both.unknown else []),
             CANNOT_SEE,
         ),
@@ -295,13 +294,12 @@ def explain(project: Project, change: Change, narrator: Narrator) -> Attribution
     series = next(moved, change.series)
     if not _executes(series.metric):
         raise CountError("it is memory or starts that moved, of which requests say nothing")
-    job = counted.unit_of(series.case, project.units)
     case, profile = counted.carrier(project, series.case)
     logs, only = paths.state_dir() / "logs", (glob.escape(case.id),)
     with revisions.copies() as copies:
         scope = Scope(profile, only, logs, narrator, copies, loaded=False)
         (pair,) = _of_locks(project, change, scope).pairs
-        attributed = attribute(replace(pair.base, job=job), replace(pair.head, job=job), narrator)
+        attributed = attribute(*pair.sides, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
     return attributed.model_copy(update={**same, "change": change.id})
 

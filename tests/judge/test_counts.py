@@ -1,73 +1,23 @@
-"""Jobs inside the process in a comparison: which ones are counted, and what counts say."""
+"""What counts of instructions say."""
 
-import json
 import statistics
-from pathlib import Path
 
-import jsonschema
 import pytest
 
 from comparing import CPU, busy, sampled
 from comparing import duets as made
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
-from duetbench.core.model import Case, Verdict
-from duetbench.judge import counted, session
-from duetbench.judge.counted import BothSides
+from duetbench.core.model import Verdict
+from duetbench.judge import counted
 from duetbench.judge.findings import (
     CaseEvidence,
-    exit_code,
     judge,
     least_change,
     of_instructions,
 )
-from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Question
 from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase
-from duetbench.project.case_names import INSIDE
-from duetbench.project.project import Project
 from duetbench.show.findings import sentence
-from duetbench.show.report import make_report
-from duetbench.store import files
-from duetbench.store.change import INPROCESS
-from duetbench.store.comparison import Comparison, Instructions
-from fake_sessions import FakeInstruments, SilentReporter, side
-from observatory.trend.confirm import untouched
-from synthetic import make_case
-
-JSON = "inprocess/instructions.Pydantic.track_validation(document=valid, size=20, source=json)"
-
-pytestmark = pytest.mark.usefixtures("without_oha")
-UNITS = Project.here().units
-
-
-def both(case: Case) -> BothSides:
-    base, head = (SideCase(case, side(name, ()).testbed) for name in ("base", "head"))
-    return base, head
-
-
-def models(stack: str = "pydantic-v2") -> BothSides:
-    return both(make_case("pydantic-v1-v2/services/py3.14", stack=stack))
-
-
-def test_the_models_are_counted_once_per_environment_with_their_experiment() -> None:
-    jobs = counted.jobs(
-        [models(), models(), models("pydantic-v1"), both(make_case("one/a"))], UNITS
-    )
-    assert [(job.name, job.head.case.stack) for job in jobs] == [
-        (name, stack)
-        for stack in ("pydantic-v2", "pydantic-v1")
-        for name in (
-            "instructions.Pydantic.track_validation('valid', 20, 'python')",
-            "instructions.Pydantic.track_validation('valid', 20, 'json')",
-            "instructions.Written.track_serialisation(20, 'json')",
-        )
-    ]
-    assert jobs[1].series == f"{JSON}/py3.14/pydantic-v2"
-    assert all(INSIDE.fullmatch(job.series) for job in jobs)
-    assert [counted.unit_of(job.series, UNITS) for job in jobs[:2]] == [
-        job.base.job for job in jobs[:2]
-    ]
+from duetbench.store.comparison import Instructions
 
 
 @pytest.mark.parametrize(
@@ -173,44 +123,6 @@ def test_counts_decide_what_duets_leave_open(
     case = busy("x/a/py3.14")
     counts = Instructions(base=3e5, head=head, spread=0.0, scatter=0.0)
     samples = sampled(case, *made(case.id, CPU, logs)) if logs else None
-    found = judge([CaseEvidence(case, samples, counts)], MATERIAL, {}, {})
+    found = judge([CaseEvidence(case, samples, counts)], MATERIAL, {})
     (finding,) = (one for one in found if one.subject == INSTRUCTIONS)
     assert finding.verdict is verdict
-
-
-def compared(folder: Path, fake: FakeInstruments) -> Comparison:
-    jobs = counted.jobs([models()], UNITS)
-    sides = Sides(side("base", ()), side("head", ()), Path(), (), (), untouched=7)
-    question = Question(sides, jobs, 200)
-    return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
-
-
-def test_jobs_alone_are_judged_without_a_server(tmp_path: Path) -> None:
-    fake = FakeInstruments(slower={models()[1].case.id: 0.06})
-    comparison = compared(tmp_path / "kept", fake)
-    assert (comparison.status, comparison.planned, comparison.cases) == ("complete", 0, ())
-    assert not fake.duet_log
-    assert [(f.verdict, f.case.startswith(INPROCESS)) for f in comparison.findings] == [
-        (Verdict.WORSE, True)
-    ] * 3
-    headline = make_report(comparison).headline
-    assert headline.startswith("▼ worse: most of all Validating a list of 20 objects from Python")
-    assert headline.endswith(" takes 6.0 % more instructions in process")
-    assert exit_code(comparison) == 1
-    (stored,) = (tmp_path / "kept").iterdir()
-    assert Comparison.model_validate_json(stored.read_bytes()) == comparison
-    validator = jsonschema.Draft202012Validator(json.loads(files.schema(Comparison)))
-    good = json.loads(comparison.model_dump_json())
-    assert list(validator.iter_errors(good)) == []
-    for change in ({"surprise": 1}, {"format": 2}, {"status": "fine"}):
-        assert not validator.is_valid({**good, **change})
-
-
-def test_what_cannot_be_counted_is_missing(tmp_path: Path) -> None:
-    lacking = "counting instructions needs valgrind on PATH"
-    comparison = compared(tmp_path / "kept", FakeInstruments(uncounted=lacking))
-    assert comparison.findings == ()
-    assert [(missing.case, missing.reason) for missing in comparison.missing][1:2] == [
-        (f"{JSON}/py3.14/pydantic-v2", lacking)
-    ]
-    assert not untouched(comparison)
