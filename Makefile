@@ -47,17 +47,17 @@ else
 endif
 
 tools: harness
-	@$(BIN)/duetbench setup --no-stacks
+	@$(BIN)/observatory setup --no-stacks
 
 setup: harness
-	@$(BIN)/duetbench setup
+	@$(BIN)/observatory setup
 
 docs: harness
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --write-all --fresh-env \
 	--builder dirhtml --doctree-dir .venv/docs docs $(DOCS)
 
 bench: setup
-	@$(BIN)/duetbench run --profile quick; code=$$?; $(BIN)/observatory show latest; \
+	@$(BIN)/observatory measure --profile quick; code=$$?; $(BIN)/observatory show latest; \
 	$(BIN)/observatory inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
 	$(BIN)/observatory site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import time
 
-from duetbench.measure.inside import requests
+from observatory.measure.inside import requests
 
 from . import _suite
 

@@ -18,8 +18,8 @@ import tomllib
 from pathlib import Path
 from typing import TypedDict
 
-from duetbench.measure.inside import checkout, endpoints, requests
 from duetbench.measure.instructions import counting
+from observatory.measure.inside import checkout, endpoints, requests
 
 from . import _suite
 
@@ -109,7 +109,7 @@ def setup_cache() -> Counted:
         return counted
     results = counting.count(
         Path(sys.executable),
-        ["-P", "-m", "duetbench.measure.inside.program"],
+        ["-P", "-m", "observatory.measure.inside.program"],
         fit,
         env={
             "PYTHONPATH": str(_suite.tree()),

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from duetbench.measure.inside import checkout, endpoints
 from duetbench.measure.instructions.phases import Unit
+from observatory.measure.inside import checkout, endpoints
 
 from . import _suite
 

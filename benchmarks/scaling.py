@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from duetbench.measure.inside import drivers
-from duetbench.measure.inside.checkout import load_app
+from observatory.measure.inside.checkout import load_app
 
 from ._suite import Clock, require_stack, skip
 

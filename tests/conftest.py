@@ -17,7 +17,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-import observatory.project.published  # noqa: F401 - whatever runs first, benchmarks have titles
+import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
 from duetbench.core import protocol

@@ -39,8 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-import duetbench
-from duetbench import Contrast, Extent
+from duetbench.cli.options import machine as measuring
 from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
@@ -48,9 +47,13 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.statistics import Logs
-from duetbench.store.comparison import METHOD_VERSION, Finding
+from duetbench.project.setting import Contrast
+from duetbench.store.comparison import METHOD_VERSION, Comparison, Finding
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import prepare
 
 ROOT: Final = Path(__file__).parents[1]
 PROGRAM: Final = Path(sys.executable).with_name("duetbench")
@@ -176,7 +179,7 @@ async def one() -> dict[str, int]:
     return {{"n": 1}}
 """
 
-Made = tuple[int, duetbench.Comparison]
+Made = tuple[int, Comparison]
 """A comparison, and 1; or -1 where the side that shall be slower is base."""
 
 
@@ -244,7 +247,7 @@ class Tries:
             *(("", "") if metric is not None else (f"{fmean(usable):.0f}", f"{seconds:.0f} s")),
         )  # fmt: skip
 
-    def _moved(self, sign: int, comparison: duetbench.Comparison, metric: str | None) -> list[str]:
+    def _moved(self, sign: int, comparison: Comparison, metric: str | None) -> list[str]:
         """What it says moved: `right`, `wrong` or both; of no size all is wrong."""
         rows = [one for one in said(comparison) if one.moved and metric in {None, one.subject}]
         if not self.size:
@@ -263,17 +266,17 @@ def is_right(finding: Finding, sign: int) -> bool:
     return finding.verdict is slower and spoken
 
 
-def said(comparison: duetbench.Comparison) -> Iterator[Finding]:
+def said(comparison: Comparison) -> Iterator[Finding]:
     """All findings of a comparison on single cases."""
     return (finding for finding in comparison.findings if finding.case)
 
 
-def verdict_of(comparison: duetbench.Comparison, metric: str | None) -> str:
+def verdict_of(comparison: Comparison, metric: str | None) -> str:
     """The verdict on a metric; empty: none."""
     return next((one.verdict for one in said(comparison) if one.subject == metric), "")
 
 
-def size_of(comparison: duetbench.Comparison, metric: str | None) -> tuple[float, ...]:
+def size_of(comparison: Comparison, metric: str | None) -> tuple[float, ...]:
     """A metric's log ratio: its mean, as printed, half of its interval; the detectable change."""
     for one in said(comparison):
         if one.subject == metric and one.ratio and one.low and one.high:
@@ -283,7 +286,7 @@ def size_of(comparison: duetbench.Comparison, metric: str | None) -> tuple[float
     return (math.nan,) * 4
 
 
-def logs(comparison: duetbench.Comparison, metric: str | None) -> Iterator[Logs]:
+def logs(comparison: Comparison, metric: str | None) -> Iterator[Logs]:
     """Log ratios of a metric, head over base, of the usable duets of each case."""
     for case in comparison.cases:
         duets = [duet for duet in case.duets if duet.usable]
@@ -351,12 +354,12 @@ def slow_down(source: str, function: str, steps: int) -> str:
     raise SystemExit(f"--function {function}: the module of --module has none of that name")
 
 
-def compare_once_free(contrast: Contrast, extent: Extent) -> duetbench.Comparison:
+def compare_once_free(contrast: Contrast, extent: Extent) -> Comparison:
     """Compare, after whoever measures on this machine."""
     reporter = Reporter(Console())
     while True:
-        with suppress(BusyError):
-            return duetbench.compare(contrast, extent=extent, reporter=reporter)
+        with suppress(BusyError), measuring():
+            return compare(Checkout.here(), contrast, extent, reporter, prepare=prepare)
         time.sleep(30)
 
 
@@ -405,11 +408,11 @@ def commit(root: Path, files: Mapping[str, str]) -> None:
     git(root, "commit", "--quiet", "-m", "Made")
 
 
-def compared(root: Path, *words: str) -> duetbench.Comparison:
+def compared(root: Path, *words: str) -> Comparison:
     """Compare by the command line, in a repository."""
     out = root.with_name("comparison.json")
     subprocess.run([PROGRAM, "compare", *words, "-o", out], cwd=root, check=False)
-    return duetbench.Comparison.model_validate_json(out.read_bytes())
+    return Comparison.model_validate_json(out.read_bytes())
 
 
 def waits(tries: int, budget: str, keep: Path | None) -> Iterator[tuple[str, ...]]:

@@ -1,24 +1,23 @@
 """The Python API: what `duetbench` has at its root."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from duetbench.cli.options import machine
 from duetbench.cli.run import execute, observe
-from duetbench.cli.target_options import deploy
-from duetbench.core.model import Profile, Run
+from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, revisions
-from duetbench.judge.comparison import DEFAULT_SEED, Extent
+from duetbench.judge.comparison import Extent
+from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.why import attribute as attribution
 from duetbench.project import target as targets
 from duetbench.project.plan import make_plan
-from duetbench.project.project import Project
+from duetbench.project.project import Project, Repository
 from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from duetbench.store import result_files
@@ -56,7 +55,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return result_files.load(name, results or Project.here().results)
+    return result_files.load(name, results or Repository.here().results)
 
 
 def compare(
@@ -92,23 +91,18 @@ def compare(
 
 def _project(root: Path | None, target: Target | None) -> Project:
     """Return a repository with its target, whose other keys the repository may declare."""
-    project = Project(root.resolve() if root else paths.project_root(stand_in=False))
-    if target is None and any((project.root / "apps").glob("*/experiment.toml")):
-        return project
+    place = root.resolve() if root else paths.project_root(stand_in=False)
     given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
-    if (known := targets.of(project.root, given)) is None:
-        raise paths.undeclared(project.root, "no target, no [tool.duetbench], no experiments")
-    return replace(project, target=known)
+    if (known := targets.of(place, given)) is None:
+        raise paths.undeclared(place, "no target, no [tool.duetbench] with an app")
+    return Project(place, known)
 
 
 def run(
     target: Target | None = None,
     *,
-    select: Sequence[str] = (),
-    profile: Profile = "quick",
     launches: int | None = None,
     seconds: float | None = None,
-    seed: int = DEFAULT_SEED,
     results: Path | None = None,
     root: Path | None = None,
 ) -> Run:
@@ -116,11 +110,8 @@ def run(
 
     Args:
         target: The application; default: what the repository declares.
-        select: Globs over the ids of cases; none: all of the profile.
-        profile: The profile of the cases.
-        launches: Server starts of each case; default: the profile's.
-        seconds: Length of a load, s; default: the profile's.
-        seed: Of the order of the launches.
+        launches: Server starts of each case; default: one.
+        seconds: Length of a load, s.
         results: The folder for the run's file; default: the repository's.
         root: The repository; default: the one around the working directory.
 
@@ -131,10 +122,11 @@ def run(
         DuetbenchError: Nothing can be measured; the message says what to do.
     """
     project, console = _project(root, target), Console(quiet=True)
-    with machine(), deploy(project, Narrator(console)) as place:
-        plan = make_plan(place.cases, profile, list(select), launches, seed, seconds)
-        folder, seen = results or project.results, partial(observe, project, console.say)
-        finished, _ = execute(plan, place, folder, console, observe=seen)
+    narrator = Narrator(console)
+    with machine(), deployed(project, narrator) as place:
+        plan = make_plan(place.cases(), launches, seconds=seconds)
+        folder, seen = results or project.results, partial(observe, say=console.say)
+        finished, _ = execute(plan, place, folder, console, observe=seen, installs=narrator)
     return finished
 
 
@@ -210,7 +202,7 @@ def why(
     """
     project, reporter = _project(root, target), reporter or _silent()
     with machine(), revisions.copies() as copies:
-        scope = attribution.scope(project, select, reporter, copies)
+        scope = attribution.scope(select, reporter, copies)
         pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
 

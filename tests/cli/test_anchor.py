@@ -12,12 +12,12 @@ import pytest
 from bench import Done, invoke
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.project import locks
-from duetbench.project.anchor import anchor_file, load_anchor
-from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
+from observatory.matrix.anchor import anchor_file, load_anchor
+from observatory.matrix.checkout import Checkout
 from observatory.store import points
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
@@ -61,7 +61,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", locks.resolve(Project(root), "one", date(2026, 1, 15)))
+        write(root, "apps/stacks/one.txt", locks.resolve(Checkout(root), "one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))

@@ -65,7 +65,7 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
         ),
         (("--limit", "memory=5"), "expected a size such as 2.5%, found '5'"),
     ):
-        done = bench("compare", *arguments)
+        done = bench("observatory", "compare", *arguments)
         assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
 
 
@@ -103,7 +103,7 @@ def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
 def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
     commit(repository, "Words", **{"README.md": "# Better words\n"})
     files = [bench.folder / name for name in ("c.json", "c.md")]
-    done = bench("compare", "HEAD~1", "HEAD", "-o", files[0], "-o", files[1])
+    done = bench("observatory", "compare", "HEAD~1", "HEAD", "-o", files[0], "-o", files[1])
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"repository: {repository}\n")
     assert "Nothing to judge: only documents differ" in " ".join(done.out.split())
@@ -135,7 +135,7 @@ class _Played:
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
     patch.setattr(session, "compare", played)
-    return bench("compare", *SELECTED, *arguments)
+    return bench("observatory", "compare", *SELECTED, *arguments)
 
 
 @pytest.mark.real
@@ -163,7 +163,7 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     assert (question.material, question.start) == ({"memory": 0.07}, True)
     (again,) = question.reproduce
     assert again == (
-        f"duetbench compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
+        f"observatory compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
         "--limit 'memory=7 %'"
     )
@@ -179,7 +179,7 @@ def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
     file = bench.folder / "c.md"
     played = _Played(SAME, interrupted=True)
     done = play(bench, monkeypatch, played, "-o", str(file))
-    assert (done.code, done.err) == (130, "duetbench: interrupted by SIGINT\n")
+    assert (done.code, done.err) == (130, "observatory: interrupted by SIGINT\n")
     assert "Partial: " in done.out
     assert "Partial: " in file.read_text()
 

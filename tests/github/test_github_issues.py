@@ -83,7 +83,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
     ]
     assert (
-        "    duetbench compare --base as-of=2026-11-18 --head as-of=2026-11-19" in (issue["body"])
+        "    observatory compare --base as-of=2026-11-18 --head as-of=2026-11-19" in (issue["body"])
     )
     assert "one: opened" in step.summary
     assert tell(step, record()) == ["no news"]

@@ -20,7 +20,6 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Commands, Missing, Run, RunStatus
 from duetbench.github import archives, proposals
 from duetbench.github.archives import Acceptance
-from duetbench.project.project import Project
 from duetbench.store import files, run_files
 from duetbench.store.change import Cause, Change, Effect, Release
 from duetbench.store.comparison import Comparison, PackageChange
@@ -41,6 +40,7 @@ from foreign import (
 )
 from observatory.cli import app
 from observatory.github import incoming
+from observatory.matrix.checkout import Checkout
 from observatory.store import points as records
 
 Attack = Callable[[Path], object]
@@ -415,7 +415,7 @@ def test_the_verb_tells_what_it_refused_and_nothing_acts_on_it(
         monkeypatch.setenv(name, str(written[name]))
     summary = tmp_path / "summary"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    project, source = Project.here(), tmp_path / "in"
+    project, source = Checkout.here(), tmp_path / "in"
     ours = (project.lock("current").record(),)
     put(source, "shard-1", shard_run(1, stacks=ours))
     put(source, "shard-2", shard_run(2, stacks=ours, notes=("x\nLD_PRELOAD=/tmp/x.so",)))

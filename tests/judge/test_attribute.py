@@ -14,11 +14,11 @@ from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION, PYTHON
 from duetbench.store.comparison import Instructions
+from observatory.matrix.checkout import Checkout
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
@@ -79,11 +79,11 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = DeployedTarget(root, target, root, {}, ("src",), "", {})
+    project = DeployedTarget(root, target, root, {}, ("src",), "", ())
     found = assemble(
         project, [case], root.parent / "logs", generator=Path("oha"),
-        lock=lambda _: Project.here().lock("gil-in-process"),
-        interpreter=Project.here().interpreter,
+        lock=lambda _: Checkout.here().lock("gil-in-process"),
+        interpreter=Checkout.here().interpreter,
     )  # fmt: skip
     return SideCase(case, found)
 

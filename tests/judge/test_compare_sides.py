@@ -9,12 +9,12 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.judge import affected, preparation, revisions
+from duetbench.judge import affected, revisions
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.project import locks
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from observatory.matrix import renewal, sides
+from observatory.matrix.checkout import Checkout
 from repos import (
     borrow_cache,
     commit,
@@ -55,7 +55,7 @@ def scope(tmp_path: Path) -> Scope:
 def want(place: Path, *globs: str) -> Scope:
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
-    return Scope("quick", globs, place / "logs", QUIET, copies)
+    return Scope(globs, place / "logs", QUIET, copies)
 
 
 def append(root: Path, name: str, line: str) -> None:
@@ -67,7 +67,7 @@ def reasons(found: Sides) -> list[tuple[str, str]]:
 
 
 def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sides:
-    return preparation.prepare(Project(root), Contrast((base, head)), scope)
+    return sides.prepare(Checkout(root), Contrast((base, head)), scope)
 
 
 @pytest.mark.real
@@ -85,7 +85,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
     assert (both.base.root / app).read_text() == text
     assert (both.head.root / app).read_text() == text + "\nSLOW = True\n"
-    assert both.head.testbed.apps == both.head.root / "apps"
+    assert both.head.testbed.subject.root == both.head.root
     assert [case.id for case in both.head.cases] == [JSON]
     assert not (both.head.root / "results").exists()
     assert len(str(both.base.root)) == len(str(both.head.root))
@@ -228,15 +228,15 @@ def test_each_side_serves_the_cases_that_it_declares(shop: Path, tmp_path: Path)
     assert (both.pairs, both.missing[0].reason) == ((), "differs on head: load.connections 8 → 16")
 
 
-def pythons(project: Project, head: str, scope: Scope) -> Sides:
+def pythons(project: Checkout, head: str, scope: Scope) -> Sides:
     words = ("python=3.14",), (f"python={head}",)
-    return preparation.prepare(project, Contrast(base=words[0], head=words[1]), scope)
+    return sides.prepare(project, Contrast(base=words[0], head=words[1]), scope)
 
 
 @pytest.mark.real
 def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     globs = ("asgi-wsgi/asgi-json/py3.14/*", "gil-endpoints/sync_cpu/*")
-    both = pythons(Project(repository), "3.14t", want(tmp_path, *globs))
+    both = pythons(Checkout(repository), "3.14t", want(tmp_path, *globs))
     assert both.cross
     assert (both.base.record.label, both.head.record.label) == ("3.14", "3.14t")
     assert {case.python for case in both.head.cases} == {"3.14t"}
@@ -253,19 +253,19 @@ def test_interpreters_are_compared_on_the_same_files(repository: Path, tmp_path:
     assert not found.missing
     scope = want(tmp_path)
     with pytest.raises(UsageError, match=r"no interpreter '2\.7'; declared are"):
-        pythons(Project(repository), "2.7", scope)
+        pythons(Checkout(repository), "2.7", scope)
     with pytest.raises(UsageError, match=r"two different sides, found python=3\.14"):
-        pythons(Project(repository), "3.14", scope)
+        pythons(Checkout(repository), "3.14", scope)
 
 
 @pytest.mark.real
 def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Path) -> None:
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
-    project, scope = Project(repository), want(tmp_path, "asgi-wsgi/*-json/py3.14/*")
+    project, scope = Checkout(repository), want(tmp_path, "asgi-wsgi/*-json/py3.14/*")
 
     def served(*words: str) -> Sides:
-        sides = Contrast(base=[w for w in words[:1] if w], head=words[1:])
-        return preparation.prepare(project, sides, scope)
+        contrast = Contrast(base=[w for w in words[:1] if w], head=words[1:])
+        return sides.prepare(project, contrast, scope)
 
     def pairs(base: str, head: str) -> list[tuple[str, str, str]]:
         both = affected.find(served(base, head))
@@ -310,7 +310,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 20))
+        renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 
@@ -325,13 +325,11 @@ def packages(both: Sides) -> list[dict[str, str]]:
 
 @pytest.mark.real
 def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything: Scope) -> None:
-    lock = Project.here().lock_file("one").read_bytes()
+    lock = Checkout.here().lock_file("one").read_bytes()
 
     def packed(base: str | None, head: str | None) -> Sides:
         words = [[word] if word else [] for word in (base, head)]
-        return preparation.prepare(
-            Project(tiny), Contrast(base=words[0], head=words[1]), everything
-        )
+        return sides.prepare(Checkout(tiny), Contrast(base=words[0], head=words[1]), everything)
 
     both = packed("as-of=2026-01-31", None)
     assert packages(both) == [{"alpha": "1.0", "beta": "1.0"}, {"alpha": "1.0", "beta": "1.5"}]
@@ -340,7 +338,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
     assert both.head.record.label == "stacks as locked"
     python = both.base.testbed.pythons["one", "3.14"]
     assert list(python.parents[1].glob("lib/python*/site-packages/beta-1.0.dist-info"))
-    assert Project.here().lock_file("one").read_bytes() == lock
+    assert Checkout.here().lock_file("one").read_bytes() == lock
 
     found = affected.find(both)
     assert reasons(found) == [
@@ -364,7 +362,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, everything
 def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) -> None:
     def refused(text: str, sentence: str, error: type[Exception] = UsageError) -> None:
         with pytest.raises(error, match=sentence):
-            preparation.prepare(Project(tiny), Contrast(head=[text]), everything)
+            sides.prepare(Checkout(tiny), Contrast(head=[text]), everything)
 
     refused("beta", "expected PACKAGE==VERSION, or KEY=VALUE with one of python, server")
     refused("beta==1.*", "expected a package and its version")

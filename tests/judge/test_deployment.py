@@ -33,6 +33,7 @@ from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from fake_sessions import side
+from observatory.matrix.checkout import Checkout
 from repos import asgi, commit, git, work_in, write
 from synthetic import make_case
 
@@ -67,7 +68,7 @@ def project(shop: Path) -> Project:
 @pytest.fixture
 def scope(tmp_path: Path) -> Iterator[Scope]:
     with revisions.copies() as copies:
-        yield Scope("quick", (), tmp_path / "logs", QUIET, copies)
+        yield Scope((), tmp_path / "logs", QUIET, copies)
 
 
 @pytest.mark.real
@@ -346,7 +347,7 @@ def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
 def prepared(kind: str, root: Path, copies: Path) -> Sides:
     """The same on both sides, as three kinds of comparison."""
     target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
-    scope = Scope("quick", (), copies.parent / "logs", QUIET, copies, loaded=False)
+    scope = Scope((), copies.parent / "logs", QUIET, copies, loaded=False)
     project = Project(root, target)
     both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
     words = {
@@ -397,7 +398,7 @@ def test_both_sides_execute_alike(much: Path) -> None:
     with revisions.copies() as copies:
         (pair,) = prepared("revision", much, copies).pairs
         for _ in range(3):  # a machine that does other things interrupts some rounds
-            (counts,) = counted.instructions([pair.sides], 180)
+            counts = counted.instructions(pair.sides, 180)
             if not isinstance(counts, str) and not counts.scatter:
                 break
     assert not isinstance(counts, str), counts
@@ -460,7 +461,7 @@ print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "x" in lin
 
 def both_in(python: Path, program: Path) -> tuple[SideCase, SideCase]:
     """Both sides in one environment of an interpreter with this program."""
-    interpreter = Project.here().interpreter("3.14").model_copy(update={"executable": program})
+    interpreter = Checkout.here().interpreter("3.14").model_copy(update={"executable": program})
     case = make_case("a/b/py3.14")
     testbed = replace(
         side("base", (case,)).testbed, pythons={("current", "3.14"): python},
@@ -494,7 +495,7 @@ def test_each_duet_has_another_pair_of_copies(
 def test_a_copy_maps_nothing_of_the_original(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interpreter, stack = Project.here().interpreter("3.14"), Project.here().lock("current")
+    interpreter, stack = Checkout.here().interpreter("3.14"), Checkout.here().lock("current")
     python = stacks.executable(stack, interpreter)
     both = both_in(python, interpreter.executable)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

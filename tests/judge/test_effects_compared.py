@@ -277,7 +277,7 @@ def pairs(
                 commit(root, "A version", **{"items.py": text})
             keys = {"app": "main:app", "requests": ("GET /items",), "expect-status": status}
             target = Target.model_validate(keys)
-            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies)
+            scope = Scope((), tmp_path / "logs", QUIET, copies)
             return preparation.prepare(
                 Project(root, target), Contrast(("HEAD~1", None)), scope
             ).pairs

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ import pytest
 
 from bench import Bench
 from comparing import CPU, busy, duet
+from duetbench.cli import soak
 from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
 from duetbench.judge import growth
 from duetbench.judge.effects import Seen
@@ -21,6 +23,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.show.report import make_report
 from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from fake_sessions import FakeInstruments, compared_by
+from observatory.matrix.checkout import Checkout
 
 CASE = busy("x/a/py3.14")
 pytestmark = pytest.mark.usefixtures("without_oha")
@@ -180,7 +183,7 @@ class Leaking(FakeInstruments):
         )
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        assert side.testbed.apps.name == name
+        assert side.testbed.subject.root.name == name
         self.soaks.append(name)
         assert growth.SECONDS[0] <= seconds <= growth.SECONDS[1]
         self.now += seconds + growth.AROUND
@@ -296,17 +299,19 @@ def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
 
 
 @pytest.mark.real
-def test_a_soak_of_a_server(bench: Bench) -> None:
+def test_a_soak_of_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
-    leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json")
+    monkeypatch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
+    app = ("--app", "bad:app")
+    leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json", *app)
     assert leaking.code == 1, leaking
     assert "it leaks" in leaking.err
     found = json.loads(leaking.out)
     assert found["course"] == "constant"
     assert found["low"] <= found["estimate"] <= found["high"]
     assert math.isclose(found["estimate"], 40_033, rel_tol=0.1)
-    ordinary = bench("soak", "--for", "5s", "--select", "badapps/truthful")
+    ordinary = bench("soak", "--for", "5s", "--select", "badapps/truthful", *app)
     assert ordinary.code == 0, ordinary
     assert "no leak: nothing measurable" in ordinary.out
     assert not bench.alive()
-    assert bench("soak", "--for", "5s").code == 2
+    assert bench("soak", "--for", "5s", *app).code == 2

@@ -20,10 +20,10 @@ from duetbench.judge import rule, statistics
 from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.judge.statistics import Logs
-from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
 from goldens import assert_golden
+from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
 settings.register_profile("duetbench", deadline=None, derandomize=True, max_examples=60)
@@ -418,7 +418,7 @@ def _line(finding: Finding) -> str:
 
 
 def test_stored_comparisons_judged_again_give_the_same_verdicts() -> None:
-    results = Project.here().results
+    results = Checkout.here().results
     lines = []
     for path in sorted((results / "comparisons").glob("*.json")):
         lines += [f"# {path.stem}", *of_comparison(files.read(Comparison, path))]

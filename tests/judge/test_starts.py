@@ -32,12 +32,12 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.show.report import make_report
 from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.store.files import Journal
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
+from observatory.matrix.checkout import Checkout
 from observatory.trend.anchored import Head, Precision, run_duets
 from repos import asgi, write
 from synthetic import make_case
@@ -122,9 +122,9 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
 
 
 def test_requests_do_not_explain_a_start(tmp_path: Path) -> None:
-    scope = Scope("quick", (), tmp_path, QUIET, tmp_path, loaded=False)
+    scope = Scope((), tmp_path, QUIET, tmp_path, loaded=False)
     with pytest.raises(UsageError, match=r"found one of starts.*python -X importtime"):
-        attribute.sides_of_comparison(Project.here(), compared(Starting(), tmp_path), scope)
+        attribute.sides_of_comparison(compared(Starting(), tmp_path), scope, Checkout.here, None)  # type: ignore[arg-type]
 
 
 def test_the_same_on_both_sides_has_no_verdict(tmp_path: Path) -> None:
@@ -185,9 +185,9 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     )
     load = Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10)
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
-    ours, target = Project.here(), Target(app="main:app")
+    ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(
-        DeployedTarget(folder, target, folder, {}, (".",), "", {}), [case], logs,
+        DeployedTarget(folder, target, folder, {}, (".",), "", ()), [case], logs,
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
         interpreter=ours.interpreter,
     )  # fmt: skip

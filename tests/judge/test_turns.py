@@ -26,11 +26,11 @@ from duetbench.judge.session import Question
 from duetbench.measure import duet, warmup
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.show.report import make_report
 from duetbench.store.comparison import Comparison, Duet, Finding
 from fake_sessions import FakeInstruments, SilentReporter, make_duet, side
+from observatory.matrix.checkout import Checkout
 from synthetic import MACHINE, make_case, ok
 
 SPREAD: Final = 0.01
@@ -54,7 +54,7 @@ class Machine(FakeInstruments):
 
     def launch(self, part: SideCase) -> Launch:
         self.now += 5
-        name = part.testbed.apps.name
+        name = part.testbed.subject.root.name
         self.launches.append(name)
         cores = min(self.at_once[name], len(part.testbed.server_cores(part.case)))
         throughput = cores / NEEDS * self.source.lognormvariate(0, SPREAD)
@@ -201,7 +201,7 @@ def test_two_threads_serve_more_without_the_gil(
     for module in (duet, duet_loop):
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
     gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
-    testbed = assemble(Project.here(), [gil, free], tmp_path / "logs")
+    testbed = assemble(Checkout.here(), [gil, free], tmp_path / "logs")
     loop = duet_loop.Loop(Watched(tmp_path / "logs"), SilentReporter(), 1)
     base, head = (free, gil) if swapped else (gil, free)
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))

@@ -23,7 +23,7 @@ from asv.runner import BENCHMARK_RUN_SCRIPT
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
 from duetbench.project import stacks
-from duetbench.project.project import Project
+from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_plugin, asv_runs
 from observatory.measure import asv_runs as runs
 from tiny_index import Index, serving
@@ -155,15 +155,15 @@ def measured(repository: Repository) -> Repository:
 
 
 def test_the_matrix_has_what_the_project_declares(tmp_path: Path) -> None:
-    conf = Config.load(str(runs.configure(Project.here(), tmp_path, None)))
+    conf = Config.load(str(runs.configure(Checkout.here(), tmp_path, None)))
     combinations = {
         (entry["python", None], entry["req", "stack"])
         for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
     }
     declared = {
         (python, stack)
-        for stack in Project.here().stacks
-        for python in Project.here().pythons(stack)
+        for stack in Checkout.here().stacks
+        for python in Checkout.here().pythons(stack)
     }
     assert combinations == declared
 
@@ -242,7 +242,7 @@ def run_guard(
 ) -> tuple[str, float | None]:
     """What it says, and its figure if there is one."""
     executable = stacks.executable(
-        Project.here().lock("current"), Project.here().interpreter(python)
+        Checkout.here().lock("current"), Checkout.here().interpreter(python)
     )
     env = runs.runner_variables(
         os.environ, executable=executable, python=python, stack="current", checkout=ROOT
@@ -265,7 +265,7 @@ def run_guard(
 def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path) -> None:
     lock = tmp_path / "apps" / "stacks" / "current.txt"
     lock.parent.mkdir(parents=True)
-    installed = Project.here().lock("current").packages
+    installed = Checkout.here().lock("current").packages
     other = {**installed, "flask": "1.0", "absent": "1"}
     del other["click"]
     elsewhere = 'elsewhere==1 ; sys_platform == "win32" --hash=sha256:0\n'

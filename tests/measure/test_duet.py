@@ -21,8 +21,8 @@ from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.measure import duet, oha
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
-from duetbench.project.project import Project
 from duetbench.store.comparison import SIDES, Duet, SideName
+from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
 pytestmark = pytest.mark.usefixtures("patient_verification")
@@ -47,7 +47,7 @@ def play(state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     ) -> tuple[Duet, ...]:
         used.clear()
         testbed = assemble(
-            Project.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
+            Checkout.here(), [case for pair in pairs for case in pair], tmp_path / "logs"
         )
         testbed = swap(testbed)  # of the stack pydantic-v1 another environment serves
         try:

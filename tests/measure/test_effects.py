@@ -17,10 +17,10 @@ from duetbench.measure.effects import memory
 from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
 from duetbench.project import interpreters, target_python
-from duetbench.project.project import Project
 from duetbench.show import findings as words
 from duetbench.show.findings import announce
 from effects import WAYS, look, seen, source
+from observatory.matrix.checkout import Checkout
 
 DATABASE: Final = """
 import sqlite3
@@ -112,7 +112,7 @@ PYTHONS: Final = ("3.14", "3.14t", "this")
 def executable(python: str) -> Path:
     if python == "this":  # 3.11, which has no `sys.monitoring`
         return Path(sys.executable)
-    return Project.here().interpreter(python).executable
+    return Checkout.here().interpreter(python).executable
 
 
 def observe(
@@ -488,10 +488,10 @@ def test_the_line_of_a_comprehension_is_of_the_function_around_it(
     monkeypatch.setenv("UV_OFFLINE", "1")  # a test installs no interpreter
     asked = target_python.read("3.10", "the test")
     try:
-        spec = target_python.choose(asked, Project.here().configuration, QUIET)
+        spec = target_python.choose(asked, Checkout.here().configuration, QUIET)
     except SetupError as error:
         pytest.skip(str(error))
-    known = Project.here().configuration.model_copy(update={"interpreters": {"3.10": spec}})
+    known = Checkout.here().configuration.model_copy(update={"interpreters": {"3.10": spec}})
     work = "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]"
     text = source(work, "wsgi", DATABASE)
     side = seen(tmp_path / "side", text, interpreters.locate("3.10", known).executable, "wsgi")

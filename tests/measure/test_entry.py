@@ -22,9 +22,10 @@ from duetbench.measure.instructions.counting import InstructionCount
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project import stacks
 from duetbench.project.configuration import Interpreter
-from duetbench.project.project import Project
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.stacks import Stack
-from duetbench.project.target import STACK
+from duetbench.project.target import STACK, Target
+from observatory.matrix.checkout import Checkout
 
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
@@ -165,11 +166,12 @@ def found_in(
         name="3", version=platform.python_version(), free_threaded=False, build="", origin="found",
         executable=Path(sys.executable),
     )  # fmt: skip
+    served = DeployedTarget(root, Target(app=app), root, {}, (".",), "", (), Path(within))
     testbed = Testbed(
-        apps=root / "apps", oha=Path(), machine=fingerprint(), interpreters={"3": python},
+        subject=served, oha=Path(), machine=fingerprint(), interpreters={"3": python},
         stacks={STACK: Stack(STACK, root, "", {})},
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
-        private=env or {}, imports=(".",), within=Path(within), origin=root,
+        private=env or {},
     )  # fmt: skip
     return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"), print)
 
@@ -282,7 +284,7 @@ def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:
     """
     (tmp_path / "payload.py").write_text(PAYLOAD)
     with counting.start(
-        Project.here().interpreter("3.14").executable, ["-S", str(tmp_path / "payload.py")],
+        Checkout.here().interpreter("3.14").executable, ["-S", str(tmp_path / "payload.py")],
         ["asgi", "asgi wrapped", "wsgi", "wsgi wrapped"], switched=True,
         env={"PYTHONPATH": os.pathsep.join(map(str, (ENTRY, PROJECT)))},
     ) as collect:  # fmt: skip
@@ -339,7 +341,7 @@ assert routes(lambda environ, start_response: []) == []
 
 @pytest.mark.real
 def test_paths_are_those_that_the_framework_lists() -> None:
-    project = Project.here()
+    project = Checkout.here()
     python = stacks.executable(project.lock("current"), project.interpreter("3.14"))
     done = subprocess.run(
         [python, "-c", SCRIPT],

@@ -22,7 +22,7 @@ from bench import PROJECT, eventually, processes_with
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, phases
 from duetbench.measure.instructions.counting import Dump, InstructionCount, NoCount
-from duetbench.project.project import Project
+from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
 
@@ -168,7 +168,7 @@ def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -
 
     One of them counts from the first mark on, as comparisons do.
     """
-    executable = Project.here().interpreter("3.14").executable
+    executable = Checkout.here().interpreter("3.14").executable
     with ExitStack() as stack:
         runs = [
             stack.enter_context(counting.start(executable, payload, TARGETS, switched=switched))
@@ -217,7 +217,7 @@ def test_counts_repeat_where_addresses_cannot_be_fixed(
     payload: list[str], refuse: Callable[[], None]
 ) -> None:
     """Figures are the same: Valgrind has its own layout."""
-    executable = Project.here().interpreter("3.14").executable
+    executable = Checkout.here().interpreter("3.14").executable
     fixed = figures(counting.count(executable, payload, ["json"]))
     refuse()
     again = figures(counting.count(executable, payload, ["json"]))
@@ -231,7 +231,7 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
     payload: list[str],
 ) -> None:
     """A phase of three has the count of one of thirty; there is no time for calls of an hour."""
-    executable, ends = Project.here().interpreter("3.14").executable, time.monotonic() + 200
+    executable, ends = Checkout.here().interpreter("3.14").executable, time.monotonic() + 200
     targets = ["hangs", "slow", "timed", "20000"]
     with counting.start(executable, payload, targets, switched=True, ends=ends) as collect:
         hangs, slow, timed, quick = collect(counting.TIMEOUT_S).values()
@@ -315,7 +315,7 @@ def spinning(tmp_path: Path) -> Path:
 def test_a_handler_that_is_one_percent_heavier_shows_as_one_percent(spinning: Path) -> None:
     """A tenth of what 1,000 steps cost, about 1 % of a request, is found to 0.2 % of a request."""
     with counting.start(
-        Project.here().interpreter("3.14").executable,  # has no frameworks to import
+        Checkout.here().interpreter("3.14").executable,  # has no frameworks to import
         ["-P", "-m", "duetbench.measure.inside.program"],
         [f"request/spinning/{name}" for name in STEPS],
         env={
@@ -370,7 +370,7 @@ def test_a_valgrind_that_does_not_count_gives_no_figure(
     script: str, sentence: str, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(tmp_path / "bin", monkeypatch, script)
-    python = Project.here().interpreter("3.14").executable
+    python = Checkout.here().interpreter("3.14").executable
     with pytest.raises(CountError, match=sentence):
         counting.count(python, payload, ["1000"])
 
@@ -381,7 +381,7 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> Non
     """Valgrind and all processes of the payload are gone when the time is over."""
     with pytest.raises(CountError, match="Valgrind did not finish in the 2 s"):
         counting.count(
-            Project.here().interpreter("3.14").executable, payload, ["waits"],
+            Checkout.here().interpreter("3.14").executable, payload, ["waits"],
             env={"TOKEN": str(tmp_path)}, timeout=2,
         )  # fmt: skip
     eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
@@ -417,7 +417,7 @@ def test_nothing_survives_the_process_that_counts(
     tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As asv ends it when its time is over: a signal to its group, with a target at work."""
-    python, token = Project.here().interpreter("3.14").executable, str(tmp_path / "token")
+    python, token = Checkout.here().interpreter("3.14").executable, str(tmp_path / "token")
     counter = subprocess.Popen(
         [sys.executable, "-c", _COUNT, str(python), token, *payload],
         env={**os.environ, "TMPDIR": str(tmp_path)},

@@ -17,12 +17,12 @@ import pytest
 from bench import all_cases, experiments, processes_with
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.measure.inside import endpoints
 from duetbench.project import stacks
-from duetbench.project.project import Project
 from observatory.cli import inprocess as cli
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
-from observatory.project.published import read_suites
+from observatory.measure.inside import endpoints
 from repos import commit, git
 
 ROOT = paths.project_root()
@@ -83,7 +83,7 @@ def attempt(
     extra: Mapping[str, Any] = QUICKLY,
     clock: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    executable = stacks.executable(Project.here().lock(stack), Project.here().interpreter(python))
+    executable = stacks.executable(Checkout.here().lock(stack), Checkout.here().interpreter(python))
     return subprocess.run(
         [
             executable,
@@ -113,7 +113,7 @@ def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("listed")
-    bare = Project.here().interpreter("3.14").executable
+    bare = Checkout.here().interpreter("3.14").executable
     variables = runs.runner_variables(
         {}, executable=bare, python="3.14", stack="current", checkout=ROOT
     )
@@ -156,7 +156,7 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     assert declared.keys() == loaded.keys()
     for name, on in loaded.items():
         assert declared[name].stacks == on or not on, name
-        assert declared[name].stacks <= set(Project.here().stacks)
+        assert declared[name].stacks <= set(Checkout.here().stacks)
     fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
     assert {name for name, endpoint in declared.items() if endpoint.waits} == fixed
     cut = {name for name, endpoint in declared.items() if "DUETBENCH_WAIT_S" in endpoint.env}
@@ -333,7 +333,7 @@ def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
 
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     def configured(results: Path | None) -> Any:
-        return json.loads(runs.configure(Project(ROOT), tmp_path, results).read_bytes())
+        return json.loads(runs.configure(Checkout(ROOT), tmp_path, results).read_bytes())
 
     conf = configured(tmp_path / "results")
     assert conf["results_dir"] == str(tmp_path / "results")
@@ -341,7 +341,7 @@ def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
     assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        runs.configure(Project(tmp_path), tmp_path, None)
+        runs.configure(Checkout(tmp_path), tmp_path, None)
     with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
         runs.require_commit(tmp_path)
     (tmp_path / "asv.conf.json").touch()

@@ -31,9 +31,9 @@ from duetbench.measure import identity, launch, runner, validity, verify
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.plan import launch_order
-from duetbench.project.project import Project
 from duetbench.store import files, run_files
 from duetbench.trend.summary import summarise
+from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import as_markdown
 from observatory.show.run_view import make_page
 from observatory.trend import table
@@ -75,7 +75,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
         *,
         testbed: Callable[[Testbed], Testbed] = lambda same: same,
     ) -> Launch:
-        given = testbed(assemble(Project.here(), [case], tmp_path / "logs"))
+        given = testbed(assemble(Checkout.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
         outcome = launch.perform(case, given, log, window=0.1)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
@@ -155,7 +155,7 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
     They serve the bare application: nothing of ours has to be installed there.
     """
     case = shortened(declared("asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"))
-    testbed = assemble(Project.here(), [case], tmp_path / "logs")
+    testbed = assemble(Checkout.here(), [case], tmp_path / "logs")
     commands, port = testbed.commands(case), ports.free_port()
     env = {
         "PATH": os.pathsep.join((str(testbed.oha.parent), os.environ["PATH"])),
@@ -183,9 +183,9 @@ def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    usual = Project.here().configuration.usual
+    usual = Checkout.here().configuration.usual
     cases = [case for case in all_cases() if case.python in usual]
-    testbed = assemble(Project.here(), cases, tmp_path)
+    testbed = assemble(Checkout.here(), cases, tmp_path)
     for case in cases:
         commands = testbed.commands(case)
         for word in shlex.split(f"{commands.server} {commands.load}"):
@@ -217,7 +217,7 @@ def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
             "env": {"NAME": f"$PYTHON{path}"},
         }
     )
-    commands = assemble(Project.here(), [case], tmp_path).commands(case)
+    commands = assemble(Checkout.here(), [case], tmp_path).commands(case)
     given = {"PORT": "8000", "PYTHON": "python", "HOME": "home", "PATH": os.environ["PATH"]}
     for command, start in ((commands.load, "http://127.0.0.1:8000"), (commands.server, "NAME=")):
         done = subprocess.run(
@@ -238,7 +238,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
-    environment = assemble(Project.here(), [case], tmp_path).environment(case)
+    environment = assemble(Checkout.here(), [case], tmp_path).environment(case)
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
@@ -253,7 +253,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
 def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     """Split: to each its own; shared: both get all."""
     case = declared("asgi-wsgi/asgi-json/py3.14/w1/c128")
-    testbed = assemble(Project.here(), [case], tmp_path)
+    testbed = assemble(Checkout.here(), [case], tmp_path)
     machine = testbed.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
     testbed = dataclasses.replace(testbed, machine=machine)
     assert (testbed.server_cores(case), testbed.client_cores(case)) == ((0, 1, 2), (3,))
@@ -264,7 +264,7 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match="duetbench setup"):
-        assemble(Project.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
+        assemble(Checkout.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
 
 
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:

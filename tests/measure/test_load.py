@@ -21,7 +21,7 @@ from duetbench.measure import testbed, warmup
 from duetbench.measure.oha_results import figures, sizes
 from duetbench.measure.verify import ask, verify
 from duetbench.project import tools
-from duetbench.project.project import Project
+from observatory.matrix.checkout import Checkout
 from tiny_http import Answer, TinyServer, serving
 
 pytestmark = pytest.mark.real
@@ -38,7 +38,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def oha() -> Path:
-    return tools.find_oha(Project.here().configuration.oha)
+    return tools.find_oha(Checkout.here().configuration.oha)
 
 
 def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> Load:

@@ -8,7 +8,7 @@ import pytest
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
-from duetbench.project.project import Project
+from observatory.matrix.checkout import Checkout
 
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py
@@ -136,7 +136,7 @@ def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
-    executable = Project.here().interpreter(python).executable
+    executable = Checkout.here().interpreter(python).executable
     found = profiling.count_entries(executable, ["-P", str(file)], ["work", "threads"])
     assert str(found.pop("threads")).startswith("it starts threads")
     (functions,) = found.values()

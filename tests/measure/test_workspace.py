@@ -25,9 +25,9 @@ from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.store.comparison import Instructions
+from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
@@ -83,7 +83,7 @@ def case() -> Case:
 
 def deployed(root: Path, **env: str) -> DeployedTarget:
     target = Target(app="shop.main:create", env=env)
-    return DeployedTarget(root, target, root, {}, ("src",), "", {})
+    return DeployedTarget(root, target, root, {}, ("src",), "", ())
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
     root = tmp_path / "copy"
     (root / "src" / "shop").mkdir(parents=True)
     (root / "src" / "shop" / "main.py").write_text(SHOP)
-    ours = Project.here()
+    ours = Checkout.here()
     made = assemble(
         deployed(root, TOKEN=SECRET), [case], tmp_path / "logs",
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
@@ -165,10 +165,8 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     side = SideCase(case, testbed)
     for _ in range(2):
         with counted.program(side) as one:
-            found = profiling.count_entries(
-                one.python, one.payload, [counted.unit(side)], env=one.env
-            )
-        functions = found["served/post-orders"]
+            found = profiling.count_entries(one.python, one.payload, ["x"], env=one.env)
+        functions = found["x"]
         assert not isinstance(functions, str), functions
         place = "create.<locals>.app", str(one.folder / "src" / "shop" / "main.py"), 9
         assert functions[place].entries == 1
@@ -221,13 +219,13 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     tmp_path: Path,
 ) -> None:
     """An order is made once, and no product is asked for alone."""
-    ours = Project.here()
-    (order,) = (c for c in ours.cases("quick") if c.experiment == "order-service")
+    ours = Checkout.here()
+    (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
     with counted.program(side) as program:
-        entries = profiling.count_entries(
-            program.python, program.payload, [counted.unit(side)], env=program.env
-        )["served/order"]
+        entries = profiling.count_entries(program.python, program.payload, ["x"], env=program.env)[
+            "x"
+        ]
     assert not isinstance(entries, str), entries
     names = {name: observed.entries for (name, file, _), observed in entries.items()
              if file.endswith("orders.py")}  # fmt: skip
@@ -248,7 +246,7 @@ def test_instructions_of_an_application_are_counted_on_both_sides(
         env = {**case.env, "STEPS": str(steps)}
         return SideCase(case.model_copy(update={"env": env}), testbed)
 
-    (found,) = counted.instructions([(side(1100), side(100))], 120)
+    found = counted.instructions((side(1100), side(100)), 120)
     assert isinstance(found, Instructions)
     # A step of a loop takes 5 to 200 instructions.
     assert 5_000 < found.base - found.head < 200_000
@@ -296,7 +294,7 @@ def test_a_command_that_fails_fails_the_launch(
 def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) -> None:
     """And what it says of a secret is not told."""
     broken = case.model_copy(update={"before": ("echo '\"'$TOKEN > $SHOP_DATABASE",)})
-    path = Path(testbed.apps.parent, "src", "shop", "main.py")
+    path = Path(testbed.subject.root, "src", "shop", "main.py")
     path.write_text(path.read_text().replace("json.loads", "exit"))
     outcome = perform(broken, testbed)
     (flag,) = [flag for flag in outcome.flags if flag.kind == "void"]
@@ -311,7 +309,7 @@ def test_a_private_variable_is_given_or_asked_for(
 ) -> None:
     def given() -> str:
         return assemble(
-            deployed(testbed.apps.parent), [case], testbed.logs, generator=testbed.oha,
+            deployed(testbed.subject.root), [case], testbed.logs, generator=testbed.oha,
             lock=testbed.stacks.__getitem__, interpreter=testbed.interpreters.__getitem__,
         ).private["TOKEN"]  # fmt: skip
 

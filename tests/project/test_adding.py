@@ -19,7 +19,7 @@ import pytest
 import synthetic
 from bench import Bench
 from comparing import CPU
-from duetbench import cli
+from duetbench import cli as tool
 from duetbench.core.model import Run, StackRecord, Status
 from duetbench.host import paths
 from duetbench.measure.testbed import SideCase
@@ -27,12 +27,13 @@ from duetbench.store import files, run_files
 from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments, compared_by
 from foreign import commands
+from observatory import cli
 from repos import write
 
 _PROJECT: Final = paths.project_root()
 _NAMES: Final = (
-    "CONTRIBUTING.md", "apps", "benchmarks", "docs", "scripts/duetbench", "pyproject.toml",
-    "asv.conf.json",
+    "CONTRIBUTING.md", "apps", "benchmarks", "docs", "scripts/duetbench", "scripts/observatory",
+    "pyproject.toml", "asv.conf.json",
 )  # fmt: skip
 _FENCE: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCKS: Final = _FENCE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8"))
@@ -91,10 +92,10 @@ class _Disk(FakeInstruments):
 def verb(*words: str, code: int = 0) -> str:
     """What a verb of the copy's says, and how it ends, in this process."""
     heard, ended = io.StringIO(), 0
-    sys.argv = ["duetbench", *words]
+    sys.argv = ["observatory", *words]
     with redirect_stdout(heard), redirect_stderr(heard):
         try:
-            cli.main()
+            (tool if words[0] == "show" else cli).main()
         except SystemExit as end:
             ended = int(end.code or 0)
     assert ended == code, heard.getvalue()
@@ -104,11 +105,11 @@ def verb(*words: str, code: int = 0) -> str:
 def asked() -> dict[str, Any]:
     """What the copy's code makes of them: a plan, a stored run, a comparison."""
     root = paths.project_root()
-    verb("run", "--dry-run", "--profile", "nightly", "-o", "planned.json")
+    verb("measure", "--dry-run", "--profile", "nightly", "-o", "planned.json")
     said = {
         "planned": (root / "planned.json").read_text("utf-8"),
         # It is in no lock: what to do is said before anything is started.
-        "refused": verb("run", "--profile", "quick", "--select", "echo/*", code=2),
+        "refused": verb("measure", "--profile", "quick", "--select", "echo/*", code=2),
     }
     server = synthetic.make_case("echo/echo/py3.14", server="daphne")
     newer = synthetic.make_case(_JSON.format("3.16"), python="3.16")
@@ -203,8 +204,8 @@ def test_the_example_is_planned_measured_and_shown(
     (console,) = [text for kind, _, text in _BLOCKS if kind == "console"]
     heard = []
     for line in console.splitlines():
-        _, *words = shlex.split(line.removeprefix("$ "))
-        done = bench(*words)
+        program, *words = shlex.split(line.removeprefix("$ "))
+        done = bench(*([program] if program == "observatory" else []), *words)
         assert done.code == 0, f"{line}: {done}"
         heard.append(done.out)
     assert "echo" in heard[0]

@@ -24,9 +24,9 @@ from duetbench.measure import identity, verify
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import request_lines
-from duetbench.project.experiments import Experiment
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.experiments import Experiment
 
 pytestmark = pytest.mark.real
 
@@ -44,7 +44,7 @@ def arrangements() -> dict[str, list[Case]]:
     meets, and where an optional interpreter was made.
     """
     found: dict[tuple[str, ...], dict[str, Case]] = {}
-    usual = Project.here().configuration.usual
+    usual = Checkout.here().configuration.usual
     for case in (case for case in all_cases() if case.python in usual):
         app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
         endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})
@@ -94,7 +94,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
     server, port = SERVERS[case.server], ports.free_port()
     session = Session.start(
         prepared.server_argv(case, port),
-        role="server", cores=None, cwd=prepared.folder(case),
+        role="server", cores=None, cwd=prepared.subject.folder(case),
         env=prepared.environment(case, values={"tmp": str(log.parent), "port": str(port)}),
         log=log,
     )  # fmt: skip
@@ -118,7 +118,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     assert all(case.env.items() <= merged.items() for case in cases)
     first = cases[0].model_copy(update={"env": merged})
     logs = state_home / "logs"
-    prepared = assemble(Project.here(), cases, logs)
+    prepared = assemble(Checkout.here(), cases, logs)
     python = prepared.interpreters[first.python]
     with serving(first, prepared, tmp_path / "server.log") as url:
         asgi = first.endpoint.interface == "asgi"
@@ -172,11 +172,11 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
     for case in all_cases():
         cases.setdefault(case.endpoint.app, case)
     assert cases.keys() == {table.app for table in declared}
-    prepared = assemble(Project.here(), list(cases.values()), state_home / "logs")
+    prepared = assemble(Checkout.here(), list(cases.values()), state_home / "logs")
     looks: dict[Path, list[tuple[str, str, dict[str, str]]]] = defaultdict(list)
     for app, case in cases.items():
         python = prepared.pythons[case.stack, case.python]
-        looks[python].append((app, str(prepared.folder(case)), prepared.environment(case)))
+        looks[python].append((app, str(prepared.subject.folder(case)), prepared.environment(case)))
     found: dict[str, Any] = {}
     for python, wanted in looks.items():
         done = subprocess.run(
@@ -192,7 +192,9 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
             path.partition("?")[0]
             for table in declared
             if table.app == app
-            for path in request_lines.paths((table.path, *table.paths), prepared.folder(case))
+            for path in request_lines.paths(
+                (table.path, *table.paths), prepared.subject.folder(case)
+            )
         }
         rules = [re.compile(re.sub(r"{\w+}", r"\\w+", rule)) for rule in seen["rules"]]
         unknown = [path for path in paths if not any(rule.fullmatch(path) for rule in rules)]

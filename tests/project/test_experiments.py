@@ -12,10 +12,11 @@ from bench import all_cases
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
 from duetbench.core.protocol import FormulaError, evaluate
-from duetbench.project.experiments import Experiment, load_experiments
-from duetbench.project.schema import PROFILES, InterpreterSpec, StackSpec
+from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import SERVERS
 from goldens import assert_golden
+from observatory.matrix.experiments import Experiment, load_experiments
+from observatory.matrix.schema import PROFILES, StackSpec
 from synthetic import MACHINE, make_testbed
 
 FAKE = replace(

@@ -15,7 +15,7 @@ import tutorial
 from bench import PROJECT
 from duetbench.measure.instructions import counting
 from duetbench.project import tools
-from duetbench.project.project import Project
+from observatory.matrix.checkout import Checkout
 
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT")
 """Variables with the certificates by which this machine trusts its registries."""
@@ -93,7 +93,7 @@ def _debian(root: Path) -> Path:
             shutil.copytree(source, target, symlinks=False, dirs_exist_ok=True)
         elif source.exists():
             shutil.copy(source, target)
-    oha = tools.find_oha(Project(PROJECT).configuration.oha)
+    oha = tools.find_oha(Checkout(PROJECT).configuration.oha)
     shutil.copy(oha, root / "usr" / "local" / "bin")
     return root
 

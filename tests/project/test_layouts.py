@@ -21,6 +21,7 @@ from duetbench.project import foreign_locks, target_locks, target_python
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
+from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving
 
@@ -179,7 +180,7 @@ def made(layout: Layout, place: Path, index: Index) -> Path:
         write(place, name, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
     git(place, "init", "--quiet", "--initial-branch=main")
     if layout.lock:
-        python = Project.here().interpreter("3.14").executable
+        python = Checkout.here().interpreter("3.14").executable
         argv: list[str | Path] = [command.uv(), "lock", "--quiet", "--python", python]
         subprocess.run(argv, cwd=place, check=True)
     commit(place, "All of it")
@@ -221,7 +222,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
 
     def reasons(base: str, head: str | None = None) -> list[str]:
         with revisions.copies() as copies:
-            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
+            scope = Scope((), tmp_path / "logs", QUIET, copies, loaded=False)
             return [
                 p.reason
                 for p in affected.find(
@@ -246,9 +247,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         revisions.copies() as copies,
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
     ):
-        preparation.prepare(
-            moved, Contrast(("HEAD~1", None)), Scope("quick", (), tmp_path, QUIET, copies)
-        )
+        preparation.prepare(moved, Contrast(("HEAD~1", None)), Scope((), tmp_path, QUIET, copies))
 
 
 @pytest.mark.real
@@ -261,7 +260,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
 
     def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
         with revisions.copies() as copies:
-            scope = Scope("quick", (), tmp_path / "logs", QUIET, copies, loaded=False)
+            scope = Scope((), tmp_path / "logs", QUIET, copies, loaded=False)
             both = preparation.prepare(project, Contrast((base, head)), scope)
             assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
             return [p.reason for p in affected.find(both).pairs], both.notes

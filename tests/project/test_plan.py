@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from duetbench.cli.run import run_command
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan
 from duetbench.host import paths
@@ -22,13 +21,11 @@ from duetbench.project.plan import (
     Costs,
     drain,
     launch_seconds,
-    make_plan,
     plan_seconds,
-    profile_with,
 )
-from duetbench.project.project import Project
 from duetbench.store import files
-from observatory.cli.night import plan_command
+from observatory.cli.night import measure_command, plan_command
+from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan
 from observatory.trend.anchored import NIGHTLY
 from synthetic import make_case
@@ -103,9 +100,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     Nearly all cases get five duets; with more cases than that they take turns in the fifth, and no
     night fails. Quick stays under 4.6 min.
     """
-    nightly, quick = (
-        make_plan(Project.here().cases, profile, [], None, 1) for profile in ("nightly", "quick")
-    )
+    nightly, quick = (Checkout.here(profile).plan() for profile in ("nightly", "quick"))
     servers = Counter(map(server_of, nightly.cases))
     costs = ((*duet_seconds(one), servers[server_of(one)]) for one in nightly.cases)
     seconds = [own + start / shared for start, own, shared in costs]
@@ -125,7 +120,7 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> N
     (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
     assert "against the anchor by turns, since their threads or workers need all" in done.output
-    nightly = Project.here().cases("nightly")
+    nightly = Checkout.here().cases(profile="nightly")
     ids = ["wsgi-cpu/py3.14t/w1/t2/c32", "asgi-cpu/py3.14/w2/c32", "asgi-cpu/py3.14t/w2/c32"]
     free = ("3.14t", "3.14t/open", "3.14t/granian", "3.15t")
     assert {case.id for case in nightly if case.scales} == {
@@ -137,27 +132,21 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> N
 
 def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
     with pytest.raises(UsageError) as error:
-        make_plan(
-            Project.here().cases,
-            "quick",
-            ["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"],
-            None,
-            1,
-        )
+        Checkout.here().plan(["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"])
     message = str(error.value)
     assert message.startswith(
-        "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing in profile quick; near: "
+        "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing; near: "
         "asgi-wsgi/asgi-json/py3.14/w1/c128, "
     )
 
 
 def test_a_case_is_found_in_the_first_profile_that_has_it() -> None:
-    cases = Project.here().cases
     routes, models = "start-up/routes/current/py3.14", "start-up/models/current/py3.14"
-    assert [profile_with(cases, list(globs)) for globs in ((), (routes,), (routes, models))] == [
-        "quick", "quick", "nightly",
-    ]  # fmt: skip
-    assert profile_with(cases, ["no/such"]) == "quick"
+    found = [
+        Checkout.here().selecting(globs).profile for globs in ((), (routes,), (routes, models))
+    ]
+    assert found == ["quick", "quick", "nightly"]
+    assert Checkout.here().selecting(("no/such",)).profile == "quick"
 
 
 def called(command: Callable[..., None], *arguments: str) -> Result:
@@ -168,12 +157,12 @@ def called(command: Callable[..., None], *arguments: str) -> Result:
     return result
 
 
-dry_run = partial(called, run_command, "--dry-run")
+dry_run = partial(called, measure_command, "--dry-run")
 
 
 def test_a_dry_run_gives_its_plan_as_json() -> None:
     result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json")
     found = json.loads(result.stdout)
     plan = Plan.model_validate(found["plan"])
-    assert plan == make_plan(Project.here().cases, "nightly", ["gil-endpoints/*"], None, 1)
+    assert plan == Checkout.here("nightly").plan(["gil-endpoints/*"])
     assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)

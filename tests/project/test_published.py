@@ -10,9 +10,9 @@ import synthetic
 from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
-from duetbench.project.schema import PROFILES
 from duetbench.trend.summary import summarise
-from observatory.project.published import load_published
+from observatory.matrix.published import load_published
+from observatory.matrix.schema import PROFILES
 from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 

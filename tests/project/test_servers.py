@@ -14,9 +14,9 @@ from duetbench.measure import launch
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import Testbed
 from duetbench.project import locks, stacks, tools
-from duetbench.project.project import Project
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.project.start_command import find
+from observatory.matrix.checkout import Checkout
 from repos import asgi, borrow_cache, write
 from synthetic import make_case
 
@@ -97,23 +97,23 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
 @pytest.fixture(scope="module")
 def others(once: Once) -> Iterator[Testbed]:
     """What starts the servers that are in none of our stacks, and applications for them."""
-    python = Project.here().interpreter("3.14")
+    python = Checkout.here().interpreter("3.14")
 
     def make(root: Path) -> None:
         for name, text in OTHERS.items():
             write(root, name, text)
         with pytest.MonkeyPatch.context() as patch:
             borrow_cache(root / "cache", patch)
-            write(root, "apps/stacks/others.txt", locks.resolve(Project(root), "others", None))
-            stacks.make_environment(Project(root).lock("others"), python, QUIET)
+            write(root, "apps/stacks/others.txt", locks.resolve(Checkout(root), "others", None))
+            stacks.make_environment(Checkout(root).lock("others"), python, QUIET)
 
     root = once("others", make)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-        cases = Project(root).cases("quick")
+        cases = Checkout(root).cases()
         yield assemble(
-            Project(root), cases, root / "logs",
-            generator=tools.find_oha(Project.here().configuration.oha),
+            Checkout(root), cases, root / "logs",
+            generator=tools.find_oha(Checkout.here().configuration.oha),
             interpreter=lambda _: python,
         )  # fmt: skip
 
@@ -134,8 +134,8 @@ def test_servers_of_no_stack_of_ours_are_measured(
     others: Testbed, case_id: str, workers: int, tmp_path: Path
 ) -> None:
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
-    root = others.apps.parent
-    cases = Project(root).cases("quick")
+    root = others.subject.root
+    cases = Checkout(root).cases()
     case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
@@ -153,13 +153,13 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
     others: Testbed, tmp_path: Path
 ) -> None:
     """A hook of the file runs, and the workers are those of the case."""
-    hook, root = tmp_path / "hook", others.apps.parent
+    hook, root = tmp_path / "hook", others.subject.root
     file = tmp_path / "gunicorn.conf.py"
     file.write_text(
         f"workers = 5\ndef when_ready(server):\n    open({str(hook)!r}, 'w').write("
         "f'{server.num_workers} {server.cfg.control_socket_disable}')\n"
     )
-    case = next(case for case in Project(root).cases("quick") if case.id == "both/wsgi/gunicorn")
+    case = next(case for case in Checkout(root).cases() if case.id == "both/wsgi/gunicorn")
     case = case.model_copy(update={"server_args": (f"--config={file}",)})
     launch.perform(case, others, tmp_path / "server.log", window=0.1)
     assert hook.read_text() == "1 True", (tmp_path / "server.log").read_text()
@@ -168,9 +168,9 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
 @pytest.mark.real
 @EVERY
 def test_the_locked_version_knows_every_option(server: Server, others: Testbed) -> None:
-    ours = server.name in Project.here().lock("current").packages
+    ours = server.name in Checkout.here().lock("current").packages
     python = (
-        stacks.executable(Project.here().lock("current"), Project.here().interpreter("3.14"))
+        stacks.executable(Checkout.here().lock("current"), Checkout.here().interpreter("3.14"))
         if ours
         else others.pythons["others", "3.14"]
     )

@@ -17,22 +17,24 @@ import pytest
 
 from bare import QUIET, Programs
 from bench import Done, invoke
-from duetbench.cli import doctor
 from duetbench.cli.doctor import Diagnosis
-from duetbench.cli.setup import remove_unused, set_up
+from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.measure import assembly
-from duetbench.project import configuration, interpreters, stacks, tools
-from duetbench.project.project import Project
+from duetbench.project import interpreters, stacks, tools
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.tools import ensure_valgrind
+from observatory.cli import readiness
+from observatory.cli.setup import set_up
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.experiments import load_stacks
+from observatory.matrix.sides import unattainable
 from repos import borrow_cache
 from synthetic import make_case
 
 ROOT = paths.project_root()
-DUETBENCH = [sys.executable, "-c", "from duetbench.cli import main; main()"]
+OBSERVATORY = [sys.executable, "-c", "from observatory.cli import main; main()"]
 
 
 def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
@@ -61,12 +63,10 @@ def run(*words: str, env: dict[str, str] | None = None) -> str:
 def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
-    *optional, line = run(*prefix, *DUETBENCH, "setup", env=env).splitlines()
+    *optional, line = run(*prefix, *OBSERVATORY, "setup", env=env).splitlines()
     assert all(" is not installed" in sentence for sentence in optional), "valgrind, without root"
-    assert re.match(
-        r"ready and checked: interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line
-    )
-    assert re.search(r"; oha 1\.16\.0 \((prebuilt|source)\); ", line)
+    assert re.match(r"ready and checked: oha 1\.16\.0 \((prebuilt|source)\); ", line)
+    assert re.search(r"; interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line)
 
 
 @pytest.mark.real
@@ -76,8 +76,8 @@ def test_the_tools_alone_run_nothing_of_a_stack(
     """Where others' packages may not run as oneself, no environment of them is made."""
     place = borrow_cache(tmp_path, monkeypatch)
     shutil.rmtree(place / "environments")
-    heard = run(*DUETBENCH, "setup", "--no-stacks")
-    assert re.search(r"interpreters 3\.14, 3\.14t \(\w+\); oha ", heard)
+    heard = run(*OBSERVATORY, "setup", "--no-stacks")
+    assert re.search(r"oha .*; interpreters 3\.14, 3\.14t \(\w+\)$", heard.strip())
     assert "stack" not in heard
     assert not (place / "environments").exists()
 
@@ -85,8 +85,8 @@ def test_the_tools_alone_run_nothing_of_a_stack(
 @pytest.mark.real
 def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
-    proof = interpreters.prove(Project.here().interpreter("3.14").executable)
-    assert interpreters.mismatch(Project.here().configuration.interpreters["3.14t"], proof) == (
+    proof = interpreters.prove(Checkout.here().interpreter("3.14").executable)
+    assert interpreters.mismatch(Checkout.here().configuration.interpreters["3.14t"], proof) == (
         "free_threaded is False instead of True; gil is True instead of False"
     )
     for program in (Path("/bin/true"), tmp_path / "python"):
@@ -108,9 +108,9 @@ def test_another_project_is_never_taken_for_ours(
     monkeypatch.delenv("DUETBENCH_ROOT", raising=False)
     monkeypatch.chdir(inner)
     assert paths.project_root() == inner.parent
-    sentence = rf"^{inner.parent} declares nothing to measure \(no apps.*CONTRIBUTING\.md$"
+    sentence = rf"^{inner.parent} declares no experiments \(no apps.*CONTRIBUTING\.md;"
     with pytest.raises(UsageError, match=sentence):
-        configuration.stacks(paths.project_root())
+        load_stacks(paths.project_root())
     monkeypatch.chdir("/")
     assert paths.project_root() == ROOT  # to read, or to look at the machine
     with pytest.raises(UsageError, match=r"^/ is in no repository: change into"):
@@ -118,7 +118,7 @@ def test_another_project_is_never_taken_for_ours(
     # Declared, and nothing there that could be measured.
     (inner.parent / "pyproject.toml").write_text("[tool.duetbench]\n")
     with pytest.raises(UsageError, match=r"\(no apps/pyproject\.toml\)"):
-        configuration.stacks(inner.parent)
+        load_stacks(inner.parent)
 
 
 Call = Callable[..., Done]
@@ -141,18 +141,19 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     done = call("--json")
     assert done.code == 0, done
-    diagnosis = Diagnosis.model_validate(json.loads(done.out))
+    assert not Diagnosis.model_validate(json.loads(done.out)).lacking
+    diagnosis = readiness.diagnosis_of(Checkout.here())
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
-    for name, spec in Project.here().configuration.usual.items():
+    for name, spec in Checkout.here().configuration.usual.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
-    assert by_name["oha"].startswith(Project.here().configuration.oha.version)
+    assert by_name["oha"].startswith(Checkout.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", by_name["oha"])
     expected = {
         f"{name} for {python}"
-        for name in Project.here().stacks
-        for python in Project.here().pythons(name)
+        for name in Checkout.here().stacks
+        for python in Checkout.here().pythons(name)
     }
     assert expected <= by_name.keys()
     assert diagnosis.machine.server_cores
@@ -170,7 +171,7 @@ def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
     assert done.code == 1
     first, second, *_ = done.out.splitlines()
-    assert first.startswith("Not ready to measure: oha, CPython 3.14, CPython 3.14t")
+    assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
     assert second.startswith("  oha: missing: ")
     assert "is not installed: run `duetbench setup`" in done.out
     assert done.err == ""
@@ -181,35 +182,9 @@ def test_an_interpreter_that_is_another_by_now(monkeypatch: pytest.MonkeyPatch) 
     """What was remembered is proven again."""
     proof = {"version": "3.14.7", "free_threaded": False, "gil": True}
     monkeypatch.setattr(interpreters, "prove", lambda _executable: proof)
-    diagnosis = doctor.diagnose(Project.here())
+    diagnosis = readiness.diagnosis_of(Checkout.here())
     assert "CPython 3.14t" in diagnosis.lacking
     assert {one.state for one in diagnosis.findings if one.what == "CPython 3.14t"} == {"wrong"}
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("offline")
-def test_all_that_is_missing_is_told_at_once_before_anything_is_built(
-    empty_cache: Path,
-    programs: Programs,
-    heard: io.StringIO,
-    narrator: Narrator,
-) -> None:
-    """With nothing prebuilt in reach: tools, and a cargo that is only a shim, each once."""
-    programs.write("cargo", "echo error: no override and no default toolchain set >&2; exit 1")
-    with pytest.raises(SetupError) as caught:
-        set_up(Project.here(), narrator)
-    first, *faults = str(caught.value).splitlines()
-    assert first == "4 things are missing, so nothing was built:"
-    expected = (
-        "git is needed to say what is measured",
-        "cc is needed to compile what has to be built",
-        "make is needed to build CPython",
-        "it does not say its version. With rustup",
-    )
-    assert all(part in fault for part, fault in zip(expected, faults, strict=True)), faults
-    assert "prebuilt interpreters are not available" in heard.getvalue()
-    assert "a prebuilt oha 1.16.0 is not available" in heard.getvalue()
-    assert not [*empty_cache.glob("downloads/*"), *empty_cache.glob("building/*")]
 
 
 @pytest.mark.long
@@ -218,7 +193,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     narrator: Narrator,
 ) -> None:
     """A JIT without its LLVM: nothing is built for it, and the reason is what its cases have."""
-    project = Project.here()
+    project = Checkout.here()
     configured, recipe = project.configuration, project.configuration.source_build["3.14.7"]
     jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
     update = {
@@ -227,14 +202,14 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     }
     configured = configured.model_copy(update=update)
     cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
-    lost = assembly.unattainable(cases, lambda _: configured, project.lock, narrator)
+    lost = unattainable(cases, lambda _: configured, project.lock, narrator)
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
 
 
 def test_another_program_is_noticed_unstarted(tmp_path: Path) -> None:
-    spec = Project.here().configuration.oha
+    spec = Checkout.here().configuration.oha
     (tmp_path / "bin").mkdir()
     Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
     (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
@@ -349,7 +324,7 @@ def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it stays, however long ago it was measured with."""
     used: list[Path] = []
     monkeypatch.setattr(cache, "touch", used.append)
-    project = Project.here()
+    project = Checkout.here()
     assert not any(set_up(project, QUIET).values())
     configured = project.configuration
     pythons = {name: project.interpreter(name) for name in configured.usual}

@@ -21,8 +21,8 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.project import interpreters, source_builds, tools
 from duetbench.project.configuration import Interpreter
-from duetbench.project.project import Project
 from duetbench.project.schema import OhaSpec
+from observatory.matrix.checkout import Checkout
 
 RECIPE: Final[dict[str, Any]] = {
     "program": "cpython", "name": "3.14t", "version": "3.14.7", "free_threaded": True, "jit": False,
@@ -50,7 +50,7 @@ def oha(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> OhaSpec:
     """The load generator, of which nothing can be downloaded, and the cache is empty."""
     monkeypatch.setenv(tools.RELEASES, "")
     monkeypatch.setenv("CARGO_HOME", str(empty_cache / "cargo"))
-    return Project.here().configuration.oha
+    return Checkout.here().configuration.oha
 
 
 def test_the_script_builds_cpython_for_its_home(
@@ -251,8 +251,8 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     """Both interpreters, packed."""
     folder = tmp_path_factory.mktemp("offered")
     return dict(
-        offer(Project.here().interpreter(name), folder)
-        for name in Project.here().configuration.usual
+        offer(Checkout.here().interpreter(name), folder)
+        for name in Checkout.here().configuration.usual
     )
 
 
@@ -270,14 +270,14 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
-    assert interpreters.ensure(Project.here().configuration, QUIET)
-    found = [Project.here().interpreter(name) for name in Project.here().configuration.usual]
+    assert interpreters.ensure(Checkout.here().configuration, QUIET)
+    found = [Checkout.here().interpreter(name) for name in Checkout.here().configuration.usual]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
-        spec = Project.here().configuration.interpreters[interpreter.name]
+        spec = Checkout.here().configuration.interpreters[interpreter.name]
         assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
     downloads.unlink()
-    assert not interpreters.ensure(Project.here().configuration, QUIET)
+    assert not interpreters.ensure(Checkout.here().configuration, QUIET)
 
 
 @pytest.mark.real
@@ -292,8 +292,8 @@ def test_one_that_cannot_be_had_spoils_both(
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
     monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert interpreters.ensure(Project.here().configuration, QUIET)
-    assert built == list(Project.here().configuration.usual)
+    assert interpreters.ensure(Checkout.here().configuration, QUIET)
+    assert built == list(Checkout.here().configuration.usual)
 
 
 @dataclass
@@ -332,10 +332,10 @@ def file() -> str:
 @pytest.fixture
 def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     """A server in place of GitHub, and a cache in which nothing was made."""
-    real = tools.find_oha(Project.here().configuration.oha).read_bytes()
+    real = tools.find_oha(Checkout.here().configuration.oha).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
-    return Release(httpserver, real, Project.here().configuration.oha)
+    return Release(httpserver, real, Checkout.here().configuration.oha)
 
 
 @pytest.mark.real

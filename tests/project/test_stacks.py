@@ -10,9 +10,10 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import configuration, interpreters, locks, stacks, tools
-from duetbench.project.project import Project
+from duetbench.project import configuration, interpreters, stacks, tools
 from duetbench.store.comparison import PackageChange
+from observatory.matrix import renewal
+from observatory.matrix.checkout import Checkout
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -51,20 +52,23 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 1))
+    moves = renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
     assert [(move.package, move.base, move.head) for move in moves] == [
         ("alpha", None, "1.0"),
         ("beta", None, "1.0"),
     ]
     before = lock.read_text().splitlines()
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
-    assert Project.here().lock("one").packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows here
+    assert Checkout.here().lock("one").packages == {
+        "alpha": "1.0",
+        "beta": "1.0",
+    }  # no Windows here
 
-    (moved,) = locks.renew(Project.here(), QUIET, ["one"])
+    (moved,) = renewal.renew(Checkout.here(), QUIET, ["one"])
     assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert locks.renew(Project.here(), QUIET) == ()
+    assert renewal.renew(Checkout.here(), QUIET) == ()
 
 
 @pytest.mark.real
@@ -73,16 +77,16 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
-    interpreter = Project.here().interpreter("3.14t")
-    locks.renew(Project.here(), QUIET)
-    stack = Project.here().lock("one")
+    interpreter = Checkout.here().interpreter("3.14t")
+    renewal.renew(Checkout.here(), QUIET)
+    stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `duetbench setup`"):
-        stacks.executable(Project.here().lock("one"), Project.here().interpreter("3.14t"))
+        stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
     assert stacks.make_environment(stack, interpreter, QUIET)
     assert not stacks.make_environment(stack, interpreter, QUIET)
-    python = stacks.executable(Project.here().lock("one"), Project.here().interpreter("3.14t"))
+    python = stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
     assert tools.version(python) == interpreter.version or python.exists()
 
     target = stacks.place(stack, interpreter)
@@ -97,15 +101,15 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 @pytest.mark.usefixtures("checkout")
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
-    interpreter = Project.here().interpreter("3.14")
-    locks.renew(Project.here(), QUIET)
-    lock = Project.here().lock_file("one")
+    interpreter = Checkout.here().interpreter("3.14")
+    renewal.renew(Checkout.here(), QUIET)
+    lock = Checkout.here().lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(SetupError, match=r"installing stack one for 3\.14 failed"):
-        stacks.make_environment(Project.here().lock("one"), interpreter, QUIET)
-    assert not stacks.place(Project.here().lock("one"), interpreter).exists()
+        stacks.make_environment(Checkout.here().lock("one"), interpreter, QUIET)
+    assert not stacks.place(Checkout.here().lock("one"), interpreter).exists()
 
 
 def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None:
@@ -114,14 +118,14 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     When uv finds no solution the sentence has its words, and no lock changes.
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        locks.renew(Project.here(), QUIET, ["two"])
+        renewal.renew(Checkout.here(), QUIET, ["two"])
     with pytest.raises(SetupError, match="run `observatory stack lock one`"):
-        Project.here().lock("one")
-    locks.renew(Project.here(), QUIET)
+        Checkout.here().lock("one")
+    renewal.renew(Checkout.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        locks.renew(Project.here(), QUIET, as_of=date(2020, 1, 1))
+        renewal.renew(Checkout.here(), QUIET, as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -133,9 +137,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        locks.renew(Project.here(), QUIET)
+        renewal.renew(Checkout.here(), QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    locks.renew(Project.here(), QUIET)
+    renewal.renew(Checkout.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -151,7 +155,7 @@ def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
 
 def test_the_pydantic_arms_differ_in_nothing_else() -> None:
     """Packages that both arms have are the same versions; what only one has is Pydantic's own."""
-    first, second = (Project.here().lock(f"pydantic-{arm}").packages for arm in ("v1", "v2"))
+    first, second = (Checkout.here().lock(f"pydantic-{arm}").packages for arm in ("v1", "v2"))
     assert {name for name in first if first[name] != second[name]} == {"pydantic"}
     assert (first["pydantic"][:2], second["pydantic"][:2]) == ("1.", "2.")
     assert second.keys() - first.keys() == {"annotated-types", "pydantic-core", "typing-inspection"}
@@ -160,16 +164,16 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, none where that is declared."""
     today = datetime.now(UTC).date()
-    locks.renew(Project.here(), QUIET)
+    renewal.renew(Checkout.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
 
     def locked(declared: str) -> dict[str, str]:
-        (checkout / "pyproject.toml").write_text(f"[tool.duetbench]\n{declared}\n")
+        (checkout / "pyproject.toml").write_text(f"[tool.observatory]\n{declared}\n")
         configuration.load.cache_clear()
-        locks.renew(Project.here(), QUIET, as_of=locks.cooldown(Project(checkout)))
-        return dict(Project.here().lock("one").packages)
+        renewal.renew(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
+        return dict(Checkout.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}
     assert locked("cooldown-days = 0") == {"alpha": "2.0", "beta": "3.0"}

@@ -17,9 +17,9 @@ from duetbench.host.console import Console, Narrator
 from duetbench.project import locks, stacks, target, target_locks, wheels
 from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.project.target_locks import ProjectPackages
+from observatory.matrix.checkout import Checkout
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -70,7 +70,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 
 @pytest.fixture
 def python() -> Interpreter:
-    return Project.here().interpreter("3.14")
+    return Checkout.here().interpreter("3.14")
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def deployed(root: Path) -> DeployedTarget:
-    declared = {"3.14": Project.here().configuration.interpreters["3.14"]}
-    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", {})
+    declared = {"3.14": Checkout.here().configuration.interpreters["3.14"]}
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", ())
 
 
 def laid(root: Path) -> Path:

@@ -17,7 +17,7 @@ from duetbench.store import files
 from duetbench.store.comparison import CaseComparison, Comparison, Duet
 from duetbench.trend.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
-from observatory.project.published import Published, load_published, read_suites
+from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import inprocess
 from observatory.show.claims import Evidence, check
 from observatory.show.published_page import reference_runs

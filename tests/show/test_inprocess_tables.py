@@ -13,8 +13,8 @@ from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load, LoadModel
 from duetbench.host import paths
 from duetbench.trend.summary import RunSummary, summarise
+from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
-from observatory.project.published import read_suites
 from observatory.show import inprocess
 from observatory.show.run_text import as_markdown
 from observatory.show.run_view import FigureTable, RunPage, Section

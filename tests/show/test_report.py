@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 import corpus
-import observatory.project.published  # noqa: F401 - titles of benchmarks
+import observatory.matrix.published  # noqa: F401 - titles of benchmarks
 from comparing import (
     AGAIN,
     BETTER,

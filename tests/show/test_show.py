@@ -28,7 +28,7 @@ from duetbench.store.result_files import save_comparison
 from duetbench.trend.summary import summarise
 from observatory.cli import experiments
 from observatory.cli.reference import reference_command
-from observatory.project.published import Published
+from observatory.matrix.published import Published
 from observatory.show.published_page import make_page
 from observatory.show.run_text import as_markdown, print_page
 from observatory.show.run_view import RunPage

@@ -21,10 +21,10 @@ from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
-from duetbench.project.experiments import Experiment
-from duetbench.project.project import Project
-from duetbench.project.schema import PROFILES
 from duetbench.store import files, run_files
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.experiments import Experiment
+from observatory.matrix.schema import PROFILES
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -33,7 +33,7 @@ Once = Callable[[str, Callable[[Path], object]], Path]
 _MAIN = """
 from duetbench.core import protocol
 protocol.WINDOW_SECONDS |= dict.fromkeys(protocol.WINDOW_SECONDS, 0.1)  # nobody keeps the figures
-from duetbench.cli import main
+from observatory.cli import main
 main()
 """
 
@@ -53,7 +53,7 @@ def make_checkout(folder: Path) -> Path:
 @cache
 def experiments(root: Path = PROJECT) -> tuple[Experiment, ...]:
     """What a checkout declares that no test changes: it is read once."""
-    return Project(root).experiments
+    return Checkout(root).experiments
 
 
 def all_cases(*profiles: Profile, root: Path = PROJECT) -> list[Case]:
@@ -190,12 +190,12 @@ class Bench:
 
     def run(self, *cases: str) -> Done:
         """Measure cases of `badapps`, by the quick profile, in this process."""
-        return self("run", "--results", self.results, *_select(cases))
+        return self("observatory", "measure", "--results", self.results, *_select(cases))
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start `duetbench run` as a process of its own; the environment is this one's."""
+        """Start `observatory measure` as a process of its own; the environment is this one's."""
         return subprocess.Popen(
-            [sys.executable, "-c", _MAIN, "run", "--results", self.results, *arguments],
+            [sys.executable, "-c", _MAIN, "measure", "--results", self.results, *arguments],
             env={**os.environ, "PYTHONPATH": str(Path(duetbench.__file__).parents[1])},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -246,6 +246,6 @@ def valid(launch: Launch) -> bool:
 
 def swap(given: Testbed) -> Testbed:
     """Return a testbed with another stack's packages in place of those of `pydantic-v1`."""
-    project = Project.here()
+    project = Checkout.here()
     other = stacks.executable(project.lock("pydantic-v2"), project.interpreter("3.14"))
     return replace(given, pythons={**given.pythons, ("pydantic-v1", "3.14"): other})

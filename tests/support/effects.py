@@ -77,7 +77,4 @@ def look(
     client = SimpleNamespace(
         python=python, payload=[*safe, "-m", observation.PROGRAM], env=env, hide=str
     )
-    (found,) = observation.observe(
-        client, ["served/x"], seconds=seconds, timeout=60, patience=patience
-    ).values()
-    return found
+    return observation.observe(client, "x", seconds=seconds, timeout=60, patience=patience)

@@ -17,8 +17,8 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
 from duetbench.measure.testbed import SideCase
-from duetbench.project.project import Project
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
+from observatory.matrix.checkout import Checkout
 from synthetic import figures, make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
@@ -67,7 +67,7 @@ class FakeInstruments:
     duet_log: list[tuple[str, bool]] = field(default_factory=list)
     together: list[tuple[str, ...]] = field(default_factory=list)
     launches: list[str] = field(default_factory=list)
-    counted: list[tuple[str, ...]] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
     def duets(
@@ -102,7 +102,7 @@ class FakeInstruments:
 
     def launch(self, part: SideCase) -> Launch:
         """Return a throughput equal to the number of the launch, which distinguishes the sides."""
-        self.launches.append(part.testbed.apps.name)
+        self.launches.append(part.testbed.subject.root.name)
         self.now += 5
         number = len(self.launches)
         return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(
@@ -113,18 +113,19 @@ class FakeInstruments:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
-    ) -> tuple[Instructions | str, ...]:
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+    ) -> Instructions | str:
         assert limit > 0
         assert ends > self.now
-        self.counted.append(tuple(head.case.id for _, head in pairs))
+        case = sides[1].case.id
+        self.counted.append(case)
         if self.uncounted:
-            return (self.uncounted,) * len(pairs)
+            return self.uncounted
         if self.now + START_SECONDS > ends:
-            return ("no time left",) * len(pairs)
+            return "no time left"
         self.now += 15
-        grown = [1 + self.slower.get(head.case.id, 0.0) for _, head in pairs]
-        return tuple(Instructions(base=300_000, head=300_000 * g, spread=1e-5) for g in grown)
+        grown = 1 + self.slower.get(case, 0.0)
+        return Instructions(base=300_000, head=300_000 * grown, spread=1e-5)
 
 
 @dataclass
@@ -165,7 +166,7 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
     folder = Path(name)
-    return Side(record=record, testbed=make_testbed(folder), cases=cases, subject=Project(folder))
+    return Side(record=record, testbed=make_testbed(folder), cases=cases, subject=Checkout(folder))
 
 
 def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:

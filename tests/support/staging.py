@@ -19,8 +19,8 @@ from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
 from duetbench.project import locks, stacks
-from duetbench.project.project import Project
 from fake_github import FakeGitHub
+from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, pack, serving
 
@@ -131,7 +131,7 @@ def set_stage(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, 
 def stock(index: Index, names: frozenset[str] | None = None) -> None:
     """Fill the index with packages of the stack `current`: all, or those that are named."""
     site = stacks.executable(
-        Project.here().lock("current"), Project.here().interpreter("3.14")
+        Checkout.here().lock("current"), Checkout.here().interpreter("3.14")
     ).parents[1]
     (packages,) = site.glob("lib/python3*/site-packages")
     for result in distributions(path=[str(packages)]):
@@ -183,7 +183,7 @@ def make_apps(root: Path) -> None:
 
 
 def lock(root: Path) -> None:
-    text = locks.resolve(Project(root), "current", None)
+    text = locks.resolve(Checkout(root), "current", None)
     stacks.write_lock(root / "apps" / "stacks" / "current.txt", text)
 
 

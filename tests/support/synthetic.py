@@ -29,6 +29,7 @@ from duetbench.core.model import (
 from duetbench.measure.testbed import Testbed
 from duetbench.store.change import Change, Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
+from observatory.matrix.checkout import Checkout
 
 PACKAGES = [
     "annotated-doc",
@@ -95,7 +96,7 @@ def make_testbed(apps: Path = Path("/"), machine: Machine = MACHINE) -> Testbed:
     """A testbed with what calculations on a case need, and nothing that can be started."""
     nowhere = Path("/")
     return Testbed(
-        apps=apps,
+        subject=Checkout(apps),
         oha=nowhere,
         machine=machine,
         pythons={},

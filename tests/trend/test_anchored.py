@@ -29,13 +29,13 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
-from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
-from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 from duetbench.store.files import Journal
 from fake_sessions import make_duet, make_pairs, side
+from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
+from observatory.matrix.checkout import Checkout
 from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
@@ -68,7 +68,7 @@ class Given:
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
         for _, head in pairs:
-            name = f"{head.testbed.apps} {head.case.id}"
+            name = f"{head.testbed.subject.root} {head.case.id}"
             number = self.duet_log.count(name)
             self.duet_log.append(name)
             self.first.append(head_first)
@@ -90,10 +90,11 @@ class Given:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
-    ) -> tuple[Instructions | str, ...]:
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+    ) -> Instructions | str:
+        assert sides
         assert 0 < limit <= ends
-        return (Instructions(base=200_000, head=201_000, spread=2e-4),) * len(pairs)
+        return Instructions(base=200_000, head=201_000, spread=2e-4)
 
 
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
@@ -166,8 +167,8 @@ class Alone(Given):
     """Each side has its own figures alone, and no duet may be played."""
 
     def launch(self, side: SideCase) -> Launch:
-        self.duet_log.append(side.testbed.apps.name)
-        cpu = 1e-4 * (1.05 if side.testbed.apps.name == "later" else 1)
+        self.duet_log.append(side.testbed.subject.root.name)
+        cpu = 1e-4 * (1.05 if side.testbed.subject.root.name == "later" else 1)
         return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
 
 
@@ -295,7 +296,7 @@ def declare(root: Path, **changes: Any) -> Anchor:
         **{
             "name": "first", "commit": git(root, "rev-parse", "HEAD"), "since": date(2026, 11, 1),
             "protocol": DUET_PROTOCOL, "interpreters": {"3.14": "3.14.7"},
-            "stacks": {"one": Project(root).lock("one").digest}, **changes,
+            "stacks": {"one": Checkout(root).lock("one").digest}, **changes,
         }
     )  # fmt: skip
     anchor_file(root).write_text(anchor_text(made), "utf-8")
@@ -309,7 +310,7 @@ def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     with serving(monkeypatch, tmp_path / "uv") as index:
         for month in range(1, 4):
             index.add("alpha", f"{month}.0", f"2026-0{month}-10")
-        text = locks.resolve(Project(anchored), "one", date(2026, 1, 15))
+        text = locks.resolve(Checkout(anchored), "one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
@@ -326,11 +327,11 @@ def backfilled(
     loaded: bool = True,
 ) -> list[Points]:
     said = Reporter(rich.console.Console(file=instruments.said, width=200))
-    scope = Scope("quick", select, tmp_path / "logs", QUIETLY, tmp_path / "copies", loaded=loaded)
+    scope = Scope(select, tmp_path / "logs", QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
     task = BackfillTask(
-        Project(root), anchor, tmp_path / "results", scope, precision, 1, lambda _: instruments
+        Checkout(root), anchor, tmp_path / "results", scope, precision, 1, lambda _: instruments
     )
     return list(backfill.backfill(task, wanted, said))
 
@@ -438,9 +439,9 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
     anchor = load_anchor(root)
     with revisions.copies() as copies:
         state = revisions.resolve(root, anchor.commit)
-        place = Project(revisions.lay_out(root, state, copies))
-        before = place.cases("nightly")
-    pairs, _ = matching.match_cases(before, Project(root).cases("nightly"))
+        place = Checkout(revisions.lay_out(root, state, copies))
+        before = place.cases(profile="nightly")
+    pairs, _ = matching.match_cases(before, Checkout(root).cases(profile="nightly"))
     assert len(pairs) == len(before) >= 52
 
 

@@ -330,9 +330,6 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     done = command("observatory", "bisect", "change-20-a")
     assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
     assert "no change 'x'; there are: change-20-a" in command("observatory", "bisect", "x").err
-    done = command("bisect", "--base", "lock=a", "--head", "lock=b")
-    expected = "expected --select with the case to measure"
-    assert (done.code, expected in done.err) == (2, True), done
 
 
 E = 0.01

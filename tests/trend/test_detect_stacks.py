@@ -21,13 +21,14 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
-from duetbench.project.project import Project
 from duetbench.store.change import Change, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
+from observatory.matrix import renewal
+from observatory.matrix.checkout import Checkout
 from observatory.store.remotes import Remote
 from observatory.trend.confirm import compare_stacks
 from repos import borrow_cache, commit, git, make_tiny, write
@@ -47,7 +48,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        locks.renew(Project.here(), QUIET, as_of=date(2026, 1, 31))
+        renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
@@ -80,11 +81,11 @@ class Bumps:
 @pytest.fixture
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
-    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Project.here().lock("one").digest]
-    locks.renew(Project.here(), QUIET, as_of=date(2026, 2, 20))
+    commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
+    renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(lock_branch.commit(tiny, "Stacks: beta 1.5\n").commit)
-    digests.append(Project.here().lock("one").digest)
-    locks.renew(Project.here(), QUIET)
+    digests.append(Checkout.here().lock("one").digest)
+    renewal.renew(Checkout.here(), QUIET)
     lock_branch.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -113,7 +114,7 @@ def making(instruments: object) -> Any:
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now."""
     found = compare_stacks(
-        Project(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY, make=making(None)
+        Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY, make=making(None)
     )
     ((question, reporter),) = seen
     assert (question.seed, question.seconds, reporter) == (7, 90.0, QUIETLY)
@@ -129,38 +130,38 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
     for problem in question.seen.reasons.values():  # what one request does was looked at
         assert "'module' object is not callable" in problem
     assert found.base.label == f"one of {run_of(19)}"
-    assert Project.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
+    assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays
 
 
 @pytest.mark.real
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
     base = StackState(stack="one", digest=bumps.digests[0])
-    right = lock_text(Project(bumps.root), base, bumps.commits[0])
+    right = lock_text(Checkout(bumps.root), base, bumps.commits[0])
     assert right is not None
     assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
-    assert lock_text(Project(bumps.root), base, bumps.commits[1]) == right
-    assert lock_text(Project(bumps.root), base, "0" * 40) == right
-    assert lock_text(Project(bumps.root), base, None) == right
+    assert lock_text(Checkout(bumps.root), base, bumps.commits[1]) == right
+    assert lock_text(Checkout(bumps.root), base, "0" * 40) == right
+    assert lock_text(Checkout(bumps.root), base, None) == right
     unknown = base.model_copy(update={"digest": "0" * 64})
-    assert lock_text(Project(bumps.root), unknown, bumps.commits[0]) is None
+    assert lock_text(Checkout(bumps.root), unknown, bumps.commits[0]) is None
 
     git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert lock_text(Project(shallow), base, None) is None
-    assert lock_text(Project(shallow), base, bumps.commits[0]) == right
+    assert lock_text(Checkout(shallow), base, None) is None
+    assert lock_text(Checkout(shallow), base, bumps.commits[0]) == right
 
     # One that is gone is resolved again, with the versions that the run recorded.
     lost = StackState(stack="one", digest="0" * 64)
-    found = find_locks(Project(bumps.root), bumps.candidate(base=lost), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
     assert "base is not in the git history any more" in found.notes[0]
-    found = find_locks(Project(bumps.root), bumps.candidate(head=lost), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(head=lost), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        find_locks(Project(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
+        find_locks(Checkout(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
 
 
 @pytest.fixture
@@ -236,7 +237,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
+    first = lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -261,7 +262,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
+    again = lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
     assert again == lock_branch.StackBump(moved=False, commit=tip)
 
 
@@ -272,7 +273,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    lock_branch.advance(tiny, origin, lambda root: locks.renew(Project(root), QUIET))
+    lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
     git(tmp_path, "clone", "--quiet", "--branch", lock_branch.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -295,10 +296,10 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = lock_branch.advance(
-                others, origin, lambda root: locks.renew(Project(root), QUIET, as_of=day)
+                others, origin, lambda root: renewal.renew(Checkout(root), QUIET, as_of=day)
             )
             tips.append(theirs.commit)
-        return locks.renew(Project(root), QUIET)
+        return renewal.renew(Checkout(root), QUIET)
 
     told: list[str] = []
     mine = lock_branch.advance(tiny, origin, renew, patience=QUICK, say=told.append)
@@ -347,7 +348,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = locks.resolve(Project(root), "one", date.fromordinal(day.toordinal() + 5))
+            text = locks.resolve(Checkout(root), "one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]
@@ -363,19 +364,19 @@ def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path
     series = SeriesName(machine="here", case=DEPENDENT, metric=CPU)
     same = mixed_locks.SearchTask(series, "one", four[0], four[0])
     with pytest.raises(UsageError, match="same versions"):
-        mixed_locks.find(Project(root), same, QUIETLY, 600.0, 1, making(Ratios(None)))
+        mixed_locks.find(Checkout(root), same, QUIETLY, 600.0, 1, making(Ratios(None)))
     sought = mixed_locks.SearchTask(series, "one", *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
         if stop:
             with pytest.raises(InterruptedRun):
-                mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+                mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = mixed_locks.find(Project(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+            cause = mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
     assert [len(one.duet_log) for one in played] == [7, 20]  # of 26; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

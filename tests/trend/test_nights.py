@@ -174,7 +174,7 @@ def declare_fleet(bench: Bench, fleet: Mapping[str, str]) -> None:
     root = make_checkout(bench.folder / "checkout")
     bench.patch.setenv("DUETBENCH_ROOT", str(root))
     with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
-        file.write(f"\n[tool.duetbench.fleet]\n{table}")
+        file.write(f"\n[tool.observatory.fleet]\n{table}")
 
 
 @pytest.mark.real

@@ -11,14 +11,14 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
-from duetbench.project.project import Project
 from duetbench.store.change import Change, Effect, Narrowed, Release, SeriesName, Share
 from duetbench.store.comparison import Comparison, SideRecord
+from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.show.changes import describe, narrowed_line
 from observatory.store.points import Points
 from observatory.trend import quotes, releases
-from observatory.trend.backfill import PROFILE, to_observe
+from observatory.trend.backfill import to_observe
 from observatory.trend.quotes import Quote
 from observatory.trend.releases import ReleaseEffect, narrow
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
@@ -268,7 +268,7 @@ def observed(case: str, *, head: str = "1.1", effects: Effects | None = None) ->
 
 
 def cases_of(*quotes: Quote, known: tuple[Comparison, ...] = ()) -> list[str]:
-    declared = Project.here().cases(PROFILE)
+    declared = Checkout.here().cases(profile="nightly")
     return [case.id for _, case in to_observe(quotes, declared, known)]
 
 

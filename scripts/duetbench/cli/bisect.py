@@ -25,7 +25,7 @@ from duetbench.cli.target_options import (
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
-from duetbench.project.project import Project
+from duetbench.project.project import Repository
 from duetbench.project.setting import Contrast
 from duetbench.show.change import cause_lines, commit_lines
 from duetbench.store.result_files import find_comparison
@@ -86,7 +86,7 @@ def bisect_command(
     interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
-    project = Project.here(stand_in=options["app"] is None)
+    here = Repository.here(stand_in=False)
     limit = budget_seconds(budget) or 0.0
     contrast = Contrast(base=of_base or (), head=of_head or ())
     _ = contrast.settings  # which refuses wrong words
@@ -98,10 +98,10 @@ def bisect_command(
     name, bad = (*(names or []), None, None)[:2]
     comparison = None
     if name and not bad:
-        comparison = find_comparison(name, results or project.results)
+        comparison = find_comparison(name, results or here.results)
         if comparison is None:
             raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
-    project = with_options(project, options)
+    project = with_options(here, options)
     evidence = comparison or (contrast if words else None)
     if start and evidence:
         raise UsageError("--start searches between two commits: give GOOD and BAD")

@@ -1,21 +1,18 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     BaseOption,
     HeadOption,
     JsonOption,
-    ProfileOption,
     ReportsOption,
-    SeedOption,
-    SelectOption,
     WaitOption,
     budget_option,
     budget_seconds,
@@ -45,9 +42,11 @@ from duetbench.core.text import visible_json
 from duetbench.host.console import Console
 
 if TYPE_CHECKING:
+    from duetbench.judge.comparison import Extent
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.pairs import Sides
     from duetbench.judge.session import Question
+    from duetbench.project.setting import Contrast
     from duetbench.store.attribution import Attribution
     from duetbench.store.comparison import Comparison
 
@@ -98,17 +97,10 @@ def compare_command(
     ] = None,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    select: SelectOption = None,
-    profile: ProfileOption = "quick",
-    seed: SeedOption = DEFAULT_SEED,
     everything: Annotated[
         bool,
         Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
     ] = False,
-    results: Annotated[
-        Path | None,
-        Option("--results", metavar="FOLDER", help="Keep it here, for the site.", hidden=True),
-    ] = None,
     *,
     options: Options,
 ) -> None:
@@ -123,43 +115,74 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.judge.comparison import Extent, compare, require_code
+    from duetbench.judge.comparison import Extent
+    from duetbench.project.setting import Contrast
+
+    contrast = Contrast((base, head), of_base or (), of_head or ())
+    extent = Extent((), budget_seconds(budget), everything, start, only or "")
+    told = (
+        *["--all"] * everything,
+        *(*["--start"] * start, *(["--only", only] if only else [])),
+        *(["--budget", budget] if budget else []),
+    )
+
+    def find(console: Console) -> Compared:
+        project = with_options(repository(console), options)
+        words = (*told, *_words(limit), *repetition(options))
+        return Compared(project, words, left_out(options), left_out(options, own=True))
+
+    run(
+        find, contrast, extent, limit or (), why,
+        files=reports(output, ".json", ".md", ".html", as_json=as_json),
+        wait=wait, more=unrecorded(options),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared, the options that repeat it, and what these lack: for all, for its author.
+
+    `prepare` makes its sides, if not as those of an application.
+    """
+
+    project: Any
+    words: Sequence[str]
+    lacking: tuple[str, ...] = ()
+    own_lacking: tuple[str, ...] = ()
+    prepare: Any = None
+
+
+def run(
+    find: Callable[[Console], Compared],
+    contrast: "Contrast",
+    extent: "Extent",
+    limits: Sequence[str],
+    why: Path | None,
+    *,
+    files: Sequence[Path],
+    wait: str | None,
+    more: str = "",
+    keep: Callable[["Comparison"], object] = id,
+) -> None:
+    """Compare and report, for the command of any package; raises Exit by the result.
+
+    `find` prints what is compared. `keep` gets a complete comparison.
+    """
+    from duetbench.judge.comparison import compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.session import InterruptedComparison
-    from duetbench.project.setting import Contrast
     from duetbench.show import findings
-    from duetbench.store import files as kept
 
-    contrast = Contrast((base, head), of_base or (), of_head or ())
-    sizes, statements, answers = _limits(limit or ())
-    extent = Extent(
-        tuple(select or ()),
-        profile,
-        budget_seconds(budget),
-        everything,
-        start,
-        only or "",
-        material=sizes,
-        seed=seed,
-    )
+    sizes, statements, answers = _limits(limits)
+    extent = replace(extent, material=sizes)
     extent.require_sense(contrast)
     if why is not None:
         require_code("--why", contrast)
-    files = reports(output, ".json", ".md", ".html", as_json=as_json)
     require_files({"--why": [why] if why else []})
     console = console_beside(files)
-    project = repository(console)
+    compared = find(console)
     clean_up(console)
-    project = with_options(project, options)
-    words = [
-        *(word for glob in select or () for word in ("--select", glob)),
-        *("--profile", profile, "--seed", str(seed), *["--all"] * everything),
-        *(*["--start"] * start, *(["--only", only] if only else [])),
-        *(["--budget", budget] if budget else []),
-        *(word for text in limit or () for word in ("--limit", text)),
-        *repetition(options),
-    ]
     reporter, attribution, interruption = Reporter(console), None, None
 
     def explain(comparison: "Comparison", both: "Sides") -> None:
@@ -167,22 +190,25 @@ def compare_command(
         if why is not None:
             attribution = hook("why:explain_comparison")(comparison, both, reporter)
 
-    with machine(wait, console.say, timed=only != "effects"):
+    prepare = {"prepare": compared.prepare} if compared.prepare else {}
+    with machine(wait, console.say, timed=extent.only != "effects"):
         try:
             comparison = compare(
-                project,
+                compared.project,
                 contrast,
                 extent,
                 reporter,
-                words=words,
-                notes=left_out(options),
+                words=compared.words,
+                notes=compared.lacking,
                 first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
+                **prepare,
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
-    code = exit_code(comparison, effects=only == "effects", answers=answers, statements=statements)
+    effects = extent.only == "effects"
+    code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
     text = _summarise(comparison, code, attribution)
     try:
         write_reports(
@@ -196,14 +222,18 @@ def compare_command(
         if attribution is not None:
             put(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
-        own = comparison.model_copy(update={"to_repeat": left_out(options, own=True)})
-        _print(console, own, attribution, unrecorded(options))
-        if results is not None and comparison.status == "complete":
-            console.say(f"\nsaved: {kept.save(results, comparison)}")
+        own = comparison.model_copy(update={"to_repeat": compared.own_lacking})
+        _print(console, own, attribution, more)
+        if comparison.status == "complete":
+            keep(comparison)
     if interruption is not None:
         raise interruption
     if code:
         raise Exit(code)
+
+
+def _words(limits: Sequence[str] | None) -> Iterator[str]:
+    return (word for text in limits or () for word in ("--limit", text))
 
 
 def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | None") -> str:

@@ -1,8 +1,9 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from rich.table import Table
@@ -15,8 +16,10 @@ from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
-from duetbench.project import interpreters, stacks, tools
-from duetbench.project.project import Project
+from duetbench.project import tools
+from duetbench.project.configuration import Configuration
+from duetbench.project.project import Repository
+from duetbench.project.schema import OhaSpec
 
 _PATIENCE_S: Final = 10.0  # with GitHub: a person is waiting
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
@@ -49,7 +52,7 @@ def doctor_command(
 ) -> None:
     """Say whether this machine is ready to measure, and what is missing.
 
-    With --details, show interpreters, tools, stacks, cores, and what else affects figures.
+    With --details, show tools, cores, and what else affects figures.
 
     $ duetbench doctor
     $ duetbench doctor --details
@@ -57,8 +60,8 @@ def doctor_command(
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
-    project = Project.here()
-    report(diagnose(project), "run `duetbench setup`", as_json=as_json, details=details)
+    configured = Repository.here().configuration
+    report(diagnose(configured), "run `duetbench setup`", as_json=as_json, details=details)
 
 
 def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = True) -> None:
@@ -93,10 +96,22 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = 
         raise Exit(1)
 
 
-def diagnose(project: Project) -> Diagnosis:
-    """Check everything; a missing requirement becomes a finding, never an error."""
+Look = Callable[[], str]
+"""Checks one thing, and returns a detail; raises DuetbenchError."""
+
+
+def diagnose(
+    configured: Configuration,
+    looks: Mapping[str, Look] = MappingProxyType({}),
+    optional: Collection[str] = (),
+) -> Diagnosis:
+    """Check everything; a missing requirement becomes a finding, never an error.
+
+    `looks` check more than what any measurement needs, and which of them is `optional`.
+    """
     first = machine.core_times()
-    findings = tuple(_findings(project))
+    every: dict[str, Look] = {"oha": partial(_oha, configured.oha), **looks}
+    findings = tuple(_findings(every, optional))
     noise = machine.disturbance()  # after the checks, which take core time themselves
     last = machine.core_times()
     fingerprint = machine.fingerprint()
@@ -130,16 +145,7 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
     }
 
 
-def _findings(project: Project) -> Iterator[Item]:
-    declared = project.known_stacks
-    looks: dict[str, Callable[[], str]] = {"oha": partial(_oha, project)}
-    for name in project.configuration.interpreters if declared else ():
-        looks[f"CPython {name}"] = partial(_interpreter, project, name)
-    settings = project.configuration
-    optional = {f"CPython {name}" for name in settings.interpreters.keys() - settings.usual}
-    for name, pythons in declared.items():
-        for python in pythons:
-            looks[f"{name} for {python}"] = partial(_environment, project, name, python)
+def _findings(looks: Mapping[str, Look], optional: Collection[str]) -> Iterator[Item]:
     for what, look in looks.items():
         try:
             yield Item(what=what, state="ok", detail=look())
@@ -157,25 +163,7 @@ def _findings(project: Project) -> Iterator[Item]:
         yield Item(what=tools.VALGRIND, state="absent", detail=detail)
 
 
-def _interpreter(project: Project, name: str) -> str:
-    interpreter = project.interpreter(name)
-    proof = interpreters.prove(interpreter.executable)
-    if different := interpreters.mismatch(project.configuration.interpreters[name], proof):
-        raise DuetbenchError(different)
-    gil = "on" if proof["gil"] else "off"
-    return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"
-
-
-def _environment(project: Project, stack_name: str, python_name: str) -> str:
-    stack, python = project.lock(stack_name), project.interpreter(python_name)
-    stacks.executable(stack, python)
-    if fault := stacks.environment_fault(stack, stacks.place(stack, python)):
-        raise DuetbenchError(fault)
-    return f"{len(stack.packages)} packages, lock {stack.digest[:12]}"
-
-
-def _oha(project: Project) -> str:
-    spec = project.configuration.oha
+def _oha(spec: OhaSpec) -> str:
     program = tools.find_oha(spec)
     if fault := tools.oha_fault(spec, tools.oha_place(spec)):
         raise DuetbenchError(fault)

@@ -16,7 +16,7 @@ from duetbench.github import workflows
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment, revisions, trial
 from duetbench.project import hints, pyproject, start_command, target
-from duetbench.project.project import Project
+from duetbench.project.project import Repository
 from duetbench.project.pyproject import FILE, read_toml
 from duetbench.project.target_locks import module_files, source_folders
 from duetbench.store import files
@@ -75,10 +75,10 @@ def init_command(
     one starts services, and installs, like the job of the repository that runs its tests.
     """
     console = Console()
-    project = repository(console)
-    root = project.root
+    found = repository(console)
+    root = found.root
     file, table = pyproject.read_table(root)
-    if table or any((root / "apps").glob("*/experiment.toml")):
+    if table:
         raise UsageError(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
@@ -88,7 +88,7 @@ def init_command(
     if app is not None:
         candidates = (app,)
     given = dict(options)
-    chosen, requests = _first(candidates, project, given, console)
+    chosen, requests = _first(candidates, found, given, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     given["env"] = {name: text for name, text in options["env"].items() if name in typed}
@@ -136,7 +136,7 @@ def _workflows(root: Path, console: Console) -> dict[Path, str]:
 
 
 def _first(
-    candidates: Sequence[str], project: Project, options: Options, console: Console
+    candidates: Sequence[str], project: Repository, options: Options, console: Console
 ) -> tuple[str, Sequence[str]]:
     """Return the first application that answers, as it is measured, with its requests.
 
@@ -166,7 +166,7 @@ def _first(
 
 
 def _answered(
-    candidate: str, project: Project, options: Options, narrator: Narrator
+    candidate: str, project: Repository, options: Options, narrator: Narrator
 ) -> Sequence[str]:
     """Serve an application once; return the requests to measure; UsageError if one is wrong."""
     declared = with_options(project, {**options, "app": candidate})

@@ -12,32 +12,19 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Profile
 from duetbench.host.console import Console, write
 from duetbench.host.signals import InterruptedRun, interruptible
 
 if TYPE_CHECKING:
-    from duetbench.project.project import Project
-
-DEFAULT_SEED: Final = 1
+    from duetbench.project.project import Repository
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
-SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
-SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
+SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
+SECONDS: Final = "Seconds of load per case, e.g. 10."
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _STANDARD: Final = Path("-")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
-
-ProfileOption = Annotated[
-    Profile,
-    Option(
-        "--profile",
-        help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
-        "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
-        "articles' own durations, about an hour.",
-    ),
-]
 
 SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
 
@@ -50,7 +37,7 @@ JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 ResultsOption = Annotated[
     Path | None,
-    Option("--results", metavar="FOLDER", help="Results folder; default: the checkout's."),
+    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
 ]
 
 ReportsOption = Annotated[
@@ -72,25 +59,10 @@ HeadOption = Annotated[
     Option("--head", metavar="WORD", help="What head has otherwise, likewise; repeatable."),
 ]
 
-PlanOption = Annotated[
-    Path | None,
-    Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
-]
-
-ShardOption = Annotated[
-    int | None, Option("--shard", metavar="N", min=1, help="Which shard of --plan, from 1.")
-]
-
 SecondsOption = Annotated[
     float | None,
     Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS),
 ]
-
-SeedOption = Annotated[
-    int,
-    Option("--seed", metavar="N", help="Random seed of the order of measurements."),
-]
-
 
 WaitOption = Annotated[
     str | None,
@@ -150,13 +122,13 @@ def resumable() -> Iterator[None]:
         raise
 
 
-def repository(console: Console) -> "Project":
+def repository(console: Console) -> "Repository":
     """Find the repository to measure, and print its path; UsageError if there is none."""
-    from duetbench.project.project import Project
+    from duetbench.project.project import Repository
 
-    project = Project.here(stand_in=False)
-    console.say(f"repository: {project.root}")
-    return project
+    found = Repository.here(stand_in=False)
+    console.say(f"repository: {found.root}")
+    return found
 
 
 def day(text: str, option: str, more: str = "") -> date:

@@ -3,26 +3,21 @@
 import json
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Final
+from types import MappingProxyType
+from typing import Annotated, Any, Final
 
 from typer import Exit, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     JsonOption,
     LaunchesOption,
-    ProfileOption,
     ReportsOption,
     ResultsOption,
     SecondsOption,
-    SeedOption,
-    SelectOption,
     WaitOption,
     clean_up,
     console_beside,
@@ -32,13 +27,7 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import (
-    Options,
-    deploy,
-    with_options,
-    with_target,
-)
-from duetbench.core.errors import DeclarationError, SetupError
+from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -49,9 +38,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.measure import assembly, launch, runner
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import plan as planning
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.plan import launch_seconds
-from duetbench.project.project import Project
 from duetbench.project.subject import Subject
 from duetbench.show.run import as_markdown, print_cases
 from duetbench.store import files, run_files
@@ -63,8 +50,6 @@ KEPT_LOGS: Final = 20
 
 @with_target
 def run_command(
-    profile: ProfileOption = "quick",
-    select: SelectOption = None,
     launches: LaunchesOption = None,
     seconds: SecondsOption = None,
     results: ResultsOption = None,
@@ -73,7 +58,6 @@ def run_command(
     ] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    seed: SeedOption = DEFAULT_SEED,
     wait: WaitOption = None,
     *,
     options: Options,
@@ -81,50 +65,69 @@ def run_command(
     """Measure: launch each case's server, load it, and record the figures.
 
     $ duetbench run --app shop.main:app --path /items/7
-    $ duetbench run --select 'asgi-wsgi/*/py3.14t/*' --launches 3
 
-    With --app, it first shows what one request does, which takes seconds: SQL statements, calls,
-    files, memory kept. The run file is saved after every launch. Ctrl-C keeps what was measured.
-    --dry-run shows what would be done, and how long it would take. A case whose optional
-    interpreter is not available here is recorded as not measured. Exit code 0: all launches were
-    valid. 1: some failed, the others are recorded. 3: none was usable.
+    It first shows what one request does, which takes seconds: SQL statements, calls, files, memory
+    kept. The run file is saved after every launch. Ctrl-C keeps what was measured. --dry-run shows
+    what would be done, and how long it would take. Exit code 0: all launches were valid. 1: some
+    failed, the others are recorded. 3: none was usable.
     """
+    from duetbench.judge.deployment import deployed
+
     written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
     console = console_beside(written)
-    project = repository(console)
-    results = results or project.results
-    ended_sessions = [] if dry_run else clean_up(console)
+    project = with_options(repository(console), options)
+    ended = [] if dry_run else clean_up(console)
     narrator = Narrator(console)
-    project = with_options(project, options)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
-        deploy(project, narrator) as subject,
+        deployed(project, narrator) as subject,
     ):
-        plan = planning.make_plan(
-            subject.cases, profile, list(select or ()), launches, seed, seconds
-        )
+        plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
         if dry_run:
-            _show(console, plan, subject, written)
+            show_plan(console, plan, written)
             return
-        notes = {
-            f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
-            f"--seconds {seconds or 0:g}: loads shorter or longer than the profile's": seconds,
-        }
-        new = tuple(note for note, holds in notes.items() if holds)
-
-        def begin(run: Run) -> Run:
-            return run.model_copy(update={"notes": run.notes + new})
-
-        lines: list[str] = []
-
-        def say(line: str) -> None:
-            lines.append(line)
-            console.say(line)
-
-        finished, path = execute(
-            plan, subject, results, console,
-            begin=begin, observe=partial(observe, project, say),
+        measure(
+            plan, subject, results or project.results, console, written,
+            notes=notes(ended, seconds), observe=observe, installs=narrator,
         )  # fmt: skip
+
+
+def notes(ended_sessions: Sequence[str], seconds: float | None) -> tuple[str, ...]:
+    """Return what readers of a run should know."""
+    found = {
+        f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
+        f"--seconds {seconds or 0:g}: loads shorter or longer than usual": seconds,
+    }
+    return tuple(note for note, holds in found.items() if holds)
+
+
+Observe = Callable[[Sequence[SideCase], Callable[[str], object]], Mapping[str, Effects]]
+"""Says what one request to each case does before any load, and returns it by case."""
+
+
+def measure(
+    plan: Plan,
+    subject: Subject,
+    results: Path,
+    console: Console,
+    written: Sequence[Path],
+    *,
+    notes: tuple[str, ...],
+    observe: Observe = lambda _sides, _say: {},
+    **how: Any,
+) -> None:
+    """Launch a plan's cases, and report them as asked; raises Exit if a launch failed."""
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        console.say(line)
+
+    finished, path = execute(
+        plan, subject, results, console,
+        begin=lambda run: run.model_copy(update={"notes": run.notes + notes}),
+        observe=lambda sides: observe(sides, say), **how,
+    )  # fmt: skip
     summary = summarise(finished)
     text = as_markdown(summary)
     if lines:
@@ -133,7 +136,9 @@ def run_command(
     encoded = visible_json(finished.model_dump_json(indent=1)) + "\n"
     write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
     print_cases(console, summary)
-    if report(finished, path, console, _in(project, results)):
+    here = results.resolve() == subject.results.resolve()
+    where = "" if here else f" --results {shlex.quote(str(results))}"
+    if report(finished, path, console, where):
         raise Exit(1)
 
 
@@ -145,17 +150,16 @@ def execute(
     *,
     begin: Callable[[Run], Run] = lambda run: run,
     observe: Callable[[Sequence[SideCase]], Mapping[str, Effects]] = lambda _: {},
+    missing: Mapping[str, str] = MappingProxyType({}),
+    installs: Narrator | None = None,
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
     `begin` completes the header of the run. `observe` gets the cases that will be launched, and
-    returns what a request to each does.
+    returns what a request to each does. `missing` are cases that cannot be, with the reason. With
+    `installs`, missing environments are made.
     """
-    narrator = Narrator(console)
-    missing = assembly.unattainable(plan.cases, subject.configuration_for, subject.lock, narrator)
     attainable = [case for case in plan.cases if case.id not in missing]
-    assembly.require_packages(attainable, subject.lock)
-    installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
     testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
     start = begin(runner.header(plan, testbed, subject.repository))
     files.require_room(results)
@@ -168,12 +172,8 @@ def execute(
         raise
 
 
-def observe(
-    project: Project, say: Callable[[str], object], sides: Sequence[SideCase]
-) -> Mapping[str, Effects]:
-    """Say what one request to each case of a target does before any load; return it by case."""
-    if project.target is None:
-        return {}
+def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> Mapping[str, Effects]:
+    """Say what one request to each case does before any load; return it by case."""
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
@@ -198,20 +198,12 @@ def report(run: Run, path: Path, console: Console, where: str = "") -> int:
     return failed
 
 
-def _show(console: Console, plan: Plan, subject: Subject, written: Sequence[Path]) -> None:
-    """Print what a run would do, and why it would be refused, as far as declarations show."""
-    experiments = Counter(case.experiment for case in plan.cases)
-    console.say("; ".join(f"{name}, cases: {number}" for name, number in experiments.items()))
-    console.say(
-        f"launches in profile {plan.profile}: {plan.launches * len(plan.cases)}, about "
-        f"{duration(planning.plan_seconds(plan))}"
-    )
-    try:
-        assembly.require_packages(plan.cases, subject.lock)
-    except (DeclarationError, SetupError) as problem:
-        console.say(f"note: this cannot run yet: {problem}")
-    seconds = round(planning.plan_seconds(plan), 1)
-    value = {"expected_seconds": seconds, "plan": plan.model_dump(mode="json")}
+def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
+    """Print what a run would do."""
+    seconds = planning.plan_seconds(plan)
+    number = plan.launches * len(plan.cases)
+    console.say(f"cases: {len(plan.cases)}; launches: {number}, about {duration(seconds)}")
+    value = {"expected_seconds": round(seconds, 1), "plan": plan.model_dump(mode="json")}
     for path in written:
         put(f"{json.dumps(value, indent=1)}\n", path)
 
@@ -261,9 +253,3 @@ def _kept(results: Path, begun: Run) -> str:
     run = files.read(Run, path)
     usable = sum(len(result.usable) for result in run.results)
     return f"{usable} of {run.launches * len(run.results)} launches kept: duetbench show {run.id}"
-
-
-def _in(project: Project, results: Path) -> str:
-    if results.resolve() == project.results.resolve():
-        return ""
-    return f" --results {shlex.quote(str(results))}"

@@ -17,7 +17,7 @@ from duetbench.cli.options import (
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.host.console import Console, json_text
-from duetbench.project.project import Project
+from duetbench.project.project import Repository
 from duetbench.show import comparison_text
 from duetbench.show import run as run_text
 from duetbench.store import files, result_files
@@ -42,7 +42,7 @@ def show_command(
     Comparisons are found by their id, if they were among the last on this machine or are in
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
-    results = results or Project.here().results
+    results = results or Repository.here().results
     if run == "latest" and not select:  # which is for runs
         path = result_files.newest(results)
     else:

@@ -5,7 +5,6 @@ from typing import Annotated, Final
 from typer import Exit, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     JsonOption,
     SelectOption,
     WaitOption,
@@ -15,7 +14,6 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import (
     Options,
-    deploy,
     with_options,
     with_target,
 )
@@ -24,9 +22,9 @@ from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration, print_json
 from duetbench.judge import growth
+from duetbench.judge.deployment import deployed
 from duetbench.measure import assembly, soak
-from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.plan import make_plan
+from duetbench.project import plan
 from duetbench.show import formats
 from duetbench.store.comparison import Course, Curve
 
@@ -62,18 +60,16 @@ def soak_command(
     console = Console(stderr=as_json)
     if not (seconds := units.read_time(time)):
         raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
-    project, narrator, progress = repository(console), Narrator(console), Progress(console)
+    narrator, progress = Narrator(console), Progress(console)
+    project = with_options(repository(console), options)
     clean_up(console)
-    project = with_options(project, options)
-    with machine(wait, console.say), deploy(project, narrator) as subject:
-        plan = make_plan(subject.cases, "quick", list(select or ()), 1, DEFAULT_SEED, None)
-        if len(plan.cases) != 1:
-            ids = ", ".join(case.id for case in plan.cases[:3])
-            raise UsageError(f"--select: expected one case, found {len(plan.cases)}: {ids}")
-        case, logs = plan.cases[0], paths.state_dir() / "logs"
-        assembly.require_packages(plan.cases, subject.lock)
-        installs = narrator if isinstance(subject, DeployedTarget) else None  # else set-up does
-        testbed = assembly.assemble(subject, plan.cases, logs, installs)
+    with machine(wait, console.say), deployed(project, narrator) as subject:
+        cases = plan.select(subject.cases(), select or ())
+        if len(cases) != 1:
+            ids = ", ".join(case.id for case in cases[:3])
+            raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")
+        case, logs = cases[0], paths.state_dir() / "logs"
+        testbed = assembly.assemble(subject, cases, logs, narrator)
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 

@@ -6,9 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from importlib import import_module
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,13 +14,11 @@ from typer import Exit, Option, echo
 from duetbench.cli.verbs import RenamingCommand, stored
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.host.console import Narrator
 from duetbench.project import target
 from duetbench.project.target import OPTIONS
 
 if TYPE_CHECKING:
-    from duetbench.project.project import Project
-    from duetbench.project.subject import Subject
+    from duetbench.project.project import Project, Repository
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with private values."""
@@ -31,21 +26,12 @@ _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IG
 _BRIEF: Final = {"app", "path"}
 """What the help of a command shows of them; --help-app shows all."""
 
-_OF_EXPERIMENTS: Final = {"profile", "seed"}
-"""Options of no use for an application, which no help shows."""
-
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 
 class TargetCommand(RenamingCommand):
     """A command with the options of a target, most of which only --help-app shows."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        for param in self.params:
-            if param.name in _OF_EXPERIMENTS:
-                param.hidden = True  # type: ignore[attr-defined]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         if self.name == "compare":
@@ -156,24 +142,14 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if sign else os.environ[name]
 
 
-def with_options(project: "Project", options: Options) -> "Project":
-    """Return a repository with its target, from its keys and options; experiments have none.
+def with_options(repository: "Repository", options: Options) -> "Project":
+    """Return a repository with its application, from keys and options; raises as `target.of`."""
+    from duetbench.project.project import Project
 
-    Without experiments, or with --app, a repository has a target. Raises as `target.of`.
-    """
-    root = project.root
-    if options["app"] is None and any((root / "apps").glob("*/experiment.toml")):
-        stray = [target.option(key) for key, value in options.items() if target.was_given(value)]
-        if stray:
-            raise UsageError(
-                f"{' and '.join(stray)}: this repository's experiments declare that; give it with "
-                "--app module:attribute, or to one side (--base KEY=VALUE, --head KEY=VALUE)"
-            )
-        return project
-    declared = target.of(root, options)
+    declared = target.of(repository.root, options)
     if declared is None:
-        raise paths.undeclared(root, "no --app, no [tool.duetbench] with an app, no experiments")
-    return replace(project, target=declared)
+        raise paths.undeclared(repository.root, "no --app, no [tool.duetbench] with an app")
+    return Project(repository.root, declared)
 
 
 def repetition(options: Options, *, own: bool = False) -> list[str]:
@@ -214,16 +190,3 @@ def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:
     unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
     set_ = f"to repeat it, set {', '.join(unset)}: values of variables are never recorded"
     return (*([add] if names else []), *([set_] if unset else []))
-
-
-def deploy(project: "Project", narrator: Narrator) -> "AbstractContextManager[Subject]":
-    """Provide a project as it is, or for a while a copy in which its target can be measured.
-
-    It needs no earlier set-up. Raises SetupError if something cannot be installed here.
-    """
-    if project.target is None:
-        return nullcontext(project)
-    prepared: AbstractContextManager[Subject] = import_module(
-        "duetbench.judge.deployment"
-    ).deployed(project, narrator)
-    return prepared

@@ -31,7 +31,7 @@ VERBS: Final[Table] = {
     "explain": ("explain", "Explain a word of the reports, a flag, or a metric."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "doctor": ("doctor", "Show what is missing here, and how to fix it."),
-    "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
+    "setup": ("setup", "Install the load generator and Valgrind, or check them."),
     "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }
 """All commands, as `help/duetbench.txt` lists them, each with its module beside this one. A module
@@ -69,6 +69,9 @@ RENAMED: Final = {
     "--markdown": "-o FILE.md",
     "--html": "-o FILE.html",
     "--details": "`duetbench show`",
+    "--select": "--path or --request says what is measured",
+    "--profile": "experiments have `observatory measure` and `observatory compare`",
+    "--seed": "only `observatory` has it",
     "--resume": "`duetbench show` has what an interrupted run kept",
 }
 """Options of earlier versions, and what replaces them."""

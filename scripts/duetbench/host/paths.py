@@ -25,8 +25,6 @@ SOURCE_BUILDER: Final = _PACKAGE.parent / "build_from_source.py"
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """Files that mark a folder as a repository or project."""
 
-_HOWTO: Final = "see 'Adding things' in duetbench's CONTRIBUTING.md"
-
 
 def project_root(*, stand_in: bool = True) -> Path:
     """Find the current repository: the folder that `declares` something, or else any project's.
@@ -67,7 +65,7 @@ def undeclared(what: Path | str, reason: str) -> UsageError:
     return UsageError(
         f"{what} declares nothing to measure ({reason}): name its application, as in "
         "`--app shop.main:app --path /items/7`, or keep that in [tool.duetbench] of "
-        f"pyproject.toml, which `duetbench init` writes; for experiments {_HOWTO}"
+        "pyproject.toml, which `duetbench init` writes"
     )
 
 
@@ -105,15 +103,13 @@ def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
 
 
 def results_dir(root: Path) -> Path:
-    """The folder of a repository's run files: in it, if it has experiments or sets `results`.
+    """The folder of a repository's run files: the one that it sets, or else in the state folder.
 
-    Those of a target go to the state folder, unless it sets `results`. UsageError as `inside`.
+    Raises UsageError as `inside`.
     """
     table = _table(root)
     if table is not None and (folder := table.get("results")):
         return inside(root, str(folder))
-    if table is not None and "app" not in table:
-        return root / "results"
     return project_state(root) / "results"
 
 

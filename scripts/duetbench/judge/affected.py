@@ -3,20 +3,17 @@
 A wrong "not affected" would be the only harmful mistake, so anything unknown counts as affected.
 
 - An interpreter affects its cases, and a package all cases of its stack.
-- A file of an experiment affects the experiments whose files name that folder, and any other file
-  every case, except a Python file that the observed requests of a case load on neither side
-  (`Seen.loaded`).
+- A file affects the cases that may read it (`Subject.reads`), except a Python file that the
+  observed requests of a case load on neither side (`Seen.loaded`).
 - Declarations and locks affect nothing: the cases and packages that they lead to are compared.
-- The harness (in our own repository), documents, results, and files for git or CI affect nothing,
-  nor does a file whose code is the same on both sides.
+- Documents, results, and files for git or CI affect nothing, nor does a file whose code is the same
+  on both sides.
 """
 
 import ast
 import filecmp
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -30,11 +27,7 @@ from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.matching import package_changes, relocked
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.pyproject import FILE as TARGET
-from duetbench.project.schema import ANCHOR, FILE, PUBLISHED
 from duetbench.project.servers import SERVERS
-from duetbench.project.target_locks import LOCKS
 from duetbench.store.comparison import PackageChange
 
 EVERYTHING: Final = "asked for with --all"
@@ -43,21 +36,7 @@ _NAMED: Final = 3  # packages or files in a reason; the others are counted
 _NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
 _DOCUMENTS: Final = frozenset({".md", ".rst"})
 
-APPLICATIONS: Final = "files of applications"
 CODE: Final = "files that no application imports"
-_HARNESS: Final = "the harness"
-HARNESS: Final = frozenset(
-    {
-        ".ci", ".github", "Makefile", "action.yml", "asv.conf.json", "docs", "pyproject.toml",
-        "requirements.txt", "scripts", "tests", "tools",
-    }
-)  # fmt: skip
-"""Top-level files and folders of the harness in our own repository."""
-
-_DECLARING: Final = (
-    TARGET, ".python-version", "pylock.toml", "pylock.*.toml", "requirements*.txt", *LOCKS
-)  # fmt: skip
-"""Files of a target that show in packages and interpreters, or hold for both sides."""
 
 _AROUND: Final = frozenset(
     {
@@ -78,9 +57,8 @@ class Diff:
     same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
-    users: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see `_users`
-    own: bool = True  # whether it is our own repository, which holds the harness
-    target: bool = False  # whether options or a few keys declare the application
+    part: Callable[[str], str] = lambda _path: ""  # as `Subject.part`
+    reads: Callable[[str, Case], bool] = lambda _path, _case: True  # as `Subject.reads`
     relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
 
 
@@ -125,39 +103,15 @@ def difference(sides: Sides) -> Diff:
         if not _without_effect(path, base, head)
     ]
     same = tuple(path for path in changed if same_code(path, base.root, head.root))
-    target = isinstance(head.subject, DeployedTarget)
-    own = paths.other_keys(sides.repository).get("project", {}).get("name") == "duetbench"
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
         packages=package_changes(base.testbed, head.testbed),
         relocked=bool(relocked(base.testbed, head.testbed)),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
-        users=_users(base.root, head.root),
-        own=not target and own,
-        target=target,
+        part=head.subject.part,
+        reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
-
-
-def _users(*roots: Path) -> dict[str, frozenset[str]]:
-    """Map each experiment's folder in `apps/` to the experiments whose code may use its files.
-
-    They are itself, and those whose Python files have its name as a word.
-    """
-    files = [file for root in roots for file in (root / "apps").glob(f"*/{FILE}")]
-    code: dict[str, str] = {}
-    for folder in [file.parent for file in files]:
-        places = filter(Path.is_file, (*folder.rglob("*.py"), *folder.parent.glob("*.py")))
-        texts = (place.read_text("utf-8", "replace") for place in places)
-        code[folder.name] = "\n".join((code.get(folder.name, ""), *texts))
-    return {
-        name: frozenset(
-            user
-            for user in code
-            if user == name or re.search(rf"\b{re.escape(name)}\b", code[user])
-        )
-        for name in code
-    }
 
 
 def _is_whole(case: Case) -> bool:
@@ -169,23 +123,11 @@ def _is_whole(case: Case) -> bool:
     return not more and len(case.endpoint.paths) < MOST_PATHS
 
 
-def may_be_read(path: str, diff: Diff) -> bool:
-    """Whether an application may import or read a file: it is not for people, git or CI."""
-    return _area(path, own=diff.own) in {APPLICATIONS, CODE}
-
-
-def _plain(path: str) -> str:
-    """Remove `../` from a path: its place around the application's folder does not matter."""
-    return path.replace("../", "")
-
-
 def _without_effect(path: str, base: Side, head: Side) -> bool:
-    """Whether a file is lent and equal on both sides, or differs only in settings of duetbench."""
+    """Whether a file is lent and equal on both sides, or shows elsewhere."""
     if path in base.lent | head.lent:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    plain = _plain(path)
-    declares = any(fnmatchcase(plain, glob) for glob in _DECLARING)
-    if declares and isinstance(head.subject, DeployedTarget):
+    if head.subject.is_compared(path):
         return True
     return path == "pyproject.toml" and paths.other_keys(base.root) == paths.other_keys(head.root)
 
@@ -199,7 +141,7 @@ def reason_for(case: Case, diff: Diff, loaded: frozenset[str] | None = None) -> 
     files = [
         path
         for path in diff.files
-        if _affects(path, case, diff)
+        if affects(path, case, diff)
         and (loaded is None or not path.endswith(".py") or path in loaded)
     ]
     reasons = (
@@ -223,33 +165,21 @@ def interpreter_changes(
     }
 
 
-def _affects(path: str, case: Case, diff: Diff) -> bool:
+def affects(path: str, case: Case, diff: Diff) -> bool:
     """Whether the case's application may read a changed file."""
-    if not may_be_read(path, diff):
-        return False
-    parts = PurePosixPath(path).parts
-    if parts[0] != "apps" or diff.target:  # a target's own folder may be called apps
-        return True
-    # Packages are compared one by one, and no application loads the anchor.
-    if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
-        return False
-    declares = parts[2:] in ((FILE,), (PUBLISHED,))
-    users = diff.users.get(parts[1])
-    return users is None or (case.experiment in users and not declares)
+    return not _kind(path) and diff.reads(path, case)
 
 
 def _nothing(diff: Diff, *, lone: bool) -> str:
     """Say why there is nothing to judge; `lone`: the sides have no case in common."""
-    areas = sorted({_area(path, own=diff.own) for path in diff.files})
+    areas = sorted({_kind(path) or diff.part(path) or CODE for path in diff.files})
     reasons = ["the sides have no case in common"] if lone else []
     if diff.packages:
         moved = some([*map(str, diff.packages)], _NAMED_OF_NONE)
         reasons.append(f"no measured case has the packages that moved ({moved})")
     elif diff.relocked:
         reasons.append("both locks install the same files here")
-    if areas == [_HARNESS]:
-        reasons.append("only the harness differs, and the one that runs now measures both sides")
-    elif areas:
+    if areas:
         reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
     if diff.same:
         names = some(diff.same, _NAMED)
@@ -259,19 +189,12 @@ def _nothing(diff: Diff, *, lone: bool) -> str:
     return f"{'; '.join(reasons or ['base and head do not differ'])}."
 
 
-def _area(path: str, *, own: bool) -> str:
-    """Name the part of the checkout that a file belongs to."""
-    path = _plain(path)
-    top = path.partition("/")[0]
-    parts = (
-        (PurePosixPath(path).suffix in _DOCUMENTS or path == "LICENSE", "documents"),
-        (top == "apps" != path, APPLICATIONS),
-        (top == "results", "results"),
-        (own and top == "benchmarks", "in-process benchmarks"),
-        (own and top in HARNESS, _HARNESS),
-        (top in _AROUND, "files for git or CI"),
-    )
-    return next((name for holds, name in parts if holds), CODE)
+def _kind(path: str) -> str:
+    """Name the kind of a file that no application reads; empty: it may be read."""
+    place = PurePosixPath(path.replace("../", ""))  # the place around the folder does not matter
+    if place.suffix in _DOCUMENTS or str(place) == "LICENSE":
+        return "documents"
+    return "files for git or CI" if place.parts[0] in _AROUND else ""
 
 
 def same_code(path: str, base: Path, head: Path) -> bool:

@@ -8,11 +8,11 @@ import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import Concern
-from duetbench.core.model import Profile
 from duetbench.host import paths
 from duetbench.judge import (
     affected,
@@ -33,6 +33,7 @@ from duetbench.measure.testbed import prepare_all
 from duetbench.project import configuration
 from duetbench.project.project import Project
 from duetbench.project.setting import SERVED, Contrast
+from duetbench.project.subject import Subject
 from duetbench.store.comparison import COMPARISONS, Comparison
 
 DEFAULT_SEED: Final = 1
@@ -60,7 +61,6 @@ class Extent:
     """
 
     select: tuple[str, ...] = ()
-    profile: Profile = "quick"
     seconds: float | None = None
     everything: bool = False
     start: bool = False
@@ -86,7 +86,7 @@ def require_code(option: str, contrast: Contrast) -> None:
 
 
 def compare(
-    project: Project,
+    project: Project | Subject,
     contrast: Contrast,
     extent: Extent,
     reporter: Reporter,
@@ -96,12 +96,13 @@ def compare(
     first: effects.Early = lambda _case, _effects: None,
     announce: Callable[[Question], object] = id,
     then: Callable[[Comparison, Sides], object] = lambda _comparison, _sides: None,
+    prepare: Callable[[Any, Contrast, Scope], Sides] = preparation.prepare,
 ) -> Comparison:
     """Compare on this machine, which nothing else may use meanwhile; save the result.
 
-    `words` are the options of a command that repeats it, and `notes` say what they lack. `first`
-    gets what requests do differently at first sight. `announce` is called when the sides are
-    prepared, and `then` while they still exist.
+    `prepare` makes the sides of the project. `words` are the options of a command that repeats it,
+    and `notes` say what they lack. `first` gets what requests do differently at first sight.
+    `announce` is called when the sides are prepared, and `then` while they still exist.
 
     Raises:
         InterruptedComparison: It was interrupted; the partial result is saved.
@@ -111,11 +112,11 @@ def compare(
     with revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
         patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
-        scope = Scope(extent.profile, extent.select, logs, reporter, copies, patience=patience)
-        both = preparation.prepare(project, contrast, scope)
+        scope = Scope(extent.select, logs, reporter, copies, patience=patience)
+        both = prepare(project, contrast, scope)
         reproduce = command(both.base.record, both.head.record, words or ()) if words else None
         question = replace(
-            _question(project, both, extent, reporter, first),
+            _question(project.root, both, extent, reporter, first),
             reproduce=(reproduce,) if reproduce else (),
             to_repeat=notes if reproduce else (),
         )
@@ -139,12 +140,16 @@ def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 
 
 def _question(
-    project: Project, both: Sides, extent: Extent, reporter: Reporter, first: effects.Early
+    root: Path,
+    both: Sides,
+    extent: Extent,
+    reporter: Reporter,
+    first: effects.Early,
 ) -> Question:
     """Choose what can differ, and find how much of the change the requests enter."""
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
-    declared = configuration.load(project.root)
+    declared = configuration.load(root)
     material = {**declared.material, **extent.material}
     with reporter.when_long("the commands of --before: still running, once for each side"):
         prepare_all(side for pair in touched.pairs for side in pair.sides)

@@ -17,17 +17,15 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from duetbench.core.errors import CountError, LaunchError, UsageError
+from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.metrics import CPU, METRICS
-from duetbench.core.model import Case, Endpoint, Profile
+from duetbench.core.model import Endpoint
 from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import ports
-from duetbench.measure.inside import checkout
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Workspace
-from duetbench.project.subject import Subject
 from duetbench.store.comparison import RESOLUTION, Instructions
 
 Outcome = TypeVar("Outcome")
@@ -73,47 +71,36 @@ FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
 
-PROFILES: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
-"""Profiles in which to look for a case; the nights' profile first."""
-
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 _NO_TIME: Final = "there was no time to count it"
 _PROGRAM: Final = inside.__name__
 
 
-def instructions(
-    pairs: Sequence[BothSides], limit: float, ends: float = math.inf
-) -> tuple[Instructions | str, ...]:
+def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
     """Count both sides, each within `limit` s, or give the reason why not.
 
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
-    monotonic clock. The cases share stack, interpreter and environment variables. A target has only
-    one case here, since each copy of its files may be started only once.
+    monotonic clock.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
-        return (lacking,) * len(pairs)
-    return try_sides(partial(_count, pairs, limit, ends), limit)
+        return lacking
+    return try_sides(partial(_count, sides, limit, ends), limit)
 
 
-def try_sides(
-    attempt: Callable[[bool], tuple[Outcome | str, ...]], seconds: float
-) -> tuple[Outcome | str, ...]:
-    """Do something for both sides at once; if any of it fails early, one side after the other.
+def try_sides(attempt: Callable[[bool], Outcome | str], seconds: float) -> Outcome | str:
+    """Do something for both sides at once; if it fails early, one side after the other.
 
-    `attempt` is told whether at once; the outcome of what fails is the reason. `seconds` are what
-    it usually takes at most.
+    `attempt` is told whether at once, and returns the reason if it fails. `seconds` are what it
+    usually takes at most.
     """
     began = time.monotonic()
-    outcomes = attempt(True)
+    outcome = attempt(True)
     early = time.monotonic() < began + EARLY * seconds
-    return attempt(False) if early and any(isinstance(o, str) for o in outcomes) else outcomes
+    return attempt(False) if early and isinstance(outcome, str) else outcome
 
 
-def _count(
-    pairs: Sequence[BothSides], limit: float, ends: float, at_once: bool
-) -> tuple[Instructions | str, ...]:
-    sides, switched = [*zip(*pairs, strict=True)], counting.can_switch()
-    counts: list[counting.Outcomes] = []
+def _count(sides: BothSides, limit: float, ends: float, at_once: bool) -> Instructions | str:
+    switched, counts = counting.can_switch(), list[Count]()
     try:
         for group in [sides] if at_once else [[side] for side in sides]:
             with ExitStack() as stack:
@@ -123,17 +110,17 @@ def _count(
                     under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
                 counts += [collect() for collect in under_way]
     except CountError as error:
-        return (short(str(error), _LONGEST_REASON),) * len(pairs)
+        return short(str(error), _LONGEST_REASON)
     base, head = counts
-    return tuple(_together(base[unit(below)], head[unit(above)]) for below, above in pairs)
+    return _together(base, head)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program that makes requests in its own process; `counting.count` explains its parts.
 
-    `folder` contains the application: for a target, a copy for this program alone. `hide` removes
-    private values from its output.
+    `folder` contains the application: a copy for this program alone. `hide` removes private values
+    from its output.
     """
 
     python: Path
@@ -147,20 +134,14 @@ class Program:
 def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
-    `name` is its module.
-
-    A case that needs a workspace gets that of a launch: a fresh copy of a target's files, after its
-    own preparations. Raises CountError, also in place of one from inside the block, without private
+    `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
+    preparations. Raises CountError, also in place of one from inside the block, without private
     values.
     """
     case, testbed = side.case, side.testbed
     python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
     if not testbed.interpreters[case.python].version.startswith("3.10."):
         payload.insert(0, "-P")
-    env = {checkout.CHECKOUT: str(testbed.apps.parent), checkout.STACK: case.stack}
-    if not needs_workspace(side):
-        yield Program(python, payload, {**case.env, **env}, testbed.folder(case))
-        return
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
@@ -170,9 +151,8 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
         if workspace.login:
             asked["login"] = {**_request(workspace.login), "token": testbed.token}
         request.write_text(json.dumps(asked), "utf-8")
-        env |= {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
-        if testbed.target:
-            env[checkout.CHECKOUT] = str(workspace.folder)
+        env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
+        env[inside.CHECKOUT] = str(workspace.root)
         yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
         workspace.close()
     except (CountError, LaunchError) as problem:
@@ -201,44 +181,26 @@ def _require_time(ends: float) -> None:
 
 @contextmanager
 def _counting(
-    side: Sequence[SideCase], switched: bool, limit: float, ends: float
-) -> Iterator[Callable[[], counting.Outcomes]]:
-    """Start counting each case's request, in process and without a server."""
-    targets = list(dict.fromkeys(map(unit, side)))
+    side: SideCase, switched: bool, limit: float, ends: float
+) -> Iterator[Callable[[], "Count"]]:
+    """Start counting a case's request, in process and without a server."""
+    target = side.case.endpoint.name
     with ExitStack() as stack:
-        client = stack.enter_context(program(side[0]))
+        client = stack.enter_context(program(side))
         _require_time(ends)
         ends = min(ends, time.monotonic() + limit)
-        counter = counting.start(
-            client.python,
-            client.payload,
-            targets,
-            env=client.env,
-            switched=switched,
-            ends=ends,
-        )
+        how: dict[str, Any] = {"env": client.env, "switched": switched, "ends": ends}
+        counter = counting.start(client.python, client.payload, [target], **how)
         collect = stack.enter_context(counter)
 
-        def collect_hidden() -> counting.Outcomes:
-            return {
-                target: replace(count, reason=short(client.hide(count.reason), _LONGEST_REASON))
-                if isinstance(count, counting.NoCount)
-                else count
-                for target, count in collect(ends - time.monotonic()).items()
-            }
+        def collect_hidden() -> Count:
+            count = collect(ends - time.monotonic())[target]
+            if isinstance(count, counting.NoCount):
+                reason = short(client.hide(count.reason), _LONGEST_REASON)
+                return replace(count, reason=reason)
+            return count
 
         yield collect_hidden
-
-
-def needs_workspace(side: SideCase) -> bool:
-    """Whether a case is counted in the workspace of a launch, which it shares with no other.
-
-    This applies to targets, and to endpoints whose request is more than a GET of one path: it needs
-    its own variables, body or `{tmp}`.
-    """
-    endpoint = side.case.endpoint
-    more = endpoint.method != "GET" or endpoint.paths or endpoint.headers or endpoint.body
-    return side.testbed.target or bool(more)
 
 
 def code_of(side: SideCase) -> tuple[Hashable, ...]:
@@ -246,23 +208,6 @@ def code_of(side: SideCase) -> tuple[Hashable, ...]:
     case = side.case
     environment = case.python, case.stack, tuple(sorted(case.env.items()))
     return *environment, case.experiment, case.endpoint.name
-
-
-def surroundings(side: SideCase) -> tuple[Hashable, ...]:
-    """Return a key that is equal for cases that one program can request: of one environment.
-
-    A copy of a target may be started only once.
-    """
-    code = code_of(side)
-    return code if needs_workspace(side) else code[:3]
-
-
-def unit(side: SideCase) -> str:
-    """Name the unit of work: one request to the case's endpoint."""
-    case = side.case
-    if needs_workspace(side):
-        return f"served/{case.endpoint.name}"
-    return f"request/{case.experiment}/{case.endpoint.name}"
 
 
 Count = counting.InstructionCount | counting.NoCount
@@ -300,12 +245,12 @@ def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
 class Counts:
     """Counts each piece of code once: cases that differ only in the server share a count.
 
-    The function `count` counts cases of one environment within some seconds; see `instructions`.
+    The function `count` counts a case within some seconds; see `instructions`.
     """
 
     def __init__(
         self,
-        count: Callable[[Sequence[BothSides], float, float], tuple[Instructions | str, ...]],
+        count: Callable[[BothSides, float, float], Instructions | str],
         sides: Mapping[str, BothSides],
         excuses: Mapping[str, str] | None = None,
     ) -> None:
@@ -340,40 +285,25 @@ class Counts:
         cases: Iterable[str],
         left: Callable[[], float],
         note: Callable[[str], None],
-        tell: Callable[[Sequence[str]], object] = len,
+        tell: Callable[[str], object] = len,
         ends: float = math.inf,
         patience: float = PATIENCE,
     ) -> None:
-        """Count environments one by one while there is time; an interrupt keeps earlier counts.
+        """Count cases one by one while there is time; an interrupt keeps earlier counts.
 
-        If time is too short for an environment, only its first cases are counted. `tell` receives
-        the cases of each environment as soon as they are counted. None is prepared too late to end
-        before `ends`, by the comparison's clock, or takes more than `patience` times the expected
-        time.
+        `tell` receives each case as soon as it is counted. None is prepared too late to end before
+        `ends`, by the comparison's clock, or takes more than `patience` times the expected time.
         """
-        for group in self._groups(cases):
-            room = max(0.0, left() - START_SECONDS) / EACH_SECONDS
-            part = group[: math.floor(min(room, len(group)))]
-            if not part:
+        for case in cases:
+            sides, code = self._sides[case], self._code(case)
+            seconds = START_SECONDS + EACH_SECONDS
+            if left() < seconds or code in self._outcomes or self._excuse(case):
                 continue
-            seconds = START_SECONDS + EACH_SECONDS * len(part)
-            pairs = [self._sides[case] for case in part]
-            counts = self._count(pairs, min(left(), patience * seconds), ends)
-            self._outcomes |= {self._code(c): count for c, count in zip(part, counts, strict=True)}
-            tell(part)
-            for reason in dict.fromkeys(count for count in counts if isinstance(count, str)):
-                names = [case for case, count in zip(part, counts, strict=True) if count == reason]
-                note(f"{', '.join(names)}: instructions not counted: {reason}")
-
-    def _groups(self, cases: Iterable[str]) -> list[Sequence[str]]:
-        """Group the cases that are counted together: by environment, one case per piece of code."""
-        groups: dict[Hashable, dict[Hashable, str]] = {}
-        for name in cases:
-            code = self._code(name)
-            if not self._excuse(name) and code not in self._outcomes:
-                together = surroundings(self._sides[name][1])
-                groups.setdefault(together, {}).setdefault(code, name)
-        return [tuple(group.values()) for group in groups.values()]
+            outcome = self._count(sides, min(left(), patience * seconds), ends)
+            self._outcomes[code] = outcome
+            tell(case)
+            if isinstance(outcome, str):
+                note(f"{case}: instructions not counted: {outcome}")
 
     def _code(self, name: str) -> tuple[Hashable, ...]:
         return code_of(self._sides[name][1])
@@ -385,15 +315,3 @@ def differ(counts: Instructions | None) -> bool:
         return False
     least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
     return abs(math.log(counts.head / counts.base)) > least
-
-
-def carrier(subject: Subject, name: str) -> tuple[Case, Profile]:
-    """Find a case by its id, in the first profile with it; raises UsageError if there is none."""
-    for profile in PROFILES:
-        for case in subject.cases(profile):
-            if name == case.id:
-                return case, profile
-    raise UsageError(
-        f"no case of this checkout is {name}, so there is nothing to measure: asv measures "
-        "benchmarks inside the process (observatory inprocess)"
-    )

@@ -33,7 +33,10 @@ def find(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Co
     if sides.empty_reason or not (sides.base.tree and sides.head.tree):
         return None
     readable = [
-        path for path in diff.files if affected.may_be_read(path, diff) and not _TESTS.search(path)
+        path
+        for path in diff.files
+        if any(affected.affects(path, pair.case, diff) for pair in sides.pairs)
+        and not _TESTS.search(path)
     ]
     files = [path for path in readable if path.endswith(".py")]
     judged = {pair.case.id for pair in sides.pairs}

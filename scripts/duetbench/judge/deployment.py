@@ -85,7 +85,6 @@ def deploy(
         UsageError: The target is invalid: it is no application, its server cannot serve it, …
         SetupError: The interpreter, a package or the environment cannot be made.
     """
-    assert project.target is not None  # noqa: S101 - the commands check it
     declared, within = project.target, revisions.within(project.root)
     if like is not None:
         declared = declared.model_copy(update={"loop": like.target.loop})
@@ -114,7 +113,7 @@ def deploy(
             env = {"env": {**choice.env, **settings[-1].env}}
             trial = DeployedTarget(
                 place, choice.model_copy(update=env), project.root, by_name, imports,
-                packages.label, {}, within,
+                packages.label, (), within,
             )  # fmt: skip
             interface, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
@@ -126,8 +125,8 @@ def deploy(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
     else:
-        cases = dict(like.by_profile)
-        case = cases["quick"][0]
+        cases = like.declared
+        case = cases[0]
         lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock and lock.root != place else packages.label
     deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
@@ -139,7 +138,6 @@ def deploy(
 
 def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
-    assert project.target is not None  # noqa: S101 - the commands check it
     if project.target.only_committed:
         return
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
@@ -163,7 +161,6 @@ def environment_of(
     copies have different locks, or the environment lacks a package. Says why.
     """
     target, root = project.target, project.root
-    assert target is not None  # noqa: S101 - the commands check it
     if target.build or target.packages or target.python or target.groups or target.extras:
         return None
     environment = find(root.resolve(), revisions.top(root) or root.resolve())
@@ -192,7 +189,7 @@ def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarge
     place = revisions.copy(project.root, copies)
     add_uncommitted(project, [place], narrator)
     environment = environment_of(project, [place], narrator)
-    commit, dirty = runner.revision(project.repository)
+    commit, dirty = runner.revision(project.root)
     day = revisions.day(project.root, commit, dirty=dirty)
     copy, notes = deploy(project, place, narrator, environment=environment, day=day)
     for note in notes:
@@ -244,7 +241,7 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
 
 def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
-    case = deployed.cases("quick", setting)[0]
+    case = deployed.cases(setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
     more = f" and {case.load.idle} idle ones" if case.load.idle else ""
     more += f", {shlex.join(case.server_args)}" if case.server_args else ""

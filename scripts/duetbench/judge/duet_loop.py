@@ -53,8 +53,8 @@ class Instruments(Protocol):
         """Load a side alone for some seconds. Raises nothing but `InterruptedRun`."""
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
-    ) -> tuple[Instructions | str, ...]:
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+    ) -> Instructions | str:
         """Count both sides' instructions; see `counted.instructions`."""
 
 

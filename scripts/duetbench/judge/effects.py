@@ -38,7 +38,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import SIDES
 
 SECONDS: Final = 60.0
-"""Time limit for the requests of one environment, which take 1 to 3 s, mostly for imports.
+"""Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
 
 It is longer where the application may take longer to start.
 """
@@ -59,7 +59,6 @@ DETAILS: Final = 8
 """Most effects of one kind in a record."""
 
 _MEMORY: Final = 0.6  # seconds for the memory of a case
-_MEMORIES: Final = 10.0  # for those of all cases of one environment
 _BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
 _PEAK, _PEAK_ROOM = 0.1, 16_384  # relative change of the largest need of memory, and bytes
@@ -76,8 +75,8 @@ Counts = Sequence[Counter[str]]
 Early = Callable[[Case, Effects], object]
 """Gets a case, and what its requests do differently at first sight."""
 
-Observer = Callable[[str, Activity], object]
-"""Gets a unit, and what one side did at first sight."""
+Observer = Callable[[Activity], object]
+"""Gets what one side did at first sight."""
 
 Outcome = tuple[Effects, frozenset[Name], frozenset[str] | None] | str
 """What was seen of a case, the functions that it enters, and the files that it loads, if they are
@@ -112,19 +111,15 @@ def observe(
     compared. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
-    groups: dict[Hashable, dict[Hashable, Pair]] = defaultdict(dict)
     outcomes: dict[Hashable, Outcome] = {}
     for pair in pairs:
         code, takes = counted.code_of(pair.head), pair.case.endpoint.takes
-        if pair.executes_alike:
+        if pair.executes_alike or code in outcomes:
             continue
         if takes > LONGEST:
             outcomes[code] = f"a request takes {units.seconds(takes)}"
         else:
-            groups[counted.surroundings(pair.head)].setdefault(code, pair)
-    for group in groups.values():
-        found = _observe([*group.values()], tell, alone, ends)
-        outcomes |= zip(group, found, strict=True)
+            outcomes[code] = _observe(pair, tell, alone, ends)
     codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
     seen = {case: outcomes[code] for case, code in codes.items() if code in outcomes}
     good = {case: found for case, found in seen.items() if not isinstance(found, str)}
@@ -136,50 +131,36 @@ def observe(
     )
 
 
-def _observe(pairs: Sequence[Pair], tell: Early, alone: bool, ends: float) -> list[Outcome]:
-    """Observe cases of one environment; sides that disturb each other, one after the other."""
+def _observe(pair: Pair, tell: Early, alone: bool, ends: float) -> Outcome:
+    """Observe a case; sides that disturb each other, one after the other."""
     began = time.monotonic()
-    sight = _FirstSight(pairs, tell).of_sides
-    outcomes = _look(pairs, sight, ends, at_once=True)
+    sight = _FirstSight(pair.case, tell).of_sides
+    both = _look(pair, sight, ends, at_once=True)
     early = time.monotonic() < began + counted.EARLY * SECONDS
-    spoiled = [index for index, both in enumerate(outcomes)
-               if (early and ENDLESS not in both if isinstance(both, str)
-                   else _varies(compare(*both)))]  # fmt: skip
-    if spoiled:
-        again = _look([pairs[index] for index in spoiled], sight, ends, at_once=False)
-        for index, both in zip(spoiled, again, strict=True):
-            if not isinstance(both, str) and not _varies(compare(*both)):
-                outcomes[index] = both
-    seconds = time.monotonic() - began
-    return [
-        outcome if isinstance(outcome, str) else _finish(*outcome, seconds, alone=alone)
-        for outcome in outcomes
-    ]
+    if early and ENDLESS not in both if isinstance(both, str) else _varies(compare(*both)):
+        again = _look(pair, sight, ends, at_once=False)
+        if not isinstance(again, str) and not _varies(compare(*again)):
+            both = again
+    if isinstance(both, str):
+        return both
+    return _finish(*both, time.monotonic() - began, alone=alone)
 
 
-def _look(
-    pairs: Sequence[Pair], tell: Sequence[Observer], ends: float, *, at_once: bool
-) -> list[_Both | str]:
-    """Observe both sides, and again where they differ."""
-    outcomes = _attempt(pairs, min(_MEMORY, _MEMORIES / len(pairs)), tell, ends, at_once)
-    for pair, both in zip(pairs, outcomes, strict=True):
-        _require_right(pair.head, both)
-    firsts = {i: both for i, both in enumerate(outcomes) if not isinstance(both, str)}
-    found = {index: compare(*both) for index, both in firsts.items()}
-    doubtful = {
-        i: effects for i, effects in found.items() if not (effects.same or _varies(effects))
-    }
-    if doubtful:
-        # Memory is measured again where it differs: another process need not keep it.
-        memory = any(e.leaks or e.repairs or _MEASURED & e.moved for e in doubtful.values())
-        again = _attempt([pairs[i] for i in doubtful], _MEMORY * memory, tell, ends, at_once)
-        for index, second in zip(doubtful, again, strict=True):
-            if isinstance(second, str):
-                outcomes[index] = second
-            else:
-                base, head = firsts[index]
-                outcomes[index] = base.with_(second[0]), head.with_(second[1])
-    return outcomes
+def _look(pair: Pair, tell: Sequence[Observer], ends: float, *, at_once: bool) -> _Both | str:
+    """Observe both sides, and again if they differ."""
+    both = _attempt(pair, _MEMORY, tell, ends, at_once)
+    _require_right(pair.head, both)
+    if isinstance(both, str):
+        return both
+    effects = compare(*both)
+    if effects.same or _varies(effects):
+        return both
+    # Memory is measured again where it differs: another process need not keep it.
+    memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
+    again = _attempt(pair, _MEMORY * memory, tell, ends, at_once)
+    if isinstance(again, str):
+        return again
+    return both[0].with_(again[0]), both[1].with_(again[1])
 
 
 def _require_right(head: SideCase, both: _Both | str) -> None:
@@ -208,59 +189,53 @@ def _varies(effects: Effects) -> bool:
 
 
 def _attempt(
-    pairs: Sequence[Pair], memory: float, tell: Sequence[Observer], ends: float, at_once: bool
-) -> list[_Both | str]:
+    pair: Pair, memory: float, tell: Sequence[Observer], ends: float, at_once: bool
+) -> _Both | str:
     """Observe both sides, each in a process of its own."""
-    sides = zip(*(pair.sides for pair in pairs), strict=True)
     with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
         try:
-            base, head = pool.map(_observe_side, sides, (memory, memory), tell, (ends, ends))
+            base, head = pool.map(_observe_side, pair.sides, (memory, memory), tell, (ends, ends))
         except CountError as error:
-            return [short(str(error))] * len(pairs)
-    return [b if isinstance(b, str) else h if isinstance(h, str) else (b, h)
-            for b, h in zip(base, head, strict=True)]  # fmt: skip
+            return short(str(error))
+    return base if isinstance(base, str) else head if isinstance(head, str) else (base, head)
 
 
-def _observe_side(
-    side: Sequence[SideCase], memory: float, tell: Observer, ends: float
-) -> Sequence[Activity | str]:
-    """Observe the requests of one side's cases in a new process; may raise CountError.
+def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) -> Activity | str:
+    """Observe the requests of one side in a new process; may raise CountError.
 
-    The memory of each is measured for about as many seconds; before that, `tell` gets what was
-    seen.
+    Memory is measured for about as many seconds; before that, `tell` gets what was seen.
     """
-    targets, load = [*map(counted.unit, side)], side[0].case.load
-    with counted.program(side[0], observation.PROGRAM) as client:
-        timeout = min(max(SECONDS, side[0].case.ready_timeout), ends - time.monotonic())
-        patience = min(PATIENCE, load.timeout, timeout / 2)
+    case = side.case
+    with counted.program(side, observation.PROGRAM) as client:
+        timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
+        patience = min(PATIENCE, case.load.timeout, timeout / 2)
         if timeout <= 0:
             raise CountError("there was no time to observe it")
-        seen = observation.observe(
-            client, targets, seconds=memory, timeout=timeout, patience=patience, tell=tell
-        )
-    return [seen[target] for target in targets]
+        return observation.observe(
+            client, case.endpoint.name,
+            seconds=memory, timeout=timeout, patience=patience, tell=tell,
+        )  # fmt: skip
 
 
 class _FirstSight:
-    """Tells once per case what differs, as soon as both sides have made their requests."""
+    """Tells once what differs, as soon as both sides have made their requests."""
 
-    def __init__(self, pairs: Sequence[Pair], tell: Early) -> None:
-        self._began, self._tell, self._lock = time.monotonic(), tell, Lock()
-        self._cases = {counted.unit(pair.head): pair.case for pair in pairs}
-        self._sides: tuple[dict[str, Activity], dict[str, Activity]] = {}, {}
+    def __init__(self, case: Case, tell: Early) -> None:
+        self._began, self._case, self._tell, self._lock = time.monotonic(), case, tell, Lock()
+        self._sides: dict[int, Activity] = {}
+        self._told = False
         self.of_sides: Sequence[Observer] = partial(self._add, 0), partial(self._add, 1)
 
-    def _add(self, index: int, unit: str, seen: Activity) -> None:
+    def _add(self, index: int, seen: Activity) -> None:
         with self._lock:
-            self._sides[index].setdefault(unit, seen)
-            if not all(unit in sides for sides in self._sides) or unit not in self._cases:
+            self._sides.setdefault(index, seen)
+            if len(self._sides) < len(SIDES) or self._told:
                 return
-            case = self._cases.pop(unit)
-        base, head = (sides[unit] for sides in self._sides)
-        found = _finish(base, head, time.monotonic() - self._began, alone=False)
+            self._told = True
+        found = _finish(self._sides[0], self._sides[1], time.monotonic() - self._began, alone=False)
         # Answers may differ by what a process has once, such as its number.
         if not isinstance(found, str) and found[0].moved:
-            self._tell(case, found[0])
+            self._tell(self._case, found[0])
 
 
 def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> Outcome:

@@ -70,9 +70,9 @@ class Real:
         return soak.perform(side.case, side.testbed, log, seconds)
 
     def instructions(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], limit: float, ends: float
-    ) -> tuple[Instructions | str, ...]:
-        return counted.instructions(pairs, limit, ends)
+        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
+    ) -> Instructions | str:
+        return counted.instructions(sides, limit, ends)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:
         stem = f"{next(self._numbers):04d}-{case.replace('/', '_')}"

@@ -85,11 +85,12 @@ class Pair:
     @property
     def server(self) -> Hashable:
         """Key that is equal for cases that one launch of each side can serve."""
-        apps = self.base.testbed.apps, self.head.testbed.apps  # the canary has the anchor's twice
+        # The canary has the anchor twice.
+        places = [part.testbed.subject.root for part in self.sides]
         return (
             self.label,
             self.mode is Mode.ALONE,
-            apps,
+            *places,
             server_of(self.base.case),
             server_of(self.head.case),
         )

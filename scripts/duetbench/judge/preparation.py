@@ -12,27 +12,25 @@ Each side has its own copy of the files.
 
 import math
 import shutil
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.core.model import Case, Missing, Profile
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
 from duetbench.judge.matching import match_cases
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
-from duetbench.project import interpreters, locks, setting, stacks, tools
+from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
-from duetbench.project.anchor import Anchor
 from duetbench.project.configuration import Configuration, Interpreter
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting
@@ -52,7 +50,6 @@ class Scope:
         patience: Most seconds for an answer of an idle server.
     """
 
-    profile: Profile
     select: tuple[str, ...]
     logs: Path
     narrator: Narrator
@@ -62,7 +59,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """One side before anything is prepared for it."""
 
     record: SideRecord
@@ -73,10 +70,12 @@ class _Part:
     tree: str | None = None
     lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
     python: str = ""  # its interpreter, if the other side may have another one
+    lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
+    """Makes what some cases need; returns those that cannot be served here, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class State:
     """The files of one side: a copy of a revision, or of the checkout as it is."""
 
     place: Path
@@ -85,7 +84,19 @@ class _State:
 
 
 def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
-    """Prepare base and head of a repository.
+    """Prepare base and head of a repository with an application; raises as `join`."""
+    return join(project.root, contrast, scope, partial(_parts, project, contrast, scope))
+
+
+def join(
+    root: Path,
+    contrast: Contrast,
+    scope: Scope,
+    describe: Callable[[Sequence[State]], tuple[Sequence[Part], Sequence[str]]],
+) -> Sides:
+    """Prepare base and head of a repository, as `describe` says what is served of their files.
+
+    It gets the files of both, and returns the sides and notes for people.
 
     Raises:
         UsageError: There is no such revision, lock, package or interpreter, no case can be served
@@ -96,16 +107,12 @@ def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
     served = "setting" in kinds
     if crossing and settings[0] == settings[1] and not contrast.of_revisions:
         raise UsageError(f"base and head: expected two different sides, found {contrast.head[0]}")
-    states = _states(project, contrast, scope)
-    notes: list[str] = []
-    if project.target is None:
-        project, parts = _of_experiments(project, contrast, states, scope)
-    else:
-        parts, notes = _of_target(project, contrast, states, scope)
+    parts, told = describe(_states(root, contrast, scope))
+    notes = [*told]
     if "python" in crossing and parts[0].python == parts[1].python:
         python = parts[0].python
         raise UsageError(f"python: expected two different interpreters, found {python} twice")
-    chosen = _select(parts[0], parts[1], scope, crossing)
+    chosen = select(parts[0], parts[1], scope, crossing)
     ready = []
     texts = contrast.base, contrast.head
     for own, other, part, cases, text in zip(
@@ -129,18 +136,17 @@ def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
         reason = f"Python {reason}"
     if len(kinds) > 1:
         notes.append(f"{', '.join(kinds)}: these differ at once, and no finding tells them apart")
-    both = _prepare(before, after, scope, project, crossing, reason, mixed=len(kinds) > 1)
+    both = pair_up(before, after, scope, root, crossing, reason, mixed=len(kinds) > 1)
     if served and not both.pairs:
         raise UsageError(f"{reason}: no selected case can be served both ways")
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
-def _states(project: Project, contrast: Contrast, scope: Scope) -> list[_State]:
+def _states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
     """Copy the files of both sides; raises UsageError if there is no such revision."""
-    root = project.root
     if not contrast.of_revisions:
-        record = _record("", *runner.revision(project.repository))
-        return [_State(revisions.copy(root, scope.copies), record) for _ in range(2)]
+        record = record_of("", *runner.revision(root))
+        return [State(revisions.copy(root, scope.copies), record) for _ in range(2)]
     if not revisions.is_repository(root):
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: compare packages, "
@@ -152,63 +158,19 @@ def _states(project: Project, contrast: Contrast, scope: Scope) -> list[_State]:
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
     return [
-        _State(
+        State(
             revisions.lay_out(root, state, scope.copies),
-            _record(state.label, state.commit, state.dirty),
+            record_of(state.label, state.commit, state.dirty),
             state.tree,
         )
         for state in (earlier, later)
     ]
 
 
-def _of_experiments(
-    project: Project, contrast: Contrast, states: Sequence[_State], scope: Scope
-) -> tuple[Project, list[_Part]]:
-    """Describe both sides of a repository with experiments, and the repository with their Pythons.
-
-    Each value of theirs must be given for both sides, as their cases declare several.
-    """
-    settings = contrast.settings
-    keys = [{word.partition("=")[0] for word in words} for words in (contrast.base, contrast.head)]
-    for name in sorted((keys[0] ^ keys[1]) & {"python", *setting.OPTIONS}):
-        raise UsageError(
-            f"{name}: expected --base {name}=VALUE and --head {name}=VALUE, as the experiments "
-            "declare several"
-        )
-    pythons = tuple(side.python for side in settings if side.python)
-    declared = project.configuration.interpreters
-    if unknown := [python for python in pythons if python not in declared]:
-        raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
-    project = replace(project, extra_pythons=pythons)
-    parts = []
-    for state, side in zip(states, settings, strict=True):
-        own = replace(project, root=state.place)
-        _require_readable(own, state.record.label or "the checkout")
-        cases = own.cases(scope.profile, side)
-        if side.python:
-            cases = tuple(case for case in cases if case.python == side.python)
-        if side.lock:
-            _lock(own, deployment.lock_at(project.root, side.lock, scope.copies).file)
-        configuration, python = own.configuration_for, side.python or ""
-        parts.append(
-            _Part(state.record, own, cases, own.lock, configuration, state.tree, python=python)
-        )
-    return project, parts
-
-
-def _lock(own: Project, file: Path) -> None:
-    """Put a lock in the place of the one of its stack; raises UsageError if there is none."""
-    own.pythons(file.stem)
-    text = file.read_text("utf-8")
-    stacks.write_lock(own.lock_file(file.stem), text)
-    locks.save(own, file.stem, text)  # a search for a cause finds it by its digest
-
-
-def _of_target(
-    project: Project, contrast: Contrast, states: Sequence[_State], scope: Scope
-) -> tuple[list[_Part], list[str]]:
-    """Prepare a target in its copies of both sides; also return notes for people."""
-    assert project.target is not None  # noqa: S101 - the caller asks before
+def _parts(
+    project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
+) -> tuple[list[Part], list[str]]:
+    """Prepare an application in its copies of both sides; also return notes for people."""
     base, head = settings = contrast.settings
     lent, notes = (
         _lend_app(project, states[0], states[1], scope)
@@ -250,11 +212,11 @@ def _of_target(
     for state, place, side, python in zip(
         states, (before, after), settings, (names[0], names[-1]), strict=True
     ):
-        cases = place.cases(scope.profile, side)
+        cases = place.cases(side)
         cases = tuple(case for case in cases if case.python == python)
         lock, configuration = place.lock, place.configuration_for
         parts.append(
-            _Part(
+            Part(
                 state.record, place, cases, lock, configuration, state.tree,
                 lent=lent, python=python,
             )
@@ -262,7 +224,7 @@ def _of_target(
     return parts, [*notes, *of_head, *of_base]
 
 
-def _with_packages(part: _Part, setting: Setting, names: Collection[str], scope: Scope) -> _Part:
+def _with_packages(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> Part:
     """Resolve the stacks of a side as of its day, with its pins.
 
     A pin applies to the stacks that have its package. Raises UsageError if none has, SetupError if
@@ -285,7 +247,7 @@ def _with_packages(part: _Part, setting: Setting, names: Collection[str], scope:
     return replace(part, lock=lock)
 
 
-def _served(part: _Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, ...]]:
+def _served(part: Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, ...]]:
     """Say how a side is served, and return the cases whose lock has what that needs.
 
     Raises UsageError if no case has it.
@@ -311,13 +273,12 @@ def _lacking(case: Case, stack: Stack) -> str:
 
 
 def _lend_app(
-    project: Project, base: _State, head: _State, scope: Scope
+    project: Project, base: State, head: State, scope: Scope
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Lend the module that `--app` names to a side without it; return the files and notes on them.
 
     Raises UsageError if a side has the module under another name, as it is then not new.
     """
-    assert project.target is not None  # noqa: S101 - the caller asks before
     module = project.target.app.partition(":")[0]
     checkout = revisions.copy(project.root, scope.copies)
     files: dict[str, None] = {}
@@ -368,7 +329,8 @@ def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
     return [place.as_posix() for place in files]
 
 
-def _record(label: str, commit: str | None, dirty: bool) -> SideRecord:
+def record_of(label: str, commit: str | None, dirty: bool) -> SideRecord:
+    """Begin the record of a side."""
     return SideRecord(
         label=label, kind="stack", commit=commit, dirty=dirty, stacks=(), interpreters=()
     )
@@ -383,85 +345,21 @@ def of_locks(
         SetupError: A lock cannot be installed.
     """
     state = runner.revision(subject.repository)
-    if isinstance(subject, Project):
-        _require_readable(subject, "the checkout")
-    within = subject.within if isinstance(subject, DeployedTarget) else None
 
-    def part(label: str, text: str) -> _Part:
+    def part(label: str, text: str) -> Part:
         def lock(name: str) -> Stack:
             return locks.save(subject, name, text) if name == stack else subject.lock(name)
 
-        place = replace(subject, root=revisions.copy(subject.root, scope.copies, inside=within))
-        cases, configuration = subject.cases(scope.profile), subject.configuration_for
-        return _Part(_record(label, *state), place, cases, lock, configuration)
-
-    return _prepare(part(*base), part(*head), scope, subject)
-
-
-@dataclass(frozen=True, slots=True)
-class Anchored:
-    """A revision ready to be measured as base, which also prepares heads with other locks of it."""
-
-    base: Side
-    missing: tuple[Missing, ...]  # cases that cannot be served on this machine
-    _part: _Part
-    _scope: Scope
-    _generator: Path
-    environments: list[Path] = field(default_factory=list)  # those that were not there before
-
-    def head(self, label: str, lock: Callable[[str], Stack]) -> tuple[Side, tuple[Missing, ...]]:
-        """Prepare the same applications with another lock of each stack, from `lock` by its name.
-
-        If a stack cannot be resolved or installed, its cases are missing, with the reason.
-        """
-        reasons: dict[tuple[str, str], str] = {}
-        locked: dict[str, Stack] = {}
-        pairs = sorted({(case.stack, case.python) for case in self.base.cases})
-        for name, python in pairs:
-            try:
-                if name not in locked:
-                    locked[name] = lock(name)
-                interpreter = self.base.testbed.interpreters[python]
-                if stacks.make_environment(locked[name], interpreter, self._scope.narrator):
-                    self.environments.append(stacks.place(locked[name], interpreter))
-            except SetupError as error:
-                reasons[name, python] = str(error)
-        cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
-        record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record, lock=locked.__getitem__)
-        lost = tuple(
-            Missing(case=case.id, reason=reason)
-            for case in self.base.cases
-            if (reason := reasons.get((case.stack, case.python)))
+        place = replace(
+            subject, root=revisions.copy(subject.root, scope.copies, inside=subject.inside)
         )
-        side = _side(part, tuple(cases), cases, self._scope, self._generator)
-        return side, (*self.missing, *lost)
+        cases, configuration = subject.cases(), subject.configuration_for
+        return Part(record_of(label, *state), place, cases, lock, configuration)
+
+    return pair_up(part(*base), part(*head), scope, subject.root)
 
 
-def of_anchor(project: Project, anchor: Anchor, scope: Scope) -> Anchored:
-    """Prepare the revision that stacks of other times are measured against.
-
-    Raises:
-        UsageError: There is no such revision, or it cannot be read.
-        SetupError: An interpreter or environment cannot be made.
-    """
-    generator = _generator(project, scope)
-    revision = revisions.resolve(project.root, anchor.commit)
-    place = Project(revisions.lay_out(project.root, revision, scope.copies))
-    _require_readable(place, revision.label)
-    cases = place.cases(scope.profile)
-    record = _record(revision.label, revision.commit, dirty=False)
-    record = record.model_copy(update={"kind": "revision"})
-    part = _Part(record, place, cases, place.lock, place.configuration_for, revision.tree)
-    cases, _ = _select(part, part, scope)
-    lost = assembly.unattainable(cases, part.configuration, part.lock, scope.narrator)
-    cases = tuple(case for case in cases if case.id not in lost)
-    missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
-    base = _side(part, cases, cases, scope, generator)
-    return Anchored(base, missing, part, scope, generator)
-
-
-def _generator(subject: Subject, scope: Scope) -> Path:
+def generator_of(subject: Subject, scope: Scope) -> Path:
     """Find the load generator, and install it first; a bare name if no server will be loaded."""
     if not scope.loaded:
         return Path("oha")
@@ -469,18 +367,11 @@ def _generator(subject: Subject, scope: Scope) -> Path:
     return tools.find_oha(subject.configuration.oha)
 
 
-def _require_readable(project: Project, whose: str) -> None:
-    try:
-        _ = project.experiments
-    except DeclarationError as error:
-        raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
-
-
-def _prepare(
-    base: _Part,
-    head: _Part,
+def pair_up(
+    base: Part,
+    head: Part,
     scope: Scope,
-    subject: Subject,
+    repository: Path,
     crossing: Collection[str] = (),
     reason: str = "",
     *,
@@ -490,27 +381,26 @@ def _prepare(
 
     `crossing`: fields in which the sides differ on purpose; then all cases are judged.
     """
-    generator = _generator(subject, scope)
-    cases = _select(base, head, scope, crossing)
+    generator = generator_of(head.subject, scope)
+    cases = select(base, head, scope, crossing)
     common, missing = match_cases(*cases, crossing)
     if "python" not in crossing:
         lost: dict[str, str] = {}
         for part in (base, head):
-            rest = [new for _, new in common if new.id not in lost]
-            lost |= assembly.unattainable(rest, part.configuration, part.lock, scope.narrator)
+            lost |= part.lacks([new for _, new in common if new.id not in lost])
         common = tuple(pair for pair in common if pair[1].id not in lost)
         missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
-    before = _side(base, cases[0], [old for old, _ in common], scope, generator)
-    after = _side(head, cases[1], [new for _, new in common], scope, generator)
+    before = side_of(base, cases[0], [old for old, _ in common], scope, generator)
+    after = side_of(head, cases[1], [new for _, new in common], scope, generator)
     pairs = tuple(
         Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, mixed=mixed)
         for old, new in common
     )
-    return Sides(before, after, subject.root, pairs, missing, bool(crossing))
+    return Sides(before, after, repository, pairs, missing, bool(crossing))
 
 
-def _select(
-    base: _Part, head: _Part, scope: Scope, crossing: Collection[str] = ()
+def select(
+    base: Part, head: Part, scope: Scope, crossing: Collection[str] = ()
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
     """Select the cases whose id matches a glob on either side."""
     if not scope.select:
@@ -520,8 +410,7 @@ def _select(
     for glob in scope.select:
         matching = {name for name in names if fnmatchcase(name, glob)}
         if not matching:
-            # Raises an error that suggests what may have been meant.
-            planning.make_plan(head.subject.cases, scope.profile, [glob], None, 0)
+            planning.select(head.subject.cases(), [glob])  # suggests what may have been meant
             raise UsageError(f"--select {glob!r} selects no case of base or head")
         chosen |= matching
     for old, new in match_cases(base.cases, head.cases, crossing)[0]:
@@ -531,9 +420,10 @@ def _select(
     return before, after
 
 
-def _side(
-    part: _Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
+def side_of(
+    part: Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
+    """Make ready what `needed` cases of a side need."""
     pythons = sorted({case.python for case in needed})
 
     def interpreter(name: str) -> Interpreter:

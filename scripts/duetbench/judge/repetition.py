@@ -36,6 +36,9 @@ _SAFE: Final = {
 }
 """Options with one value that select what is measured. None of them writes or installs anything."""
 
+_OF_EXPERIMENTS: Final = "--profile"
+"""An option that only `observatory compare` has, and always records."""
+
 _FLAGS: Final = frozenset(
     {"--all", "--start"} | {f"--{option.name}" for option in _OF_TARGET if option.kind is bool}
 )
@@ -49,7 +52,8 @@ _FLAGS: Final = frozenset(
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
     """The command that compares two sides; None if no command line can name them."""
     sides = _sides(base, head)
-    return None if sides is None else shlex.join(["duetbench", "compare", *sides, *options])
+    program = "observatory" if _OF_EXPERIMENTS in options else "duetbench"
+    return None if sides is None else shlex.join([program, "compare", *sides, *options])
 
 
 def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
@@ -94,15 +98,16 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
     `case` is one of several cases.
     """
     again = rebuilt(comparison)
-    words = iter(shlex.split(again or "")[2:])
     if again is None or comparison.cross:
         return None
+    program, _, *others = shlex.split(again)
+    words = iter(others)
     chosen: list[str] = []
     for word in words:
         several = [] if word in _FLAGS or not word.startswith("--") else [next(words)]
         if word not in _NOT_OF_WHY or (word == "--select" and not case):
             chosen += [word, *several]
-    return shlex.join(["duetbench", "why", *chosen, *(["--select", case] if case else [])])
+    return shlex.join([program, "why", *chosen, *(["--select", case] if case else [])])
 
 
 def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:

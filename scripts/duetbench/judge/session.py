@@ -60,8 +60,6 @@ SHORT: Final = 120.0
 MOST_COUNTING: Final = 0.7
 """Largest share of a budget for counts and for what prepares both sides of them."""
 
-_NAMED: Final = 5  # cases whose counts are noted one by one
-
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
 
@@ -387,18 +385,13 @@ class _Session:
         apart = question.start or question.effects_only
         return bool(apart or pair.executes_alike or pair.duets.void)
 
-    def _tell(self, cases: Sequence[str]) -> None:
-        """Report new counts: the largest changes, and how many cases did not move."""
-        took = f"counted in {duration(self.clock() - self.began)}"
-        counts = {name: tally for name in cases if (tally := self.counts.of(name))}
-        moved = sorted((name for name in counts if differ(counts[name])), key=self._size)
-        shown = moved[::-1][:_NAMED] if len(counts) > _NAMED else [*counts]
-        for name in shown:
-            title = case_names.of(self.candidates[name].case).what
-            change = units.signed(100 * (counts[name].head / counts[name].base - 1), ".2f")
-            self.reporter.note(f"{title}: instructions {change} %, {took}")
-        if more := len(counts) - len(shown):
-            self.reporter.note(f"{more} more counted, {len(moved) - len(shown)} of which moved")
+    def _tell(self, case: str) -> None:
+        """Report a new count."""
+        if counts := self.counts.of(case):
+            title = case_names.of(self.candidates[case].case).what
+            change = units.signed(100 * (counts.head / counts.base - 1), ".2f")
+            took = duration(self.clock() - self.began)
+            self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
 
     def _size(self, case: str) -> float:
         """Measure how far the instructions of a case moved, on the log scale."""

@@ -49,7 +49,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
 
     Raises UsageError if its server does not start, SetupError if its environment cannot be made.
     """
-    declared = subject.cases("quick")
+    declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
     testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())

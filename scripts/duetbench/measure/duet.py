@@ -176,7 +176,7 @@ class SideRun:
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
             light = self.work * serving.case.load.connections <= DUET_QUEUE and not self.waits
-            if light or not serving.testbed.target:
+            if light or serving.testbed.subject.fixed:
                 return
         if self.waits:
             self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
@@ -218,7 +218,7 @@ class SideRun:
     def shorten(self, sides: Sequence[SideRun]) -> None:
         """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
         serving, case = self.serving, self.serving.case
-        if serving.testbed.target:
+        if not serving.testbed.subject.fixed:
             least = case.workers * (case.threads or 1)
             seconds = max(
                 sum(side.work for side in sides)
@@ -285,7 +285,7 @@ class _Duets:
         (testbed,) = (side.serving.testbed for side in self.order if side.name == "head")
         servings = [side.serving for side in self.order]
         case = servings[0].case.id
-        if not testbed.target or case in testbed.quiet or self._void:
+        if testbed.subject.fixed or case in testbed.quiet or self._void:
             return
         members = [serving.session.members for serving in servings]
         figures = idle.cpu(*members, wait=servings[0].session.wait)
@@ -349,7 +349,7 @@ class _Duets:
         single = [side.work + max(0.0, side.wait) for side in self.order]
         explained = max(single) / min(single)  # by what a request takes alone
         unlike = max(windows) > UNLIKE * explained * min(windows)
-        if unlike or not testbed.target or not any(side.waits for side in self.order):
+        if unlike or testbed.subject.fixed or not any(side.waits for side in self.order):
             return None
         busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
         slots = case.workers * case.threads if case.threads else None

@@ -43,7 +43,7 @@ def perform(
             serving.start()
             serving.meet()
             serving.open_idle()
-            if testbed.target:
+            if not testbed.subject.fixed:
                 (serving.cpu_idle,) = idle.cpu(serving.session.members, wait=serving.session.wait)
             serving.verify(repeats=UNIT_REQUESTS)
             metrics = finish(_measure(serving, window))

@@ -40,6 +40,7 @@ from duetbench.project.configuration import Interpreter
 from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 
 INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 """Variables of our environment that servers and benchmarks get. Any other (PYTHON_GIL,
@@ -117,7 +118,7 @@ def _fill_in(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
 class Testbed:
     """Tools, interpreters, stacks and cores for all launches of a run."""
 
-    apps: Path  # the applications of a checkout, or a copy; for a target it need not exist
+    subject: Subject  # what is served
     oha: Path
     machine: Machine
     pythons: Mapping[tuple[str, str], Path]  # executables of each (stack, interpreter)
@@ -133,14 +134,6 @@ class Testbed:
     """The field of that answer with a token; empty: it sets a cookie."""
     database: str = ""
     """What names the database that each launch gets a copy of; see `databases.find`."""
-    imports: tuple[str, ...] = ()
-    """Folders that a target is imported from, from the root of its copy; empty for experiments."""
-    within: Path = Path()
-    """The target's folder in its repository; launches copy the whole repository."""
-    origin: Path = Path()
-    """The target's folder as its user has it, with files that git ignores."""
-    source: str = ""
-    """The file of a target that its packages were read from."""
     patience: float = math.inf
     """Most seconds for an answer of an idle server, beside the load's own limit."""
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
@@ -161,14 +154,10 @@ class Testbed:
         cores = len(self.server_cores(case))
         return ceiling(case, unit=unit, cores=cores, rate=case.load.rate)
 
-    @property
-    def target(self) -> bool:
-        """Whether this serves the project itself, not an experiment of `apps/`."""
-        return bool(self.imports)
-
-    def folder(self, case: Case) -> Path:
-        """The application's folder, in which its server starts."""
-        return self.apps.parent if self.target else self.apps / case.experiment
+    def top(self, folder: Path) -> Path:
+        """What is copied around an application's folder."""
+        depth = self.subject.depth
+        return folder.parents[depth - 1] if depth else folder
 
     def environment(
         self, case: Case, folder: Path | None = None, values: Mapping[str, str] | None = None
@@ -179,20 +168,13 @@ class Testbed:
         is inherited names the copy where it names the repository.
         """
         values = self.private if values is None else values
-        place = folder or self.folder(case)
-        search = [place / name for name in self.imports]
-        inherited = dict(self.inherited)
-        if not self.target:
-            search = [place, self.apps]
-        else:
-            depth = len(self.within.parts)
-            original, copied = (
-                str(path.parents[depth - 1] if depth else path) for path in (self.origin, place)
-            )
-            inherited = {
-                name: text if name == "PATH" else text.replace(original, copied)
-                for name, text in inherited.items()
-            }
+        place = folder or self.subject.folder(case)
+        search = [os.path.normpath(place / name) for name in self.subject.search]
+        original, copied = (str(self.top(path)) for path in (self.subject.original(case), place))
+        inherited = {
+            name: text if name == "PATH" else text.replace(original, copied)
+            for name, text in self.inherited.items()
+        }
         variables = _variables(case, values)
         theirs = inherited.pop("PYTHONPATH", "")
         theirs = variables.pop("PYTHONPATH", theirs)
@@ -227,20 +209,19 @@ class Testbed:
         ]
 
     def advise(self, case: Case, printed: str, routes: Sequence[str] = ()) -> str:
-        """Say what to do about a failure of a target; empty if that is unknown. See `hints`."""
-        if not self.target:
-            return ""
+        """Say what to do about a failure; empty if that is unknown. See `hints`."""
+        folder = self.subject.original(case)
         version = self.interpreters[case.python].version
         symptoms = hints.Symptoms(
             printed=printed,
             module=case.endpoint.app.partition(":")[0],
             path=case.endpoint.path,
             routes=routes,
-            root=self.origin,
-            above=self.origin.parents[: len(self.within.parts)],
+            root=folder,
+            above=folder.parents[: self.subject.depth],
             variables=self.environment(case),
             python=".".join(version.split(".")[:2]),
-            source=self.source,
+            source=self.subject.source,
             packages=self.stacks[case.stack].packages,
         )
         return hints.advise(symptoms)
@@ -257,7 +238,8 @@ class Testbed:
         if self.token:
             asked.headers["authorization"] = "Bearer $TOKEN"
             known = (*known, "TOKEN")
-        search = self.imports or (f"apps/{case.experiment}", "apps")
+        place = self.subject.folder(case).relative_to(self.subject.root)
+        search = [os.path.normpath(place / name) for name in self.subject.search]
         variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
         variables |= _variables(case, names)
         arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
@@ -300,9 +282,14 @@ class Workspace:
         self.secrets = dict[str, str]()
         body = self.login.body if self.login else ""
         self._keep({**secret_variables(testbed.inherited), **private, "login": body})
-        copy = self._place / "copy" / testbed.within
+        folder = testbed.subject.folder(case)
+        root, top = testbed.subject.root, testbed.top(folder)
+        self.root = self._place / "copy"
+        self._copy = self.root / top.relative_to(root) if top.is_relative_to(root) else self.root
         # Where the server and the commands are started.
-        self.folder = copy if testbed.target else testbed.folder(case)
+        self.folder = self._copy / folder.relative_to(top)
+        if folder == root:
+            self.root = self.folder
         self._commands: list[Session] = []
         self._opened = self._closed = False
 
@@ -342,10 +329,9 @@ class Workspace:
 
     def _fill(self, source: "Workspace | None") -> None:
         """Copy files and database of another workspace; None: the originals."""
-        if self._testbed.target:
-            folder, depth = self._testbed.folder(self._case), len(self._testbed.within.parts)
-            whole = folder.parents[depth - 1] if depth else folder
-            _copy_files(source._place / "copy" if source else whole, self._place / "copy")
+        self._copy.parent.mkdir(parents=True, exist_ok=True)
+        top = self._testbed.top(self._testbed.subject.folder(self._case))
+        _copy_files(source._copy if source else top, self._copy)
         if source:
             _copy_files(source._tmp, self._tmp)
         original = source._database if source else self._original
@@ -456,7 +442,7 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     packages = frozenset(testbed.stacks[case.stack].packages.items())
     env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
     commands = case.before, tuple(sorted(env.items())), case.python, packages
-    key = testbed.folder(case), (*commands, tuple(sorted(testbed.private.items())))
+    key = testbed.subject.folder(case), (*commands, tuple(sorted(testbed.private.items())))
     lock, made = _PREPARED.setdefault(key, (Lock(), []))
     with lock:
         if not made:
@@ -556,7 +542,7 @@ def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
         return None
     values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
     python = testbed.pythons[case.stack, case.python]
-    return databases.find(testbed.database, values, testbed.origin, python)
+    return databases.find(testbed.database, values, testbed.subject.original(case), python)
 
 
 def _copy_files(folder: Path, place: Path) -> None:

@@ -2,46 +2,20 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final
 
-from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case, Endpoint, LoadModel
 from duetbench.core.text import short
 from duetbench.core.units import count
-from duetbench.host import paths
-from duetbench.project import configuration
-from duetbench.project.experiments import load_experiments
 from duetbench.project.target import STACK
 
 _USUAL_LOOPS = frozenset({"auto", "asyncio", "none"})
 _LONGEST: Final = 60  # characters of a request
 _AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
-_WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
-_PARAMETER: Final = rf"\w+={_WORD}(?:/{_WORD})?"
-INSIDE: Final = re.compile(
-    rf"inprocess/(?P<benchmark>[\w.]+)(?P<values>\({_PARAMETER}(?:, {_PARAMETER})*\))?"
-    rf"/py(?P<python>[\d.]+t?)/(?P<stack>{_WORD})",
-    re.ASCII,
-)
-"""Ids of benchmarks inside the process: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
-_VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
 
-
-class SuiteTitles(Protocol):
-    """What a suite of in-process benchmarks calls its benchmarks and their parameters' values."""
-
-    @property
-    def titles(self) -> Mapping[str, str]: ...
-    @property
-    def words(self) -> Mapping[str, str]: ...
-
-
-read_titles: list[Callable[[Path], Iterable[SuiteTitles]]] = []
-"""Readers of a checkout's suites; without any, benchmarks keep their ids."""
+declared: list[Callable[[str], "CaseName | None"]] = []
+"""Where names of cases are declared, by id; without any, cases keep their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +51,16 @@ class CaseName:
 
 
 def name(case: str) -> CaseName:
-    """Return the name of a case, as the current checkout declares it."""
-    titles = _current()
-    return titles.cases.get(case) or _inside(titles, case) or CaseName(case, case)
+    """Return the name of a case, as it is declared."""
+    return next(filter(None, (of_id(case) for of_id in declared)), CaseName(case, case))
 
 
 def of(case: Case) -> CaseName:
-    """Return the name of a recorded case: as declared, or for a target as recorded.
-
-    A target is declared only by options, or by commits whose declarations have changed since. A
-    comparison of interpreters serves cases on some for which they are not declared.
-    """
+    """Return the name of a recorded case: as declared, or by its request if options declared it."""
     case_name = name(case.id)
     if case_name.known or case.stack != STACK:
-        return case_name if case_name.known else _elsewhere(case) or case_name
-    python = f"{case.python} (free-threaded)" if case.free_threaded else case.python
-    return _build(case, _request(case.endpoint), {}, {case.python: python})
-
-
-def _elsewhere(case: Case) -> CaseName | None:
-    """Name a case as it is declared for another interpreter; None: for no other."""
-    titles, own = _current(), f"py{case.python}"
-    for other in titles.pythons:
-        parts = (f"py{other}" if part == own else part for part in case.id.split("/"))
-        if declared := titles.cases.get("/".join(parts)):
-            python = titles.pythons.get(case.python, case.python)
-            return replace(declared, id=case.id, python=f"Python {python}")
-    return None
+        return case_name
+    return build(case, _request(case.endpoint))
 
 
 def requests(cases: Iterable[Case]) -> Mapping[str, str]:
@@ -124,85 +81,8 @@ def _request(endpoint: Endpoint) -> str:
     return short(f"{endpoint.method} {endpoint.path}", _LONGEST) + others + which
 
 
-def experiment(folder: str) -> str:
-    """Return the title of an experiment, or its folder's name if no title is declared."""
-    return _current().experiments.get(folder, folder)
-
-
-class _Titles(NamedTuple):
-    """What a checkout calls its cases, experiments, benchmarks, stacks and interpreters."""
-
-    cases: Mapping[str, CaseName] = {}
-    experiments: Mapping[str, str] = {}
-    benchmarks: Mapping[str, str] = {}
-    values: Mapping[str, Mapping[str, str]] = {}  # benchmark → texts for values of parameters
-    stacks: Mapping[str, str] = {}
-    pythons: Mapping[str, str] = {}
-
-
-def _current() -> _Titles:
-    with suppress(DuetbenchError):
-        return _read_once(paths.project_root())
-    return _Titles()
-
-
-@cache
-def _read_once(root: Path) -> _Titles:
-    # Code that needs the declarations themselves reports what is wrong with them.
-    with suppress(DuetbenchError):
-        return _read(root)
-    return _Titles()
-
-
-def _read(root: Path) -> _Titles:
-    interpreters, specs = configuration.load(root).interpreters, configuration.stacks(root)
-    stacks = {name: spec.title for name, spec in specs.items() if spec.title}
-    pythons = {
-        name: f"{name} (free-threaded)" if spec.free_threaded else name
-        for name, spec in interpreters.items()
-    }
-    suites = [suite for read in read_titles for suite in read(root)]
-    experiments = load_experiments(root, interpreters, specs)
-    endpoints = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
-        f"{e.name}/{name}": endpoint.title
-        for e in experiments
-        for name, endpoint in e.declaration.endpoints.items()
-        if endpoint.title and "{" not in endpoint.title  # a template depends on the case
-    }
-    return _Titles(
-        {
-            case.id: _build(case, e.titles[case.id], stacks, pythons)
-            for e in experiments
-            for cases in e.cases.values()
-            for case in cases
-            if e.titles.get(case.id)
-        },
-        {e.name: e.declaration.title for e in experiments if e.declaration.title},
-        {benchmark: title for suite in suites for benchmark, title in suite.titles.items()},
-        {benchmark: {**suite.words, **endpoints} for suite in suites for benchmark in suite.titles},
-        stacks,
-        pythons,
-    )
-
-
-def _inside(titles: _Titles, case: str) -> CaseName | None:
-    """Return the name of an in-process benchmark; None if its suite declares no title for it."""
-    match = INSIDE.fullmatch(case)
-    if match is None or (title := titles.benchmarks.get(match["benchmark"])) is None:
-        return None
-    words, stack = titles.values[match["benchmark"]], titles.stacks.get(match["stack"])
-    values = {key: words.get(value, value) for key, value in _VALUES.findall(match["values"] or "")}
-    with suppress(KeyError):  # parameters that the benchmark no longer has
-        subject = title.format(**values) + (f" with {stack}" if stack else "")
-        python = titles.pythons[match["python"]]
-        return CaseName(case, subject, python=f"Python {python}", rest="in process")
-    return None
-
-
-def _build(
-    case: Case, title: str, stacks: Mapping[str, str], pythons: Mapping[str, str]
-) -> CaseName:
-    subject = f"{title} with {stacks[case.stack]}" if case.stack in stacks else title
+def build(case: Case, subject: str) -> CaseName:
+    """Name a case by what is served, and by how."""
     loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
     rest = [
         f"{count(number)} {noun}{'s' * (number > 1)}"
@@ -213,7 +93,7 @@ def _build(
         case.id,
         subject,
         f"{case.server.capitalize()}{loop}",
-        f"Python {pythons[case.python]}",
+        f"Python {case.python}{' (free-threaded)' * case.free_threaded}",
         ", ".join([*rest, _load(case)]),
     )
 

@@ -1,11 +1,11 @@
-"""The harness's own `[tool.duetbench]` tables of the two `pyproject.toml` files, as types."""
+"""The harness's own part of `[tool.duetbench]`, as types."""
 
 import functools
 import hashlib
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -14,8 +14,8 @@ from duetbench.core.metrics import Concern
 from duetbench.core.model import EffectKind, Frozen, InterpreterRecord
 from duetbench.core.units import read_share
 from duetbench.host import paths
-from duetbench.project.pyproject import read_table, read_toml
-from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, StackSpec, validate
+from duetbench.project.pyproject import read_table
+from duetbench.project.schema import Digest, InterpreterSpec, OhaSpec, validate
 from duetbench.project.target import KEYS
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -45,15 +45,6 @@ class Configuration(Frozen):
         default_factory=dict, alias="source-build", title="A table for each version."
     )
     oha: OhaSpec = Field(title="The load generator.")
-    fleet: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Machine's id → globs of the cases that it measures."
-    )
-    cooldown_days: int = Field(
-        default=3,
-        ge=0,
-        alias="cooldown-days",
-        description="Days that a release has to be out before nights lock it.",
-    )
     material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
         default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
     )
@@ -95,17 +86,14 @@ class Interpreter(InterpreterRecord):
         return InterpreterRecord.model_validate(self.model_dump(exclude={"executable"}))
 
 
-class _AppsSettings(Frozen):
-    stacks: dict[str, StackSpec] = Field(default_factory=dict)
-
-
 @functools.cache
 def load(root: Path) -> Configuration:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
     file, table = read_table(root)
     table = {key: value for key, value in table.items() if key not in KEYS}
     table = {**read_table(paths.PINS)[1], **table}
-    settings = _validate(Configuration, file, table)
+    keys = "only the keys that CONTRIBUTING.md names"
+    settings = validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)
     for name, spec in settings.interpreters.items():
         key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
         for field, end in (("free_threaded", "t"), ("jit", "-jit")):
@@ -116,39 +104,3 @@ def load(root: Path) -> Configuration:
             allowed = f"a version of {base}, as its name says"
             raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
     return settings
-
-
-def _validate(kind: type[_Model], file: Path, table: dict[str, Any]) -> _Model:
-    keys = "only the keys that CONTRIBUTING.md names"
-    return validate(kind, table, str(file), table="tool.duetbench", keys=keys)
-
-
-def stacks(root: Path) -> dict[str, StackSpec]:
-    """Read what is declared of each stack, one per dependency group of `apps/pyproject.toml`.
-
-    Raises DeclarationError for a wrong key, or a table for an unknown group or interpreter, and
-    UsageError if the checkout declares no stacks at all.
-    """
-    file = root / "apps" / "pyproject.toml"
-    if not file.exists():
-        raise paths.undeclared(root, "no apps/pyproject.toml")
-    document = read_toml(file)
-    groups = document.get("dependency-groups", {})
-    table = document.get("tool", {}).get("duetbench", {})
-    declared = _validate(_AppsSettings, file, table).stacks
-    interpreters = load(root).interpreters
-    for name, spec in declared.items():
-        key = f"tool.duetbench.stacks.{name}"
-        if name not in groups:
-            allowed = f"a dependency group: {', '.join(sorted(groups))}"
-            raise DeclarationError(str(file), key, name, allowed)
-        for python in spec.interpreters:
-            if python not in interpreters:
-                allowed = f"one of {', '.join(sorted(interpreters))}"
-                raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
-    everything = StackSpec(interpreters=tuple(interpreters))
-    specs = {name: declared.get(name, everything) for name in groups}
-    return {
-        name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
-        for name, spec in specs.items()
-    }

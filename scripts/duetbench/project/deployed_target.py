@@ -2,18 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from packaging.requirements import Requirement
 
-from duetbench.core.model import Case, Profile
+from duetbench.core.model import Case, Endpoint
 from duetbench.project import configuration, target_cases
 from duetbench.project.configuration import Configuration
+from duetbench.project.pyproject import FILE
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.subject import Subject
 from duetbench.project.target import FOLDER, STACK, Target
+from duetbench.project.target_locks import LOCKS
+
+_COMPARED: Final = (
+    FILE, ".python-version", "pylock.toml", "pylock.*.toml", "requirements*.txt", *LOCKS
+)  # fmt: skip
+"""Files that show in packages and interpreters, or hold for both sides."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,7 @@ class DeployedTarget(Subject):
         origin: The repository that was copied.
         imports: Folders, from the copy's root, on the search path of the application.
         packages: The source of its packages, for people: `uv.lock`.
-        by_profile: Its cases as declared.
+        declared: Its cases.
         within: The copied folder's path in the repository; `.` for all of it.
     """
 
@@ -33,7 +42,7 @@ class DeployedTarget(Subject):
     interpreters: Mapping[str, InterpreterSpec]
     imports: tuple[str, ...]
     packages: str
-    by_profile: Mapping[Profile, tuple[Case, ...]]
+    declared: tuple[Case, ...]
     within: Path = Path()
 
     @property
@@ -62,10 +71,51 @@ class DeployedTarget(Subject):
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         return {STACK: tuple(self.interpreters)}
 
-    def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
+    def folder(self, case: Case) -> Path:  # noqa: ARG002
+        return self.root
+
+    def original(self, case: Case) -> Path:  # noqa: ARG002
+        return self.origin
+
+    @property
+    def depth(self) -> int:
+        return len(self.within.parts)
+
+    @property
+    def search(self) -> tuple[str, ...]:
+        return self.imports
+
+    @property
+    def inside(self) -> Path:
+        return self.within
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return self.target.env
+
+    @property
+    def source(self) -> str:
+        return self.packages
+
+    @property
+    def login(self) -> Endpoint | None:
+        return target_cases.login(self.target, self.origin)
+
+    @property
+    def token(self) -> str:
+        return self.target.token or ""
+
+    @property
+    def database(self) -> str:
+        return self.target.copy_database or ""
+
+    def is_compared(self, path: str) -> bool:
+        return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
+
+    def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
         if not setting.served:
-            return self.by_profile[profile]
-        case = self.by_profile[profile][0]
+            return self.declared
+        case = self.declared[0]
         cases = target_cases.cases(
             self.target.model_copy(update=setting.values),
             self.origin,
@@ -73,7 +123,7 @@ class DeployedTarget(Subject):
             server=str(setting.values.get("server", case.server)),
             pythons=tuple(self.interpreters),
         )
-        return tuple(setting.apply(case) for case in cases[profile])
+        return tuple(map(setting.apply, cases))
 
     def lock_file(self, stack: str) -> Path:
         return self.root / FOLDER / f"{stack}.txt"

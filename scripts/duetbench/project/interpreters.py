@@ -75,7 +75,7 @@ def locate(name: str, configured: Configuration) -> Interpreter:
     optional = "" if name in configured.usual else " --optional"
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) is not installed: "
-        f"run `duetbench setup{optional}`"
+        f"run `observatory setup{optional}`"
     )
 
 

@@ -1,4 +1,4 @@
-"""What to run, and how long it takes: a profile's cases, selected, counted and put in order.
+"""What to run, and how long it takes: cases, selected, counted and put in order.
 
 Waits, durations and drains of a launch are calculated from the case. `Costs` has values that only a
 measurement gives.
@@ -7,7 +7,7 @@ measurement gives.
 import difflib
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -21,48 +21,41 @@ from duetbench.core.protocol import (
     evaluate,
 )
 from duetbench.core.text import some
-from duetbench.project.schema import PROFILES
 from duetbench.project.servers import SERVERS
-
-Declared = Callable[[Profile], tuple[Case, ...]]
-"""Returns the cases that a profile declares: `Project.cases`."""
 
 _SUGGESTIONS: Final = 3
 
 
 def make_plan(
-    declared: Declared,
-    profile: Profile,
-    select: Sequence[str],
+    cases: Sequence[Case],
     launches: int | None,
-    seed: int,
+    seed: int = 1,
     seconds: float | None = None,
+    profile: Profile = "quick",
 ) -> Plan:
-    """Choose the cases of a profile that match any glob in `select`, or all without globs.
+    """Plan launches of some cases.
 
     `launches` is the number per case, by default one. Launches give absolute figures; duets show
     what moved. `seconds` replaces the declared duration of the loads.
-    Raises UsageError if a glob selects nothing, DeclarationError for an invalid declaration.
     """
-    cases = declared(profile)
-    for glob in select:
-        if not any(fnmatchcase(case.id, glob) for case in cases):
-            raise UsageError(_selects_nothing(glob, profile, declared))
-    if select:
-        cases = tuple(c for c in cases if any(fnmatchcase(c.id, glob) for glob in select))
     if seconds is not None:
         own = {"duration": seconds}
-        cases = tuple(c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases)
-    return Plan(profile=profile, launches=launches or 1, seed=seed, cases=cases)
+        cases = [c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases]
+    return Plan(profile=profile, launches=launches or 1, seed=seed, cases=tuple(cases))
 
 
-def profile_with(declared: Declared, select: Sequence[str]) -> Profile:
-    """Return the first profile in which each glob selects a case, or the first of all."""
-    for profile in PROFILES:
-        cases = declared(profile) if select else ()
-        if all(any(fnmatchcase(case.id, glob) for case in cases) for glob in select):
-            return profile
-    return PROFILES[0]
+def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
+    """Choose the cases whose id matches a glob, or all without globs; UsageError if one does not.
+
+    The error suggests what may have been meant.
+    """
+    for glob in globs:
+        if not any(fnmatchcase(case.id, glob) for case in cases):
+            ids = [case.id for case in cases]
+            near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3)
+            some_ids = ", ".join(near or ids[:_SUGGESTIONS]) or "none"
+            raise UsageError(f"--select {glob!r} selects nothing; near: {some_ids}")
+    return tuple(c for c in cases if not globs or any(fnmatchcase(c.id, glob) for glob in globs))
 
 
 def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
@@ -90,17 +83,6 @@ def without_duets(cases: Sequence[str]) -> str:
 def plan_seconds(plan: Plan) -> float:
     """Predict the seconds that a plan takes."""
     return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
-
-
-def _selects_nothing(glob: str, profile: Profile, declared: Declared) -> str:
-    message = f"--select {glob!r} selects nothing in profile {profile}"
-    for other in PROFILES:
-        matches = [c.id for c in declared(other) if fnmatchcase(c.id, glob)]
-        if matches:
-            return f"{message}; in profile {other} it selects {len(matches)}, such as {matches[0]}"
-    ids = [case.id for case in declared(profile)]
-    near = difflib.get_close_matches(glob, ids, n=_SUGGESTIONS, cutoff=0.3) or ids[:_SUGGESTIONS]
-    return f"{message}; near: {', '.join(near)}" if near else f"{message}, which has no cases"
 
 
 class Costs:

@@ -1,11 +1,6 @@
-"""`experiment.toml` as types, and how to report a mistake in any declaration.
+"""Types that several declarations use, and how to report a mistake in any of them."""
 
-`experiments` checks the names (servers, stacks, …) that a declaration uses and the cases that
-follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
-"""
-
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -13,52 +8,29 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
-    model_validator,
 )
 
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import (
-    Expectation,
     Frozen,
-    Interface,
     InterpreterKind,
-    LoadModel,
-    Profile,
 )
-
-FILE: Final = "experiment.toml"
-ANCHOR: Final = "anchor.toml"
-PUBLISHED: Final = "published.toml"
-"""What only reports read of an experiment."""
-
-PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 
 Place = tuple[str | int, ...]
 """Keys and indexes that lead from the top of a file to a value."""
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
-
-def _formula(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+DOCUMENTED: Final = "only documented keys"
 
 
-def _several(value: object) -> object:
+def several(value: object) -> object:
+    """Take a single value as a list of one."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
-Names = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
-ALL: Final = ("all",)
-"""All interpreters that set-up installs by default and the block's stacks can be made for."""
-OPTIONAL: Final = ("optional",)
-"""The interpreters that are installed only on request."""
-Counts = Annotated[
-    tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(_several), Field(min_length=1)
-]
-Numbers = Annotated[tuple[float, ...], BeforeValidator(_several), Field(min_length=1)]
-Several = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+Several = Annotated[tuple[Text, ...], BeforeValidator(several)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -72,7 +44,7 @@ class InterpreterSpec(InterpreterKind):
     version: PatchVersion
     optional: bool = Field(
         default=False,
-        description="Installed only for cases that use it, or by `duetbench setup --optional`.",
+        description="Installed only for cases that use it, or by `observatory setup --optional`.",
     )
     executable: str = Field(default="", description="Where it is, if an application's runs there.")
 
@@ -87,124 +59,29 @@ class OhaSpec(Frozen):
     )
 
 
-class StackSpec(Frozen):
-    """What a stack may declare beside its packages."""
-
-    title: str = Field(default="", description="Shown to readers; may be empty.")
-    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
-
-
-class SourceTable(Frozen):
-    """The source of the experiment."""
-
-    title: Text
-    date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
-    url: Annotated[str, StringConstraints(pattern=r"^https?://")] | None = None
-
-
-class EndpointTable(Frozen):
-    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
-
-    `request_lines` explains paths.
-    """
-
-    title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
-    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
-    interface: Interface
-    factory: bool = False
-    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
-    path: Annotated[str, StringConstraints(pattern=r"^/")]
-    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
-    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
-    body: str = ""
-    expect: Expectation
-    floor: Formula = "0"
-    overlap: int = Field(default=0, ge=0)
-    slots: Formula = "inf"
-    takes: Formula | None = None
-    ceiling: Formula | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    verify_only: bool = False
-
-
-class LoadTable(Frozen):
-    """One kind of load. Its numbers may use parameters and axes; connections also the others."""
-
-    model: LoadModel
-    connections: Formula
-    rate: Formula | None = None
-    duration: Formula
-    timeout: Formula
-
-
-class CasesTable(Frozen):
-    """A block of cases: all combinations of its axes; `pairs` move several of them together."""
-
-    id: Text = Field(description="Template: {endpoint}, {python}, … and any parameter.")
-    profiles: tuple[Profile, ...] = Field(min_length=1)
-    cores: Literal["split", "shared"]
-    endpoint: Names
-    python: Names
-    stack: Names
-    server: Names
-    loop: Names
-    load: Names
-    workers: Counts | None = None
-    threads: Counts | None = None
-    vary: dict[str, Numbers] = Field(default_factory=dict)
-    pairs: Annotated[tuple[dict[str, float], ...], Field(min_length=1)] | None = None
-
-
-class Declaration(Frozen):
-    """A whole `experiment.toml`. Each block of cases is already merged over `defaults`."""
-
-    title: Text = Field(default="", description="Shown to readers; default: the folder's name.")
-    question: Text
-    source: SourceTable
-    deviations: tuple[Text, ...] = ()
-    profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
-    endpoints: dict[str, EndpointTable] = Field(min_length=1)
-    loads: dict[str, LoadTable] = Field(min_length=1)
-    defaults: dict[str, Any] = Field(default_factory=dict)
-    cases: tuple[CasesTable, ...] = Field(min_length=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _merge_defaults(cls, raw: Any) -> Any:
-        raw = {key: table for key, table in raw.items() if key != "units"}  # of the anchor
-        defaults, cases = raw.get("defaults"), raw.get("cases")
-        if not (isinstance(defaults, dict) and isinstance(cases, list)):
-            return raw
-        merged = [{**defaults, **block} if isinstance(block, dict) else block for block in cases]
-        return {**raw, "cases": merged}
-
-
-_TABLES: Final[dict[str, type[BaseModel]]] = {
-    "source": SourceTable,
-    "endpoints": EndpointTable,
-    "loads": LoadTable,
-    "cases": CasesTable,
-}
-
-
 def validate(
-    kind: type[_Kind], written: dict[str, Any], label: str, *, table: str = "", keys: str = ""
+    kind: type[_Kind],
+    written: dict[str, Any],
+    label: str,
+    *,
+    table: str = "",
+    keys: str = DOCUMENTED,
 ) -> _Kind:
     """Validate the content of a file (or of a `table` in it) as a type.
 
     Raises:
         DeclarationError: The first mistake. It names the file as `label`; for an unknown key it
-            says `keys`, or lists the known ones.
+            says `keys`.
     """
     try:
         return kind.model_validate(written)
     except ValidationError as error:
         place, actual, allowed = mistake(error, keys)
-        key = key_path((*([table] if table else []), *in_defaults(place, written)))
+        key = key_path((*([table] if table else []), *place))
         raise DeclarationError(label, key, actual, allowed) from error
 
 
-def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
+def mistake(error: ValidationError, keys: str = DOCUMENTED) -> tuple[Place, Any, str]:
     """Describe the first mistake: its place, the value there, and what is allowed."""
     first = error.errors(include_url=False)[0]
     place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
@@ -216,7 +93,7 @@ def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
         case "missing":
             actual, allowed = "nothing", "a value; this key is required"
         case "extra_forbidden":
-            actual, allowed = place[-1], keys or f"only the keys {', '.join(_fields(place))}"
+            actual, allowed = place[-1], keys
         case "too_short" | "string_too_short":
             allowed = "at least one value"
         case "string_pattern_mismatch":
@@ -224,21 +101,7 @@ def mistake(error: ValidationError, keys: str = "") -> tuple[Place, Any, str]:
     return place, actual, allowed
 
 
-def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
-    """Return the place of a value in the file: a block of cases may inherit it from `defaults`."""
-    if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
-        block, defaults = written["cases"][location[1]], written.get("defaults", {})
-        if location[2] in defaults and location[2] not in block:
-            return ("defaults", *location[2:])
-    return location
-
-
 def key_path(location: Place) -> str:
     """Spell a place in the file: `cases[0].endpoint`."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return path.removeprefix(".") or "file"
-
-
-def _fields(location: Place) -> list[str]:
-    table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
-    return list((Expectation if "expect" in location[:-1] else table).model_fields)

@@ -1,8 +1,7 @@
 """Stacks: locked sets of packages, how uv resolves them, and environments made from them.
 
-A stack is a dependency group of `apps/pyproject.toml` with its lock `apps/stacks/<stack>.txt`: one
-line per package with its hashes. `[tool.duetbench.stacks.<stack>]` in the same file may limit the
-interpreters that it is made for. A target has one stack, the packages of its project.
+The lock of a stack has one line per package with its hashes. A target has one stack, the packages
+of its project.
 """
 
 import contextlib
@@ -55,7 +54,7 @@ _NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A locked set of packages: a dependency group and its lock file.
+    """A locked set of packages.
 
     Attributes:
         digest: SHA-256 of the lock file, 64 hex digits.
@@ -249,7 +248,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
     if cache.facts(target) is None:
         raise SetupError(
             f"stack {stack.name} has no environment for {python.name} and its present lock: "
-            "run `duetbench setup`"
+            "run `observatory setup`"
         )
     cache.touch(target)
     return target / _PROGRAM

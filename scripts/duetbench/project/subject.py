@@ -1,14 +1,15 @@
-"""The subject of a measurement: its cases, stacks and interpreters, whatever declares them."""
+"""The subject of a measurement: applications with cases, environments and a folder of code."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from packaging.requirements import Requirement
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Profile
+from duetbench.core.model import Case, Endpoint
 from duetbench.host import paths
 from duetbench.project import interpreters, stacks
 from duetbench.project.configuration import Configuration, Interpreter
@@ -18,13 +19,17 @@ from duetbench.project.stacks import Stack
 
 @dataclass(frozen=True)
 class Subject(ABC):
-    """What is measured and with what: a `Project` with experiments, or a `DeployedTarget`.
+    """What is measured, and with what; such as a `DeployedTarget`.
 
     Attributes:
         root: The repository, or a copy of it.
     """
 
     root: Path
+
+    fixed: ClassVar[bool] = False
+    """Whether loads and variables are just as declared, and do not follow the application and the
+    shell."""
 
     @property
     @abstractmethod
@@ -37,8 +42,8 @@ class Subject(ABC):
         """Stack → the usual interpreters it is made for; raises like `configuration.stacks`."""
 
     @abstractmethod
-    def cases(self, profile: Profile, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """List all cases of a profile; raises UsageError or DeclarationError.
+    def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
+        """List all cases; raises UsageError or DeclarationError.
 
         With a setting, only cases that can be served like that.
         """
@@ -60,6 +65,66 @@ class Subject(ABC):
     def code(self) -> Path:
         """The folder of the applications."""
 
+    @abstractmethod
+    def folder(self, case: Case) -> Path:
+        """Return the folder of a case's application."""
+
+    def original(self, case: Case) -> Path:
+        """Return that folder as its user has it."""
+        return self.folder(case)
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """Levels of that folder below what each launch gets a copy of."""
+
+    @property
+    @abstractmethod
+    def search(self) -> tuple[str, ...]:
+        """Folders that applications are imported from, as paths from their own."""
+
+    @property
+    def inside(self) -> Path | None:
+        """The path of `root` in the copy of a repository that it is; None: it is the repository."""
+        return None
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Private variables of its servers."""
+        return {}
+
+    @property
+    def source(self) -> str:
+        """The file that its packages were read from."""
+        return ""
+
+    @property
+    def login(self) -> Endpoint | None:
+        """The request that identifies the client of all others."""
+        return None
+
+    @property
+    def token(self) -> str:
+        """The field of its answer with a token; empty: it sets a cookie."""
+        return ""
+
+    @property
+    def database(self) -> str:
+        """What names the database that each launch gets a copy of; see `databases.find`."""
+        return ""
+
+    def part(self, path: str) -> str:  # noqa: ARG002 - of other subjects
+        """Name the part of the repository that a file belongs to; empty: what may be imported."""
+        return ""
+
+    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002
+        """Whether a case's application may read a file of the repository."""
+        return True
+
+    def is_compared(self, path: str) -> bool:  # noqa: ARG002
+        """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
+        return False
+
     @property
     def repository(self) -> Path:
         """The repository that this is, or is a copy of."""
@@ -77,10 +142,7 @@ class Subject(ABC):
     def pythons(self, stack: str) -> tuple[str, ...]:
         """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
         if stack not in self.stacks:
-            raise UsageError(
-                f"no stack {stack!r}: the dependency groups of apps/pyproject.toml are "
-                f"{', '.join(self.stacks) or 'none'}"
-            )
+            raise UsageError(f"no stack {stack!r}: there are {', '.join(self.stacks) or 'none'}")
         return self.stacks[stack]
 
     def lock(self, stack: str) -> Stack:

@@ -1,8 +1,8 @@
-"""The cases of a target: one per request and interpreter, for every profile."""
+"""The cases of a target: one per request and interpreter."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,6 @@ from duetbench.core.model import (
     Interface,
     Load,
     LoadModel,
-    Profile,
 )
 from duetbench.host.ports import most_connections
 from duetbench.project import request_lines
@@ -25,8 +24,7 @@ from duetbench.project.target import STACK, Target
 _THREADS: Final = 8
 """Default number of blocking threads of a WSGI server."""
 
-_SECONDS: Final[Mapping[Profile, float]] = {"quick": 2.0, "nightly": 22.0, "published": 30.0}
-"""Durations of load, as in the repository's own experiments."""
+_SECONDS: Final = 2.0  # of load
 
 _TIMEOUT_S: Final = 30.0
 _LONGEST: Final = 40  # characters of a request in a case's id
@@ -40,8 +38,8 @@ def cases(
     interface: Interface,
     server: str,
     pythons: Sequence[str],
-) -> dict[Profile, tuple[Case, ...]]:
-    """Create the cases of a target, one per request and interpreter, for every profile.
+) -> tuple[Case, ...]:
+    """Create the cases of a target, one per request and interpreter.
 
     `folder` contains the files that requests name.
 
@@ -51,48 +49,45 @@ def cases(
     rate += f"-i{target.idle}" if target.idle else ""
     name = project_name(folder)
     endpoints = _endpoints(target, folder, interface)
-    by_profile = {
-        profile: tuple(
-            Case(
-                id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
-                experiment=name,
-                endpoint=endpoint,
-                python=python,
-                stack=STACK,
-                server=server,
-                loop=target.loop,
-                workers=target.workers,
-                threads=target.threads or (_THREADS if blocks(interface, target.loop) else None),
-                load=Load(
-                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
-                    connections=target.connections,
-                    rate=target.rate,
-                    idle=target.idle,
-                    duration=seconds,
-                    timeout=_TIMEOUT_S,
-                ),
-                cores="split",
-                ceiling=None if target.rate is None else "rate",
-                env_names=tuple(sorted(target.env)),
-                before=target.before,
-                after=target.after,
-                server_args=target.server_args,
-                ready_timeout=target.ready_timeout,
-            )
-            for endpoint in endpoints
-            for python in pythons
+    found = tuple(
+        Case(
+            id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
+            experiment=name,
+            endpoint=endpoint,
+            python=python,
+            stack=STACK,
+            server=server,
+            loop=target.loop,
+            workers=target.workers,
+            threads=target.threads or (_THREADS if blocks(interface, target.loop) else None),
+            load=Load(
+                model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
+                connections=target.connections,
+                rate=target.rate,
+                idle=target.idle,
+                duration=_SECONDS,
+                timeout=_TIMEOUT_S,
+            ),
+            cores="split",
+            ceiling=None if target.rate is None else "rate",
+            env_names=tuple(sorted(target.env)),
+            before=target.before,
+            after=target.after,
+            server_args=target.server_args,
+            ready_timeout=target.ready_timeout,
         )
-        for profile, seconds in _SECONDS.items()
-    }
+        for endpoint in endpoints
+        for python in pythons
+    )
     if target.idle > (most := most_connections()):
         raise UsageError(
             f"--idle {target.idle}: expected at most {most}, as a process may open few files here; "
             "see ulimit -Hn"
         )
-    if fault := misfit(by_profile["quick"][0]):
+    if fault := misfit(found[0]):
         key, actual, allowed = fault
         raise UsageError(f"--{key} {actual}: expected {allowed}")
-    return by_profile
+    return found
 
 
 def _endpoints(target: Target, folder: Path, interface: Interface) -> list[Endpoint]:

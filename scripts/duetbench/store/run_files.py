@@ -101,9 +101,7 @@ def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> 
     if name == "latest":
         if finished := runs(results):
             return finished[-1]
-        raise RecordError(
-            f"{results / 'runs'}: no run has been recorded; make one: duetbench run --profile quick"
-        )
+        raise RecordError(f"{results / 'runs'}: no run has been recorded; make one: duetbench run")
     if (path := Path(name)).is_file():
         return path
     recorded = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}

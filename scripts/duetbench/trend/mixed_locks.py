@@ -26,18 +26,16 @@ from duetbench.host.machine import measuring
 from duetbench.judge import change_locks, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.comparison import DEFAULT_SEED
-from duetbench.judge.counted import carrier
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
-from duetbench.project.plan import profile_with
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.change import Cause, Change, Release, SeriesName
+from duetbench.store.change import Cause, Release, SeriesName
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
 from duetbench.trend.bisection import TIME_IS_UP, Names, ReleaseSearch, StuckError
@@ -57,12 +55,6 @@ class SearchTask:
     @property
     def id(self) -> str:
         return cache.digest(*self.series.model_dump().values(), self.base, self.head)
-
-
-def of_record(subject: Subject, record: Change, narrator: Narrator) -> SearchTask:
-    """Return the task of a confirmed change; raises as `change_locks.find_locks`."""
-    texts = find_locks(subject, record, narrator)
-    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
 def of_comparison(
@@ -101,29 +93,25 @@ def of_contrast(
 ) -> tuple[Subject, SearchTask]:
     """Return the task between the packages of two sides, and what is measured with them.
 
-    All cases of a target have the same packages, so its first one is searched.
+    All cases of an application have the same packages, so the first one is searched.
 
     Raises:
-        UsageError: The sides differ in something else, or no case or several are selected.
+        UsageError: The sides differ in something else, or no case is selected.
         SetupError: As `preparation.prepare`.
     """
     if contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
-    if project.target is None and not select:
-        raise UsageError("expected --select with the case to measure")
     globs, logs = (select,) if select else (), paths.state_dir() / "logs"
-    scope = Scope(profile_with(project.cases, globs), globs, logs, reporter, copies)
+    scope = Scope(globs, logs, reporter, copies)
     both = preparation.prepare(project, contrast, scope)
     cases = [pair.case for pair in both.pairs]
-    if not cases or (project.target is None and len(cases) > 1):
-        some = ", ".join(case.id for case in cases[:3]) or "none"
-        raise UsageError(f"--select {select!r}: expected one case, found {len(cases)}: {some}")
+    if not cases:
+        raise UsageError("base and head have no case in common")
     stack = cases[0].stack
     locks_ = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
     base, head = (lock.read_text("utf-8") for lock in locks_)
     series = SeriesName(machine=machine.fingerprint().id, case=cases[0].id, metric=CPU)
-    subject = project if project.target is None else both.head.subject
-    return subject, SearchTask(series, stack, base, head)
+    return both.head.subject, SearchTask(series, stack, base, head)
 
 
 def search(
@@ -147,12 +135,11 @@ def search(
         SetupError, HistoryError: As `find`.
     """
     with revisions.copies() as copies:
-        subject: Subject = project
+        subject: Subject
         if isinstance(evidence, Contrast):
             subject, task = of_contrast(project, evidence, select, reporter, copies)
         else:
-            if project.target:
-                subject = deployment.working(project, reporter, copies)
+            subject = deployment.working(project, reporter, copies)
             task = of_comparison(subject, evidence, select, reporter)
         return task, find(subject, task, reporter, seconds, DEFAULT_SEED, Real)
 
@@ -166,8 +153,6 @@ def find(
     make: MakeInstruments,
 ) -> Cause:
     """Search on this machine for `seconds`; an interrupted search is continued.
-
-    For a target, `project` is a copy prepared for it.
 
     Raises:
         UsageError: The case is no longer declared, or no package moved.
@@ -218,7 +203,10 @@ class MixedLocks:
         self.subject, self.task, self.reporter = subject, task, reporter
         self._copies, self._ends = copies, ends
         self._logs = paths.state_dir() / "logs"
-        self.case, self._profile = carrier(subject, task.series.case)
+        known = (case for case in subject.cases() if case.id == task.series.case)
+        if (case := next(known, None)) is None:
+            raise UsageError(f"no case here is {task.series.case}, so there is nothing to measure")
+        self.case = case
         self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
         for key, log in self.journal.lines:
@@ -314,6 +302,6 @@ class MixedLocks:
             return name, self._text(moved)
 
         only = (glob.escape(self.case.id),)
-        scope = Scope(self._profile, only, self._logs, self.reporter, self._copies)
+        scope = Scope(only, self._logs, self.reporter, self._copies)
         both = preparation.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
         return both.base, both.head

@@ -10,7 +10,9 @@ from duetbench.cli.verbs import Table, VerbGroup
 
 VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
-    "measure": ("night", "Measure a machine's share of a night."),
+    "measure": ("night", "Measure experiments, or a machine's share of a night."),
+    "compare": ("compare", "Compare two versions of the experiments."),
+    "why": ("compare", "Find the functions behind a change of an experiment."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
@@ -26,7 +28,8 @@ VERBS: Final[Table] = {
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
-    "doctor": ("readiness", "Show which settings nights need on GitHub."),
+    "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
+    "doctor": ("readiness", "Show what is missing here, and which settings nights need on GitHub."),
     "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""

@@ -1,6 +1,7 @@
 """`observatory anchor`: the frozen stack that all trend points are measured against."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -8,31 +9,32 @@ from typing import Annotated, Any, Final
 from typer import Argument, Exit, Option, Typer
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
-    PlanOption,
-    ProfileOption,
     ResultsOption,
-    SeedOption,
-    SelectOption,
-    ShardOption,
     budget_option,
     budget_seconds,
     clean_up,
 )
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Profile
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
 from duetbench.measure import runner
-from duetbench.project.anchor import Anchor, anchor_file, anchor_text, load_anchor
-from duetbench.project.project import Project
 from duetbench.store import files
+from observatory.cli.options import (
+    PlanOption,
+    ProfileOption,
+    SeedOption,
+    SelectOption,
+    ShardOption,
+)
+from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
+from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import print_points
 from observatory.store import points
 from observatory.store.night import assignment
@@ -74,7 +76,7 @@ def run_command(
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
     """
-    project = Project.here()
+    project = Checkout.here()
     root, folder = project.root, results or project.results
     assigned = assignment(plan_file, shard)
     if assigned is not None and select:
@@ -95,7 +97,7 @@ def run_command(
         return files.save(folder, measured.model_copy(update=marks))
 
     measured, interruption = _measure(
-        project, load_anchor(root), profile, globs, console,
+        replace(project, profile=profile), load_anchor(root), globs, console,
         precision=NIGHTLY, seed=seed, limit=budget_seconds(budget), commit=commit, keep=keep,
     )  # fmt: skip
     _show(keep(measured), measured, console)
@@ -125,7 +127,7 @@ def renew_command(
 
     Exit code 1: it is the anchor now, but some series start again.
     """
-    project = Project.here()
+    project = Checkout.here("nightly")
     root, folder = project.root, results or project.results
     console = Console()
     state = revisions.working(root)
@@ -146,7 +148,7 @@ def renew_command(
         files.require_room(folder)
         clean_up(console)
         renewal, interruption = _measure(
-            project, before.model_copy(update={"canary": None}), "nightly", (), console,
+            project, before.model_copy(update={"canary": None}), (), console,
             precision=RENEWED, seed=DEFAULT_SEED, limit=budget_seconds(budget),
         )  # fmt: skip
         if interruption is not None:
@@ -162,16 +164,15 @@ def renew_command(
 
 
 def _measure(
-    project: Project,
+    project: Checkout,
     anchor: Anchor,
-    profile: Profile,
     globs: Sequence[str],
     console: Console,
     **how: Any,
 ) -> tuple[Points, InterruptedRun | None]:
     reporter = Reporter(console)
     with revisions.copies() as copies:
-        scope = Scope(profile, tuple(globs), paths.state_dir() / "logs", reporter, copies)
+        scope = Scope(tuple(globs), paths.state_dir() / "logs", reporter, copies)
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 

@@ -10,10 +10,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
-    ProfileOption,
     ResultsOption,
-    SelectOption,
     clean_up,
     day,
     resumable,
@@ -22,13 +19,15 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.judge import revisions
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.preparation import Scope
-from duetbench.project.anchor import load_anchor
-from duetbench.project.project import Project
 from duetbench.show.comparison_text import print_comparison
 from duetbench.store import files
+from observatory.cli.options import ProfileOption, SelectOption
+from observatory.matrix.anchor import load_anchor
+from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import print_points
 from observatory.trend import backfill, quotes, reading
 from observatory.trend.anchored import Precision
@@ -85,7 +84,7 @@ def backfill_command(
         raise UsageError("--start: expected --releases too, as trends have no points of starts")
     if effects and start:
         raise UsageError("--effects and --start were given: choose one")
-    project = Project.here()
+    project = Checkout.here(profile)
     folder = results or project.results
     console = Console()
     reporter = Reporter(console)
@@ -107,7 +106,7 @@ def backfill_command(
         clean_up(console)
         with revisions.copies() as copies:
             globs, logs = tuple(select or ()), paths.state_dir() / "logs"
-            scope = Scope(profile, globs, logs, reporter, copies, loaded=not start)
+            scope = Scope(globs, logs, reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
             make, precision = (Starts, Precision(se=0.01)) if start else (Real, Precision())
             task = BackfillTask(project, anchor, folder, scope, precision, DEFAULT_SEED, make)
@@ -120,7 +119,7 @@ def backfill_command(
 
 
 def _observe(
-    project: Project,
+    project: Checkout,
     folder: Path,
     span: tuple[date, date],
     packages: str | None,
@@ -141,7 +140,7 @@ def _observe(
         if first <= quote.when.date() <= last
         if packages is None or quote.package in packages.replace(",", " ").split()
     ]
-    cases, failed = project.cases(backfill.PROFILE), 0
+    cases, failed = project.cases(), 0
     known = sources.comparisons
     with resumable():
         for quote, case in [*backfill.to_observe(chosen, cases, known)]:

@@ -7,7 +7,6 @@ from typing import Annotated
 from typer import Argument, Exit
 
 from duetbench.cli.options import (
-    DEFAULT_SEED,
     JsonOption,
     ResultsOption,
     budget_option,
@@ -16,20 +15,21 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.verbs import hook
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Console, errors, print_json
 from duetbench.host.machine import fingerprint
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.project.project import Project
 from duetbench.show.change import cause_lines
 from duetbench.store import files
 from duetbench.store.change import SUSPECTS, Cause, Change
 from duetbench.trend import mixed_locks
 from duetbench.trend.bisection import TIME_IS_UP
+from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
 from observatory.store.points import Points
+from observatory.trend import confirm
 from observatory.trend.releases import axes, narrow
 
 
@@ -52,7 +52,7 @@ def bisect_command(
     Exit code 0: done. 1: a change could not be searched, with the reason.
     """
     console = Console(stderr=as_json)
-    project = Project.here()
+    project = Checkout.here()
     folder, limit = results or project.results, budget_seconds(budget) or 0.0
     changes = {change.id: change for change in files.read_all(Change, folder) if change.confirmed}
     chosen = _chosen(changes, names or [])
@@ -83,7 +83,7 @@ def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
 
 
 def _search_changes(
-    project: Project,
+    project: Checkout,
     chosen: list[Change],
     folder: Path,
     limit: float,
@@ -105,8 +105,9 @@ def _search_changes(
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with resumable():
-                task = mixed_locks.of_record(project, record, reporter)
-                cause = mixed_locks.find(project, task, reporter, share, DEFAULT_SEED, Real)
+                task = confirm.task_of(project, record, reporter)
+                here = project.with_case(record.series.case)
+                cause = mixed_locks.find(here, task, reporter, share, DEFAULT_SEED, Real)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue
@@ -114,7 +115,7 @@ def _search_changes(
         blamed = next(iter(narrow([blamed], measured)), blamed)
         files.save(folder, blamed)
         searched.append(blamed)
-        hook("why:explain_change")(project, blamed, folder, reporter)
+        confirm.explain_change(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")

@@ -9,19 +9,19 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import DEFAULT_SEED, budget_option, budget_seconds, clean_up
-from duetbench.cli.verbs import hook
+from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.host.signals import interruptible
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.project.project import Project
 from duetbench.show.formats import percent, series_title
 from duetbench.store import files
 from duetbench.store.change import Candidates, Change
+from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
 from observatory.trend import candidates, confirm, nights, reading
 from observatory.trend.releases import axes, narrow
@@ -75,7 +75,7 @@ def detect_command(
         raise UsageError("--from: only --confirm reads candidates from a file: add --confirm")
     if elsewhere and not judge:
         raise UsageError("--elsewhere: nothing is judged without --confirm")
-    project = Project.here()
+    project = Checkout.here()
     results = to or project.results
     if judge:
         files.require_room(results)
@@ -106,7 +106,7 @@ def detect_command(
 
 
 def _detect(
-    project: Project,
+    project: Checkout,
 ) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
     """Return candidates, undone records, other records narrowed further, and active machines."""
     sources = reading.read(project.results, with_runs=False)
@@ -129,7 +129,7 @@ def _detect(
 
 
 def _confirm(
-    project: Project,
+    project: Checkout,
     detected: Candidates,
     results: Path,
     seconds: float,
@@ -153,7 +153,7 @@ def _confirm(
     )
 
     def explain(record: Change) -> None:
-        hook("why:explain_change")(project, record, results, narrator)
+        confirm.explain_change(project, record, results, narrator)
 
     with interruptible():
         judged, left = confirm.confirm(

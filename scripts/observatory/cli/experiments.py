@@ -9,11 +9,11 @@ from duetbench.cli.options import ReportsOption, ResultsOption, put, reports
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host.console import Console, write
-from duetbench.project.project import Project
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import summarise
-from observatory.project.published import load_published, read_suites
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import load_published, read_suites
 from observatory.show import inprocess, published_page
 from observatory.show.findings import write_findings
 from observatory.show.published_page import reference_runs
@@ -33,7 +33,7 @@ def show_command(
 
     Of anchored points, it shows each case with its intervals.
     """
-    project = Project.here()
+    project = Checkout.here()
     results = results or project.results
     points = {path.stem: path for path in files.paths(Points, results)}
     if run in points or Path(run) in points.values():
@@ -60,12 +60,12 @@ def findings_command(
 
     Uses comparisons, the newest runs of each machine and profile, and asv's results.
     """
-    project = Project.here()
+    project = Checkout.here()
     root, results = project.root, project.results
     summaries = reference_runs(results)
     if not summaries:
         raise RecordError(
-            f"{results}: no run has been recorded; make one: duetbench run --profile nightly"
+            f"{results}: no run has been recorded; make one: observatory measure --profile nightly"
         )
     published, suites = load_published(root), read_suites(root)
     snapshots = asv_results.read(results / "asv")

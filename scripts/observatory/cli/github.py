@@ -17,11 +17,11 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.host.signals import interruptible
 from duetbench.project import stacks
-from duetbench.project.project import Project
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Candidates, Change
 from observatory.github import incoming, issues, readiness, sandbox
+from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
 from observatory.trend.quotes import judged, quotes
@@ -82,7 +82,7 @@ def accept_command(
         with GitHub(Context.of(os.environ)) as github:
             _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
         return
-    now, project = datetime.now(UTC), Project.here()
+    now, project = datetime.now(UTC), Checkout.here()
     locks = {
         lock.name: incoming.Lock(
             lock.digest, frozenset(stacks.versions(lock.lock.read_text("utf-8")))
@@ -119,7 +119,7 @@ def _show(acceptance: Acceptance, action: str) -> None:
 
 def sandbox_command(
     words: Annotated[
-        list[str], Argument(help="After `--`: a command, as `duetbench run --results out`.")
+        list[str], Argument(help="After `--`: a command, as `observatory measure --results out`.")
     ],
 ) -> None:
     """Run a command of duetbench or of observatory in this machine's sandbox.
@@ -204,7 +204,7 @@ def announce_command(results: ResultsOption = None) -> None:
     continues.
     """
     problems: list[str] = []
-    folder = results or Project.here().results
+    folder = results or Checkout.here().results
     records = [entry for entry in files.read_all(Change, folder, problems) if entry.confirmed]
     attributions = files.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)

@@ -11,8 +11,8 @@ from duetbench.core.text import some
 from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
-from duetbench.project.project import Project
 from duetbench.store import files as files_
+from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import pull, push, tracked_files
 from observatory.store.kinds import File, collect
 from observatory.store.night import NightPlan, NightRecord
@@ -77,7 +77,7 @@ def pull_command(
     $ git fetch origin refs/duetbench/gh-pages
     $ git merge --allow-unrelated-histories FETCH_HEAD && git push origin HEAD:gh-pages
     """
-    project = Project.here()
+    project = Checkout.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
     if alone:
         committed = tracked_files(results)

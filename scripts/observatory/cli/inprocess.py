@@ -12,10 +12,10 @@ from duetbench.cli.options import JsonOption, clean_up, machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, errors, print_json
-from duetbench.project.project import Project
 from duetbench.store import files
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
-from observatory.project.published import read_suites
 from observatory.show import inprocess as pages
 from observatory.show.run_text import print_page
 from observatory.store import asv_results
@@ -53,7 +53,7 @@ def inprocess_command(
     if to is not None and not record:
         raise UsageError("--to: no results are kept: add --record")
     progress = errors()
-    project, narrator = Project.here(), Narrator(progress)
+    project, narrator = Checkout.here(), Narrator(progress)
     root = project.root
     commit, dirty = runs.require_commit(root)
     if record:

@@ -7,26 +7,38 @@ from typing import Annotated
 
 from typer import Option
 
+from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
+    JsonOption,
+    LaunchesOption,
+    ReportsOption,
+    ResultsOption,
+    WaitOption,
+    clean_up,
+    console_beside,
+    machine,
+    reports,
+    repository,
+)
+from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.units import utc_now
+from duetbench.github import actions
+from duetbench.host.console import Console, Narrator, duration
+from duetbench.measure import runner
+from duetbench.project import plan as planning
+from duetbench.store import files, run_files
+from observatory.cli.options import (
     SECONDS,
     SELECT,
     PlanOption,
     ProfileOption,
-    ResultsOption,
+    SeedOption,
+    SelectOption,
     ShardOption,
-    clean_up,
-    machine,
-    repository,
 )
-from duetbench.cli.run import execute, report
-from duetbench.core.errors import NothingMeasuredError, UsageError
-from duetbench.core.units import utc_now
-from duetbench.github import actions
-from duetbench.host.console import Console, duration
-from duetbench.measure import runner
-from duetbench.project import plan as planning
-from duetbench.project.anchor import anchor_file, load_anchor
-from duetbench.store import files, run_files
+from observatory.matrix.anchor import anchor_file, load_anchor
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import require_packages, unattainable
 from observatory.store.night import NightPlan, assignment
 from observatory.trend import nights
 
@@ -61,7 +73,7 @@ def plan_command(
         Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
     ] = None,
 ) -> None:
-    """Plan a night: a shard per machine of `tool.duetbench.fleet`, or one for any machine.
+    """Plan a night: a shard per machine of `tool.observatory.fleet`, or one for any machine.
 
     $ observatory plan --output night.json
     $ observatory plan --output night.json --select 'asgi-wsgi/*'
@@ -71,13 +83,13 @@ def plan_command(
     a night that ends early does not always lack the same cases.
     """
     console = Console()
-    project = repository(console)
-    root = project.root
+    checkout = Checkout(repository(console).root, profile)
+    root = checkout.root
     day = datetime.now(UTC).toordinal()
-    plan = planning.make_plan(project.cases, profile, list(select or ()), launches, day, seconds)
+    plan = checkout.plan(select or (), launches, day, seconds)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
-    shards = nights.share_out(plan, project.configuration.fleet)
+    shards = nights.share_out(plan, checkout.settings.fleet)
     commit, _ = runner.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     created = utc_now()
@@ -100,23 +112,54 @@ def plan_command(
 
 
 def measure_command(
-    plan_file: PlanOption = None, shard: ShardOption = None, results: ResultsOption = None
+    profile: ProfileOption = "quick",
+    select: SelectOption = None,
+    launches: LaunchesOption = None,
+    seconds: Annotated[
+        float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
+    ] = None,
+    results: ResultsOption = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
+    ] = False,
+    output: ReportsOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = 1,
+    wait: WaitOption = None,
+    plan_file: PlanOption = None,
+    shard: ShardOption = None,
 ) -> None:
-    """Measure a machine's share of a night: launch its cases, and record the figures.
+    """Measure experiments: launch each case's server, load it, and record the figures.
 
+    $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
     $ observatory measure --plan night.json --shard 1 --results measured
 
-    A failed launch is a result, too: each has its reason, and the site shows cases that fail night
-    after night. Exit code 0: all cases were launched.
+    With --plan it is a machine's share of a night. The run file is saved after every launch. Ctrl-C
+    keeps what was measured. A failed launch is a result, too: each has its reason, and the site
+    shows cases that fail night after night. A case whose optional interpreter is not available here
+    is recorded as not measured. Exit code 0: all launches were valid, or it is a night. 1: some
+    failed, the others are recorded. 3: none was usable.
     """
-    assigned = assignment(plan_file, shard)
-    if assigned is None:
-        raise UsageError("expected --plan and --shard")
-    console = Console()
-    project = repository(console)
-    clean_up(console)
-    with machine(say=console.say):
-        run, path = execute(
-            assigned.plan, project, results or project.results, console, begin=assigned.begin
+    written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
+    console = console_beside(written)
+    checkout = Checkout(repository(console).root, profile)
+    assigned, folder = assignment(plan_file, shard), results or checkout.results
+    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
+    if dry_run:
+        of_tool.show_plan(console, plan, written)
+        require_packages(plan.cases, checkout.lock)
+        return
+    ended = clean_up(console)
+    with machine(wait, console.say):
+        lost = unattainable(
+            plan.cases, checkout.configuration_for, checkout.lock, Narrator(console)
         )
-    report(run, path, console)
+        require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
+        if assigned is None:
+            notes = of_tool.notes(ended, seconds)
+            of_tool.measure(plan, checkout, folder, console, written, notes=notes, missing=lost)
+            return
+        run, path = of_tool.execute(
+            plan, checkout, folder, console, begin=assigned.begin, missing=lost
+        )
+    of_tool.report(run, path, console)

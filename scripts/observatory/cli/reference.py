@@ -20,12 +20,14 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.project import schema
-from duetbench.project.anchor import Anchor
 from duetbench.project.configuration import Configuration, SourceBuild
 from duetbench.project.target import OPTIONS, Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from observatory.cli import app as observatory_app
+from observatory.matrix import schema as tables
+from observatory.matrix.anchor import Anchor
+from observatory.matrix.checkout import Settings
 from observatory.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
@@ -55,12 +57,13 @@ _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("An interpreter", "`[tool.duetbench.interpreters.NAME]`", schema.InterpreterSpec),
     ("Its build from source", '`[tool.duetbench.source-build."VERSION"]`', SourceBuild),
     ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),
-    ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", schema.StackSpec),
-    ("An experiment", "`apps/NAME/experiment.toml`", schema.Declaration),
-    ("Its source", "`[source]` there", schema.SourceTable),
-    ("An endpoint", "`[endpoints.NAME]` there", schema.EndpointTable),
-    ("A load", "`[loads.NAME]` there", schema.LoadTable),
-    ("A block of cases", "`[[cases]]` there", schema.CasesTable),
+    ("Nights", "`[tool.observatory]` of `pyproject.toml`", Settings),
+    ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", tables.StackSpec),
+    ("An experiment", "`apps/NAME/experiment.toml`", tables.Declaration),
+    ("Its source", "`[source]` there", tables.SourceTable),
+    ("An endpoint", "`[endpoints.NAME]` there", tables.EndpointTable),
+    ("A load", "`[loads.NAME]` there", tables.LoadTable),
+    ("A block of cases", "`[[cases]]` there", tables.CasesTable),
     ("The anchor", "`apps/anchor.toml`", Anchor),
 )
 

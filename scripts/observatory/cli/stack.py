@@ -11,11 +11,11 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write
-from duetbench.project import locks
-from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from observatory.github import lock_branch
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.renewal import renew as renew_locks
 from observatory.store import packages
 from observatory.store.remotes import remote_of
 
@@ -38,7 +38,7 @@ def lock_command(
     $ observatory stack lock current --as-of 2026-03-01
     """
     resolved = day(as_of, "--as-of") if as_of else None
-    moves = locks.renew(Project.here(), Narrator(errors()), names, resolved)
+    moves = renew_locks(Checkout.here(), Narrator(errors()), names, resolved)
     for line in [f"{move.stack}: {move}" for move in moves] or ["no package moved"]:
         Console().say(line)
 
@@ -65,13 +65,13 @@ def bump_command(
     """
     if as_is and not push:
         raise UsageError("--as-is: only --push changes the branch: add it")
-    project = Project.here()
+    project = Checkout.here()
     root, console = project.root, errors()
 
     def renew(place: Path) -> tuple[PackageChange, ...]:
-        until = locks.cooldown(project)
+        until = project.cooldown()
         narrator = Narrator(console)
-        return () if as_is else locks.renew(Project(place), narrator, None, until)
+        return () if as_is else renew_locks(Checkout(place), narrator, None, until)
 
     def report(moved: bool, commit: str) -> None:
         actions.outputs({"moved": str(moved).lower(), "commit": commit})
@@ -108,7 +108,7 @@ def links_command(
     The site's pages of packages show them: home page, source, changelog. Known versions keep
     theirs. Packages are unpacked, and none of their code runs.
     """
-    project, narrator = Project.here(), Narrator(errors())
+    project, narrator = Checkout.here(), Narrator(errors())
     links: dict[tuple[str, str], packages.VersionLinks] = {}
     for name in project.stacks:
         links |= _links_of(project.lock(name), project.version, narrator)

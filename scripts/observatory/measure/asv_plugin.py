@@ -24,8 +24,8 @@ from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
 from duetbench.project import interpreters, stacks
-from duetbench.project.project import Project
 from duetbench.project.stacks import Stack
+from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
 
 _NOT_MEASURING: Final = ("discover", "check")  # commands of asv's `benchmark.py`
@@ -34,7 +34,7 @@ _NOT_MEASURING: Final = ("discover", "check")  # commands of asv's `benchmark.py
 def setup() -> None:
     """Name results after this machine's id; asv calls this on load, and knows only the host's."""
     try:
-        _ = Project.here().configuration  # report mistakes before anything is measured
+        _ = Checkout.here().configuration  # report mistakes before anything is measured
         profile = runs.profile()
     except DuetbenchError as error:
         raise util.UserError(str(error)) from error
@@ -58,7 +58,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         requirements: dict[str, str],
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
-        self._checkout = Project.here()  # asv's own constructor names a project
+        self._checkout = Checkout.here()  # asv's own constructor names a project
         declared = self._checkout.configuration.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(

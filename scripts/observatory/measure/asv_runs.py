@@ -23,8 +23,8 @@ from duetbench.host.machine import HOLDER
 from duetbench.host.process_session import Session
 from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
-from duetbench.project.project import Project
-from observatory.project.published import read_suites
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import read_suites
 
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
@@ -54,7 +54,7 @@ def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[Suite
 
     `guarded` runs begin with the guard. Raises UsageError if a glob names no suite.
     """
-    project = Project.here()
+    project = Checkout.here()
     suites = {suite.suite: suite for suite in read_suites(project.root)}
     selected = [f"{glob}.*" if glob in suites else glob for glob in selected or ["*"]]
     guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
@@ -82,7 +82,7 @@ def expression(glob: str, suite: str) -> str:
     return rf"^(?={suite}\.){inner}{params}$"
 
 
-def environments(project: Project, on: Iterable[str]) -> tuple[str, ...]:
+def environments(project: Checkout, on: Iterable[str]) -> tuple[str, ...]:
     """The environments of some stacks, by asv's names."""
     from asv.environment import get_env_name  # noqa: PLC0415 - only runs of asv wait for it
 
@@ -102,7 +102,7 @@ def require_commit(root: Path) -> tuple[str, bool]:
         raise UsageError(
             f"{root} has no {CONFIGURATION}: the in-process suites are duetbench's own "
             "(benchmarks/), and measure no other repository; run this in a checkout of duetbench. "
-            "`duetbench run` and `duetbench compare` measure this repository's applications"
+            "`observatory measure` and `observatory compare` measure this repository's applications"
         )
     commit, dirty = runner.revision(root)
     if commit is None:
@@ -113,7 +113,7 @@ def require_commit(root: Path) -> tuple[str, bool]:
     return commit, dirty
 
 
-def configure(project: Project, folder: Path, results: Path | None) -> Path:
+def configure(project: Checkout, folder: Path, results: Path | None) -> Path:
     """Write a configuration for asv to a folder; SetupError if asv.conf.json is wrong.
 
     It has absolute folders, the interpreters and stacks that are declared now, and the folder

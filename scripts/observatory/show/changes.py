@@ -88,4 +88,4 @@ def commands(record: Change) -> tuple[tuple[str, str], ...]:
         other = f"{record.culprit.package}=={record.culprit.previous}"
         words = ["compare", "--head", other, *options]
         lines.append(("The locks against the release before", words))
-    return tuple((label, shlex.join(["duetbench", *words])) for label, words in lines)
+    return tuple((label, shlex.join(["observatory", *words])) for label, words in lines)

@@ -32,7 +32,7 @@ from duetbench.project.setting import OPTIONS, Setting
 from duetbench.show import formats
 from duetbench.store.comparison import CaseComparison, Comparison
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
-from observatory.project.published import CaseShape, Published, Shape
+from observatory.matrix.published import CaseShape, Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 
 Logs = NDArray[np.float64]

@@ -15,7 +15,7 @@ from duetbench.core.units import Interval
 from duetbench.show import formats
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
-from observatory.project.published import (
+from observatory.matrix.published import (
     Published,
     SuiteDeclaration,
     SuiteShape,

@@ -6,7 +6,7 @@ from pathlib import Path
 from duetbench.core.model import Run
 from duetbench.store import files, run_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
-from observatory.project.published import Published
+from observatory.matrix.published import Published
 from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 from observatory.show.run_view import RunPage, Section

@@ -21,7 +21,7 @@ from duetbench.show.run import (
     title,
 )
 from duetbench.trend.summary import CaseSummary, RunSummary
-from observatory.project.layouts import KEYS, KeyValue, TableLayout
+from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
 
 
 class Presentation(Protocol):

@@ -23,7 +23,6 @@ from duetbench.core.text import short
 from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import preparation
 from duetbench.judge.counted import Counts
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
@@ -31,12 +30,13 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
-from duetbench.project.anchor import Anchor
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.store.change import Release
 from duetbench.store.comparison import Duet, Instructions
 from duetbench.store.files import Journal
+from observatory.matrix.anchor import Anchor
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import prepare
 from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
 FOLDER: Final = "backfill"  # folder of journals of unfinished measurements, below the state folder
@@ -340,7 +340,7 @@ def points_of(
 
 
 def measure(
-    project: Project,
+    project: Checkout,
     anchor: Anchor,
     scope: Scope,
     reporter: Reporter,
@@ -362,7 +362,7 @@ def measure(
         UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
     """
     fetch(project.root, anchor)
-    both = preparation.prepare(project, Contrast((anchor.commit, commit)), scope)
+    both = prepare(project, Contrast((anchor.commit, commit)), scope)
     verify(anchor, both.base)
     journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
     journal.forget()

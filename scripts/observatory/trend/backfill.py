@@ -23,20 +23,17 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.core.model import Case, LoadModel
 from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import preparation
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.preparation import Anchored, Scope
+from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
-from duetbench.project.anchor import Anchor
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
@@ -44,6 +41,9 @@ from duetbench.store import files
 from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
+from observatory.matrix.anchor import Anchor
+from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import Anchored, of_anchor, prepare
 from observatory.store import packages
 from observatory.store.points import STARTS, Points
 from observatory.trend import anchored
@@ -53,7 +53,6 @@ from observatory.trend.quotes import MEMORY, Quote, sides
 AT_ONCE: Final = 3
 """Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
 
-PROFILE: Final[Profile] = "nightly"
 """That of the cases whose requests are observed: with the loads that trends have."""
 
 STEPS: Final = {"day": 1, "week": 7}
@@ -154,7 +153,7 @@ def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None
 class BackfillTask:
     """What all stacks of a backfill have in common."""
 
-    project: Project
+    project: Checkout
     anchor: Anchor
     results: Path
     scope: Scope
@@ -186,7 +185,7 @@ def backfill(
     order = list(stacks)
     random.Random(task.seed).shuffle(order)  # noqa: S311 - a repeatable order
     anchored.fetch(task.project.root, task.anchor)
-    base = preparation.of_anchor(task.project, task.anchor, task.scope)
+    base = of_anchor(task.project, task.anchor, task.scope)
     anchored.verify(task.anchor, base.base)
     if left_out := sum(case.id in otherwise for case in base.base.cases):
         kind = "loads" if starts else "starts"
@@ -229,13 +228,13 @@ def _distance(name: str, case: Case) -> tuple[bool, ...]:
     return case.id != name, endpoint not in name, case.load.model is not LoadModel.CLOSED
 
 
-def observe(project: Project, quote: Quote, case: Case, reporter: Reporter) -> Comparison:
+def observe(project: Checkout, quote: Quote, case: Case, reporter: Reporter) -> Comparison:
     """Compare what a request does before and after a release, without load; raises as `compare`."""
     base, head = sides(quote)
     contrast = Contrast(base=(base,), head=(head,))
-    extent = Extent(select=(glob.escape(case.id),), profile=PROFILE, only="effects")
+    extent = Extent(select=(glob.escape(case.id),), only="effects")
     with measuring():
-        return compare(project, contrast, extent, reporter)
+        return compare(project, contrast, extent, reporter, prepare=prepare)
 
 
 def _batch(

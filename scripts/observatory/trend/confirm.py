@@ -11,22 +11,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
+from duetbench.host.console import Narrator, errors
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, effects, preparation, revisions, session
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.counted import PROFILES
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.statistics import direction
-from duetbench.project.project import Project
+from duetbench.judge.why import attribute
 from duetbench.store import files
+from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
 from duetbench.store.comparison import Comparison, Finding
+from duetbench.trend.mixed_locks import SearchTask
+from observatory.matrix.checkout import NIGHTLY, Checkout
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -43,7 +46,7 @@ Judge = Callable[[Change, float], Comparison]
 
 
 def compare_stacks(
-    project: Project,
+    project: Checkout,
     candidate: Change,
     seconds: float,
     *,
@@ -59,6 +62,7 @@ def compare_stacks(
         SetupError: A stack cannot be installed.
         InterruptedRun: A signal stopped it.
     """
+    project = replace(project, profile=NIGHTLY[0])
     served = _strongest(project, candidate)
     texts = find_locks(project, candidate, reporter)
     globs = tuple(map(glob.escape, served))
@@ -69,7 +73,7 @@ def compare_stacks(
             candidate.base.stack,
             (_label(candidate.base, candidate.before_run), texts.base),
             (_label(candidate.head, candidate.after_run), texts.head),
-            Scope(PROFILES[0], globs, logs, reporter, copies),
+            Scope(globs, logs, reporter, copies),
         )
         touched = affected.find(both)
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
@@ -87,10 +91,10 @@ def _label(state: StackState, run: str | None) -> str:
     return f"{state.stack} {f'as of {state.as_of}' if state.as_of else f'of {run}'}"
 
 
-def _strongest(project: Project, candidate: Change) -> list[str]:
+def _strongest(project: Checkout, candidate: Change) -> list[str]:
     """Choose cases of the stack that are still declared; raises UsageError if there are none."""
     stack = candidate.base.stack
-    known = {case.id: case.stack for case in project.cases(PROFILES[0])}
+    known = {case.id: case.stack for case in project.cases()}
     moved = dict.fromkeys(step.series.case for step in candidate.steps)
     served = [name for name in moved if known.get(name) == stack][:MOST_CASES]
     if not served:
@@ -99,6 +103,47 @@ def _strongest(project: Project, candidate: Change) -> list[str]:
             "there is nothing to confirm"
         )
     return served
+
+
+def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attribution:
+    """Attribute a change: count the instructions of the case that moved most, on both stacks.
+
+    Raises:
+        CountError: It is one of memory or starts, or its instructions cannot be counted.
+        UsageError: It is of no case that is declared.
+        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
+    """
+    # Of a candidate one whose instructions moved.
+    moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
+    series = next(moved, change.series)
+    if not attribute.executes(series.metric):
+        raise CountError("it is memory or starts that moved, of which requests say nothing")
+    checkout = checkout.with_case(series.case)
+    with revisions.copies() as copies:
+        scope = attribute.scope((glob.escape(series.case),), narrator, copies)
+        (pair,) = attribute.of_locks(checkout, change, scope).pairs
+        attributed = attribute.attribute(*pair.sides, narrator)
+    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
+    return attributed.model_copy(update={**same, "change": change.id})
+
+
+def explain_change(checkout: Checkout, record: Change, results: Path, narrator: Narrator) -> None:
+    """Attribute a change that has no attribution yet, for verbs that find changes.
+
+    A failure is only a note.
+    """
+    if (results / Attribution.place.format(record)).exists():
+        return
+    try:
+        files.save(results, explain(checkout, record, narrator))
+    except (CountError, HistoryError, SetupError, UsageError) as problem:
+        errors().say(f"note: {record.id}: its code was not looked at: {problem}")
+
+
+def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
+    """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
+    texts = find_locks(checkout, record, narrator)
+    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
 def confirm(

@@ -1,7 +1,7 @@
 """A night: its cases shared out over machines, and its outcome.
 
 A series consists of the figures of one machine, so a case that moves to another one starts a new
-series. `[tool.duetbench.fleet]` therefore declares which machine measures which cases.
+series. `[tool.observatory.fleet]` therefore declares which machine measures which cases.
 """
 
 from collections.abc import Mapping, Sequence, Sized
@@ -40,7 +40,7 @@ def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ..
     homeless = [c.id for c in plan.cases if not any(matches(c, globs) for globs in fleet.values())]
     if homeless:
         allowed = "globs that match every case of the night"
-        key = "tool.duetbench.fleet"
+        key = "tool.observatory.fleet"
         raise DeclarationError(
             "pyproject.toml", key, f"no machine for {', '.join(homeless)}", allowed
         )

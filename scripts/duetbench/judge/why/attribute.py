@@ -3,7 +3,6 @@
 The case is one that is given, or the one that moved most in a change or a comparison.
 """
 
-import glob
 import hashlib
 import os
 import time
@@ -22,11 +21,11 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.metrics import METRICS
 from duetbench.core.text import short
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, counted, matching, preparation, revisions
+from duetbench.judge import change_locks, counted, matching, preparation
 from duetbench.judge.change_locks import Between
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
@@ -36,9 +35,9 @@ from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
-from duetbench.project import case_names, plan
-from duetbench.project.project import Project
+from duetbench.project import case_names
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.store.attribution import (
     APPLICATION,
     PYTHON,
@@ -92,7 +91,7 @@ def attribute(
     """
     began, when = time.monotonic(), datetime.now(UTC)
     with _step(narrator, "counting", "the instructions of a request on both sides"):
-        (plain,) = counted.instructions([(base, head)], COUNTS_SECONDS)
+        plain = counted.instructions((base, head), COUNTS_SECONDS)
     if isinstance(plain, str):
         raise CountError(plain)
     if narrator:
@@ -116,7 +115,7 @@ def attribute(
         when=when,
         duetbench=__version__,
         case=case.id,
-        asked=case_names.of(case).what if head.testbed.target else None,
+        asked=None if case_names.name(case.id).known else case_names.of(case).what,
         python=" → ".join(versions),
         base=StackState(stack=base.case.stack, digest=base.testbed.stacks[base.case.stack].digest),
         head=StackState(stack=case.stack, digest=head.testbed.stacks[case.stack].digest),
@@ -177,7 +176,7 @@ def _counted(
 
 def _profile(side: SideCase, run: int) -> Profile:
     with counted.program(side) as program:
-        start = program.python, program.payload, counted.unit(side)
+        start = program.python, program.payload, side.case.endpoint.name
         # The padding is no multiple of what memory is aligned to.
         profile = profiling.profile(*start, env=program.env, padding=23 * run)
     home = _home(side, program)
@@ -191,7 +190,7 @@ def _profile(side: SideCase, run: int) -> Profile:
 def _entries(side: SideCase) -> _Facts:
     """Count how often each function is entered; CountError if that cannot be counted."""
     with counted.program(side) as program:
-        start = program.python, program.payload, [counted.unit(side)]
+        start = program.python, program.payload, [side.case.endpoint.name]
         (observed,) = profiling.count_entries(*start, env=program.env).values()
         if isinstance(observed, str):
             raise CountError(observed)
@@ -201,7 +200,10 @@ def _entries(side: SideCase) -> _Facts:
 
 def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
     """Map a file of the program's copy of the application to the application's own."""
-    copy, own = f"{program.folder}{os.sep}", f"{side.testbed.folder(side.case).resolve()}{os.sep}"
+    copy, own = (
+        f"{program.folder}{os.sep}",
+        f"{side.testbed.subject.folder(side.case).resolve()}{os.sep}",
+    )
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
@@ -220,7 +222,7 @@ def _calls(
     """Name the functions of a side's profiles, all of which lie in the same folders."""
     packages, standard = profiles[0].packages, profiles[0].standard
     owners = _owners(packages)
-    application = side.testbed.folder(side.case).resolve()
+    application = side.testbed.subject.folder(side.case).resolve()
     driver = (Path(counted.__file__).resolve().parents[1],)
     name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))
     places: defaultdict[Name, list[Fact]] = defaultdict(list)
@@ -281,31 +283,15 @@ def name_of(
     return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)
 
 
-def explain(project: Project, change: Change, narrator: Narrator) -> Attribution:
-    """Attribute a change: count the instructions of the case that moved most, on both stacks.
-
-    Raises:
-        CountError: It is one of memory or starts, or its instructions cannot be counted.
-        UsageError: It is of no case that is declared.
-        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
-    """
-    # Of a candidate one whose instructions moved.
-    moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
-    series = next(moved, change.series)
-    if not _executes(series.metric):
-        raise CountError("it is memory or starts that moved, of which requests say nothing")
-    case, profile = counted.carrier(project, series.case)
-    logs, only = paths.state_dir() / "logs", (glob.escape(case.id),)
-    with revisions.copies() as copies:
-        scope = Scope(profile, only, logs, narrator, copies, loaded=False)
-        (pair,) = _of_locks(project, change, scope).pairs
-        attributed = attribute(*pair.sides, narrator)
-    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
-    return attributed.model_copy(update={**same, "change": change.id})
-
-
-def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) -> Sides:
+def sides_of_comparison(
+    comparison: Comparison,
+    scope: Scope,
+    subject: Callable[[], Subject],
+    prepare: Callable[[Contrast, Scope], Sides],
+) -> Sides:
     """Prepare what was compared: revisions as they are, or else the stack whose packages moved.
+
+    `subject` has cases and locks as of today, and `prepare` makes the sides of others.
 
     Raises:
         UsageError: Neither can be prepared again.
@@ -318,7 +304,7 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
             "imports `python -X importtime` times"
         )
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return preparation.prepare(project, Contrast((base.commit, head.commit)), scope)
+        return prepare(Contrast((base.commit, head.commit)), scope)
     if comparison.cross or head.kind == "several":
         raise UsageError(
             f"{comparison.id}: expected two versions of the code, found {base.label} and "
@@ -330,7 +316,7 @@ def sides_of_comparison(project: Project, comparison: Comparison, scope: Scope) 
             f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
             f"{len(stacks)} stacks: give both sides themselves (--base, --head)"
         )
-    return _of_locks(project, change_locks.between(comparison, next(iter(stacks))), scope)
+    return of_locks(subject(), change_locks.between(comparison, next(iter(stacks))), scope)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
@@ -338,17 +324,16 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     moved = [
         finding
         for finding in comparison.findings
-        if finding.moved and finding.ratio and _executes(finding.subject)
+        if finding.moved and finding.ratio and executes(finding.subject)
     ]
     cases = [finding.case for finding in sorted(moved, key=change_locks.least, reverse=True)]
     served = {pair.case.id: pair.sides for pair in sides.pairs}
     return next((served[case] for case in cases if case in served), None)
 
 
-def scope(project: Project, select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
+def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
     """Return the scope of sides that are only looked into: no server of theirs is loaded."""
-    profile = plan.profile_with(project.cases, select)
-    return Scope(profile, tuple(select), paths.state_dir() / "logs", narrator, copies, loaded=False)
+    return Scope(tuple(select), paths.state_dir() / "logs", narrator, copies, loaded=False)
 
 
 _MOST: Final = 4
@@ -368,14 +353,15 @@ def once(sides: Sides) -> list[BothSides]:
     return list(by_code.values())
 
 
-def _executes(metric: str) -> bool:
+def executes(metric: str) -> bool:
     """Whether a request's instructions may say something about a metric: not of memory, a start."""
     row = METRICS.get(metric)
     return row is None or (row.unit != "B" and row.concern not in {"start", "idle"})
 
 
-def _of_locks(project: Project, moved: Change | Between, scope: Scope) -> Sides:
-    locks = change_locks.find_locks(project, moved, scope.narrator)
+def of_locks(subject: Subject, moved: Change | Between, scope: Scope) -> Sides:
+    """Prepare the stacks on both sides of a change; raises as `change_locks.find_locks`."""
+    locks = change_locks.find_locks(subject, moved, scope.narrator)
     stack = moved.base.stack
     before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
-    return preparation.of_locks(project, stack, before, after, scope)
+    return preparation.of_locks(subject, stack, before, after, scope)

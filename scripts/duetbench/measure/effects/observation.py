@@ -85,32 +85,32 @@ _ACTIVITY: Final = TypeAdapter(Activity)
 
 def observe(
     client: Any,
-    targets: Sequence[str],
+    target: str,
     *,
-    seconds: float,
-    timeout: float,
+    seconds: float = 1.0,
+    timeout: float = 60.0,
     patience: float = 0.0,
-    tell: Callable[[str, Activity], object] = lambda _target, _activity: None,
-) -> dict[str, Activity | str]:
-    """Observe targets, or give each one's reason why not; CountError if nothing was observed.
+    tell: Callable[[Activity], object] = lambda _activity: None,
+) -> Activity | str:
+    """Observe a target, or say why not; CountError if that cannot be.
 
-    `client` is a `judge.counted.Program`. The memory of each target is measured for at most some
-    `seconds`; meanwhile `tell` gets what was seen before. `patience` are the seconds in which the
-    first answer to a path must have ended; 0: any.
+    `client` is a `judge.counted.Program`. Memory is measured for at most some `seconds`; meanwhile
+    `tell` gets what was seen before. `patience` are the seconds in which the first answer to a path
+    must have ended; 0: any.
     """
-    plan = {"targets": list(targets), "report": True, inside.PATIENCE: patience}
+    plan = {"targets": [target], "report": True, inside.PATIENCE: patience}
     env = {**client.env, inside.SECONDS: f"{seconds:.2f}"}
-    expected = {inside.EARLY.format(index): target for index, target in enumerate(targets)}
+    early = {inside.EARLY.format(0)}
 
     def watch(folder: Path) -> None:
-        for name in [name for name in expected if (folder / name).exists()]:
+        for name in [name for name in early if (folder / name).exists()]:
+            early.remove(name)
             activity = _read(counting.report_of(folder / name), client.hide)
             if not isinstance(activity, str):
-                tell(expected.pop(name), activity)
+                tell(activity)
 
-    reports = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
-    read = (_read(report, client.hide) for report in reports)
-    return dict(zip(targets, read, strict=True))
+    (report,) = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
+    return _read(report, client.hide)
 
 
 def _read(report: Mapping[str, Any], hide: Callable[[str], str]) -> Activity | str:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from duetbench.core.text import hider
 from duetbench.measure.effects import libraries, memory
 from duetbench.measure.effects.recorder import Event, Recorder, clocked
-from duetbench.measure.inside import checkout, program
+from duetbench.measure.inside import program
 from duetbench.measure.inside.drivers import AsgiDriver, Body
 from duetbench.measure.inside.program import Answer
 from duetbench.measure.instructions.phases import PLAN, Unit, private, run, write
@@ -65,7 +65,7 @@ def _report(target: str) -> dict[str, Any]:
     plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
     index, folder = plan["targets"].index(target), Path(plan["reports"]).absolute()
     early = folder / EARLY.format(index)
-    requests, patience = _Requests(target), plan.get(PATIENCE, 0.0)
+    requests, patience = _Requests(), plan.get(PATIENCE, 0.0)
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
@@ -127,17 +127,13 @@ def _report(target: str) -> dict[str, Any]:
 class _Requests:
     """Requests of one target; each round has one to each of its paths."""
 
-    def __init__(self, target: str) -> None:
-        self.recorder = Recorder(str(checkout.checkout()))
+    def __init__(self) -> None:
+        self.recorder = Recorder(str(program.checkout()))
         request: Any
-        self.status = 0  # which right answers have; others are checked with the first request
-        if program.REQUEST in os.environ:
-            fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
-            self.status = fields["status"]
-            request, self.paths = program.open_served(check=False)
-            libraries.hide = hider({**fields["secrets"], **private})
-        else:
-            request, self.paths = program.prepare(target).call, ("",)
+        fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
+        libraries.hide = hider({**fields["secrets"], **private})
+        self.status = fields["status"]  # of right answers
+        request, self.paths = program.open_served(check=False)
         self.make_one: Callable[[], Answer] = request
         self.driver = request if isinstance(request, AsgiDriver) else None
         self.recorder.waiting = self._waiting
@@ -206,13 +202,13 @@ def _described(answer: Answer) -> dict[str, Any]:
         "headers": [[name.lower(), hide(value)] for name, value in pairs],
         "length": len(body),
         "digest": hashlib.sha256(
-            content.replace(os.fsencode(checkout.checkout()), b".")
+            content.replace(os.fsencode(program.checkout()), b".")
         ).hexdigest()[:16],
         "body": body[:_LONGEST].decode("latin-1"),
-        "checkout": str(checkout.checkout()),
+        "checkout": str(program.checkout()),
         "cut": len(body) > _LONGEST,
     }
 
 
 if __name__ == "__main__":
-    run(prepare, program.preload)
+    run(prepare)

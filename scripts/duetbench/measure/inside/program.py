@@ -1,14 +1,8 @@
-"""The program whose instructions are counted: one request, or one unit of work, at a time.
-
-Valgrind runs it in the environment of a stack or a target. Its targets are `request/<endpoint>`,
-requests to declared endpoints; `unit/<module>/<words>`, units of work that an experiment declares;
-and `served/<name>`, requests to the application that servers serve.
-"""
+"""The program whose instructions are counted: one request at a time, to what servers serve."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import sys
@@ -29,18 +23,14 @@ REQUEST = "DUETBENCH_REQUEST"
 # The folder that the application is started in.
 WORKSPACE = "DUETBENCH_WORKSPACE"
 
-# Packages that applications import, partly with their first request. The applications themselves
-# are imported later, in a process for each target.
-_FRAMEWORKS = ("anyio._backends._asyncio", "fastapi.responses", "flask", "pydantic")
+# The folder that paths are relative to.
+CHECKOUT = "DUETBENCH_CHECKOUT"
 
 # Requests in a phase: enough for a count with six digits.
-_REQUESTS, _FEWEST = 30, 3
+REQUESTS, FEWEST = 30, 3
 
 # Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
 _WAITING = 0.2
-
-# Seconds of a request from which on `_FEWEST` are enough: it executes millions of instructions.
-_COMPUTING = 0.0005
 
 # Seconds for which a thread may keep others from running while it is found out whether one
 # computes all the time; and the looks that show it, or that show the contrary: on a busy machine
@@ -51,43 +41,14 @@ Answer = tuple[int, list[Any], bytes]
 
 _EXCERPT = 200  # bytes of a login's wrong answer
 
-# Function calls per request up to which a phase has `_REQUESTS`: some simple requests. Under
+# Function calls per request up to which a phase has `REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
 _CALLS = 3_000
 
 
-def preload() -> None:
-    """Import the stack's frameworks for all targets, unless there is a single application.
-
-    That imports what it needs: under Valgrind all the others would take seconds.
-    """
-    if REQUEST in os.environ:
-        return
-    importlib.import_module("duetbench.measure.inside.requests")
-    for module in _FRAMEWORKS:
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(module)
-
-
-def prepare(target: str) -> Unit:
-    """Prepare a target's work, and check its result once.
-
-    Raises:
-        ValueError: There is no such target, or its result is wrong.
-    """
-    kind, _, rest = target.partition("/")
-    if kind == "request":
-        from duetbench.measure.inside import requests  # noqa: PLC0415 - imported by preload
-
-        n = _FEWEST if requests.seconds(rest) >= _COMPUTING else _REQUESTS
-        return Unit(requests.open_request(rest), n=n, warmup=min(n, 20))
-    if kind == "served":
-        return _served()
-    if kind == "unit":
-        module, _, words = rest.partition("/")
-        unit: Unit = importlib.import_module(module).unit(words)
-        return unit
-    raise ValueError(f"expected request/…, unit/… or served/…, found {target}")
+def checkout() -> Path:
+    """The folder that paths are relative to."""
+    return Path(os.environ[CHECKOUT]).resolve()
 
 
 def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
@@ -200,20 +161,20 @@ def _another_computes() -> bool:
     return looks[True] == _LATE
 
 
-def _served() -> Unit:
-    """Open the served application, and choose how many requests to count."""
+def prepare(_target: str) -> Unit:
+    """Open the served application, check its answers, and choose how many requests to count."""
     from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
 
     request, paths = open_served(check=True)
     if isinstance(request, drivers.AsgiDriver):
         request.start_threads()
-    requests, (seconds, work) = _FEWEST, _times(request, len(paths))
+    requests, (seconds, work) = FEWEST, _times(request, len(paths))
     if work < SLOW <= seconds:  # it waits, or another process had the core for an instant
         seconds, work = min((seconds, work), _times(request, len(paths)))
     if seconds < SLOW:
         calls = sum(_count_calls(request) for _ in paths) / len(paths)
-        requests = max(_FEWEST, _REQUESTS // max(1, round(calls / _CALLS)))
-        requests = max(_FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
+        requests = max(FEWEST, REQUESTS // max(1, round(calls / _CALLS)))
+        requests = max(FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
     rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
     n = rounds * len(paths)
     # After n calls, one of 1.9 million instructions still changed by 0.5 % while it was counted.
@@ -247,4 +208,4 @@ def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    run(prepare, preload)
+    run(prepare)

@@ -11,11 +11,11 @@ from markupsafe import Markup, escape
 
 from duetbench.core.model import Verdict
 from duetbench.core.text import clean
-from duetbench.project.case_names import experiment, name
+from duetbench.project.case_names import name
 from duetbench.show import formats
 from duetbench.show.formats import quantity
 
-__all__ = ["experiment", "name", "quantity"]
+__all__ = ["name", "quantity"]
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _HEAD: Final = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)

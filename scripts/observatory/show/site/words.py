@@ -10,10 +10,11 @@ from markupsafe import Markup
 
 from duetbench.core.metrics import CPU, judged_in
 from duetbench.project.case_names import name
-from duetbench.project.schema import PROFILES
 from duetbench.show import formats
 from duetbench.show.html import words
 from duetbench.store.change import INPROCESS
+from observatory.matrix.schema import PROFILES
+from observatory.matrix.titles import experiment
 from observatory.show import addresses
 from observatory.trend.table import Night
 
@@ -40,10 +41,10 @@ def point_command(night: Night, case_id: str) -> str:
         command = shlex.join(("observatory", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
     else:
         profile = night.profile if night.profile in PROFILES else "nightly"
-        command = shlex.join(("duetbench", "run", "--profile", profile, *select))
+        command = shlex.join(("observatory", "measure", "--profile", profile, *select))
     if not night.commit or not night.commit.isalnum():
         return command
-    return f"git switch --detach {night.commit[:12]} && duetbench setup && {command}"
+    return f"git switch --detach {night.commit[:12]} && observatory setup && {command}"
 
 
 def fill(template: str, **context: Any) -> str:
@@ -63,5 +64,5 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    site.globals = {**shared.globals, "at": addresses, "figure": figure}
+    site.globals = {**shared.globals, "at": addresses, "figure": figure, "topic_of": experiment}
     return site

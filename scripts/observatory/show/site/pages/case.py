@@ -16,7 +16,7 @@ from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.show.html.charts import group
 from duetbench.store.change import Change
-from observatory.project.published import SHARED_PAGE
+from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import ChangeText, describe
 from observatory.show.site import words

@@ -12,13 +12,14 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import case_names
-from duetbench.project.schema import PROFILES
 from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest, group
 from duetbench.show.run import facts, select
 from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
-from observatory.project.layouts import KEYS
-from observatory.project.published import SHARED_PAGE, ChartLayout, Published
+from observatory.matrix import titles
+from observatory.matrix.layouts import KEYS
+from observatory.matrix.published import SHARED_PAGE, ChartLayout, Published
+from observatory.matrix.schema import PROFILES
 from observatory.show import addresses, choices, inprocess
 from observatory.show.claims import Evidence, tally
 from observatory.show.run_view import (
@@ -111,7 +112,7 @@ def _title(name: str, question: str, answers: Sequence[Answer]) -> str:
     """Return the finding of an experiment; without one, what it is about."""
     if (first := _first(answers)) and first.verdict == "holds":
         return f"{first.statement[:1].upper()}{first.statement[1:]}"
-    topic = case_names.experiment(name)
+    topic = titles.experiment(name)
     return (topic if topic != name else question) or name
 
 

@@ -15,7 +15,8 @@ from duetbench.project import case_names
 from duetbench.show.change import RowText
 from duetbench.store.change import Change
 from duetbench.trend.summary import ENOUGH_LAUNCHES
-from observatory.project.published import SHARED_PAGE
+from observatory.matrix import titles
+from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site.pages import trends
@@ -156,7 +157,7 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
         if package.has_page:
             yield package.name, addresses.package(package.name), "package"
     for name in site.experiments():
-        yield case_names.experiment(name), addresses.experiment(name), "experiment"
+        yield titles.experiment(name), addresses.experiment(name), "experiment"
     for case in sorted(site.planned):
         yield str(case_names.name(case)), addresses.case(case), "case"
     for address, title in (*addresses.NAVIGATION, (addresses.METHOD, "How sure: the method")):

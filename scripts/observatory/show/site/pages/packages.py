@@ -322,7 +322,7 @@ def _command(name: str, result: Result) -> str:
     sides = ("--base", f"{name}=={result.base.version}", "--head")
     select = ("--select", glob.escape(effect.case)) if effect else ()
     start = ("--start", "--profile", "nightly") if effect and effect.metric == START else ()
-    words = ("duetbench", "compare", *sides, f"{name}=={result.head.version}", *start, *select)
+    words = ("observatory", "compare", *sides, f"{name}=={result.head.version}", *start, *select)
     return shlex.join(words)
 
 

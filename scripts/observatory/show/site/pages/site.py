@@ -25,7 +25,7 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Change, Release, order
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
-from observatory.project.published import Published, SuiteDeclaration, load_published, read_suites
+from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
 from observatory.show import addresses, quoting
 from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from duetbench.measure.inside import checkout, drivers, endpoints
+from duetbench.measure.inside import drivers
+from observatory.measure.inside import checkout, endpoints
 
 Request = Callable[[], tuple[int, list[Any], bytes]]
 

@@ -9,7 +9,8 @@ from pydantic import Field, StringConstraints
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
 from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import ANCHOR, Digest, PatchVersion, validate
+from duetbench.project.schema import Digest, PatchVersion
+from observatory.matrix.schema import ANCHOR, validate
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 

@@ -16,15 +16,17 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Endpoint, Load, LoadModel, Profile
+from duetbench.core.model import Case, Endpoint, Frozen, Load, LoadModel, Profile
 from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
-from duetbench.host import paths
-from duetbench.project import request_lines
+from duetbench.project import configuration, request_lines
 from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import (
+from duetbench.project.schema import InterpreterSpec, Place, key_path, mistake
+from duetbench.project.schema import validate as validate_table
+from duetbench.project.servers import SERVERS, misfit
+from observatory.matrix.schema import (
     ALL,
     FILE,
     OPTIONAL,
@@ -32,16 +34,11 @@ from duetbench.project.schema import (
     CasesTable,
     Declaration,
     EndpointTable,
-    InterpreterSpec,
     LoadTable,
-    Place,
     StackSpec,
     in_defaults,
-    key_path,
-    mistake,
     validate,
 )
-from duetbench.project.servers import SERVERS, misfit
 
 Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
@@ -370,6 +367,49 @@ def _content(case: Case) -> str:
     return _meaning(case).model_copy(update={"id": ""}).model_dump_json()
 
 
+def undeclared(root: Path, reason: str) -> UsageError:
+    """The error for a checkout without experiments."""
+    return UsageError(
+        f"{root} declares no experiments ({reason}): see 'Adding things' in duetbench's "
+        "CONTRIBUTING.md; an application is measured by `duetbench compare --app shop.main:app`"
+    )
+
+
+class _AppsSettings(Frozen):
+    stacks: dict[str, StackSpec] = Field(default_factory=dict)
+
+
+def load_stacks(root: Path) -> dict[str, StackSpec]:
+    """Read what is declared of each stack, one per dependency group of `apps/pyproject.toml`.
+
+    Raises DeclarationError for a wrong key, or a table for an unknown group or interpreter, and
+    UsageError if the checkout declares no stacks at all.
+    """
+    file = root / "apps" / "pyproject.toml"
+    if not file.exists():
+        raise undeclared(root, "no apps/pyproject.toml")
+    document = read_toml(file)
+    groups = document.get("dependency-groups", {})
+    table = document.get("tool", {}).get("duetbench", {})
+    declared = validate_table(_AppsSettings, table, str(file), table="tool.duetbench").stacks
+    interpreters = configuration.load(root).interpreters
+    for name, spec in declared.items():
+        key = f"tool.duetbench.stacks.{name}"
+        if name not in groups:
+            allowed = f"a dependency group: {', '.join(sorted(groups))}"
+            raise DeclarationError(str(file), key, name, allowed)
+        for python in spec.interpreters:
+            if python not in interpreters:
+                allowed = f"one of {', '.join(sorted(interpreters))}"
+                raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
+    everything = StackSpec(interpreters=tuple(interpreters))
+    specs = {name: declared.get(name, everything) for name in groups}
+    return {
+        name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
+        for name, spec in specs.items()
+    }
+
+
 def load_experiments(
     root: Path,
     interpreters: Mapping[str, InterpreterSpec],
@@ -385,7 +425,7 @@ def load_experiments(
     """
     files = sorted((root / "apps").glob(f"*/{FILE}"))
     if not files:
-        raise paths.undeclared(root, f"no apps/*/{FILE}")
+        raise undeclared(root, f"no apps/*/{FILE}")
     experiments = []
     for path in files:
         file, folder = path.relative_to(root).as_posix(), path.parent

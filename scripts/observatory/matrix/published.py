@@ -13,12 +13,11 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from duetbench.core.model import Frozen
-from duetbench.project import case_names
 from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import FILE as EXPERIMENT
-from duetbench.project.schema import PUBLISHED as FILE
 from duetbench.project.schema import validate
-from observatory.project.layouts import KeyName, MetricName, Selection, TableLayout
+from observatory.matrix.layouts import KeyName, MetricName, Selection, TableLayout
+from observatory.matrix.schema import FILE as EXPERIMENT
+from observatory.matrix.schema import PUBLISHED as FILE
 
 SUITES: Final = "benchmarks"
 SHARED_PAGE: Final = "inside-the-process"
@@ -297,6 +296,3 @@ def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
         )
         for path in sorted((root / SUITES).glob("*.toml"))
     )
-
-
-case_names.read_titles.append(read_suites)

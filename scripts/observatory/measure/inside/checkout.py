@@ -15,14 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = "DUETBENCH_CHECKOUT"
+from duetbench.measure.inside.program import CHECKOUT, checkout
+
+__all__ = ["CHECKOUT", "STACK", "checkout", "load_app", "load_module", "stack"]
+
 STACK = "DUETBENCH_STACK"
 _applications: set[str] = set()  # names of the modules that `load_module` imported
-
-
-def checkout() -> Path:
-    """The checkout whose applications are measured."""
-    return Path(os.environ[CHECKOUT]).resolve()
 
 
 def stack() -> str:

@@ -1,0 +1,37 @@
+"""Options of commands that measure experiments."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from typer import Option
+
+from duetbench.core.model import Profile
+
+SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
+SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
+
+SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
+
+ProfileOption = Annotated[
+    Profile,
+    Option(
+        "--profile",
+        help="Which cases, under which loads. quick: each experiment once, waits shortened; a run "
+        "takes under 5 minutes. nightly: one launch per case, about 20 minutes. published: the "
+        "articles' own durations, about an hour.",
+    ),
+]
+
+PlanOption = Annotated[
+    Path | None,
+    Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
+]
+
+ShardOption = Annotated[
+    int | None, Option("--shard", metavar="N", min=1, help="Which shard of --plan, from 1.")
+]
+
+SeedOption = Annotated[
+    int,
+    Option("--seed", metavar="N", help="Random seed of the order of measurements."),
+]

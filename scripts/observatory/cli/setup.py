@@ -1,0 +1,68 @@
+"""`observatory setup`: install all that the experiments need."""
+
+import time
+from typing import Annotated
+
+from typer import Option
+
+from duetbench.cli import setup as of_tool
+from duetbench.core.errors import SetupError
+from duetbench.host.console import Console, Narrator
+from duetbench.project import interpreters, stacks
+from observatory.matrix.checkout import Checkout
+
+
+def setup_command(
+    no_stacks: Annotated[
+        bool,
+        Option("--no-stacks", help="Skip the stacks' environments, whose packages run code."),
+    ] = False,
+    optional: Annotated[
+        bool, Option("--optional", help="Also install optional interpreters, where possible.")
+    ] = False,
+    prune: Annotated[
+        bool, Option("--prune", help="Then remove what nothing has used for a month.")
+    ] = False,
+) -> None:
+    """Install interpreters, load generator and environments; a second run only checks them.
+
+    $ observatory setup
+    $ observatory setup --prune
+
+    Every lock has its own environments, and the cache keeps those of older locks, so that going
+    back costs nothing. With --prune, it removes what nothing has used for a month. What this set-up
+    has installed or checked stays, and the rest can be installed again.
+    """
+    narrator, started = Narrator(Console()), time.monotonic()
+    parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks, optional=optional)
+    of_tool.report(parts, narrator, started, prune=prune)
+
+
+def set_up(
+    checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True, optional: bool = False
+) -> dict[str, bool]:
+    """Install what is missing and check the rest; return each part, and whether it is new.
+
+    It can be interrupted and repeated at any time, and uses the network only for missing parts. If
+    an optional interpreter or valgrind is not available, it says what is lacking, without an error.
+
+    Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
+    installed; earlier parts are kept.
+    """
+    configured = checkout.configuration
+    locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
+    parts = of_tool.set_up(configured, narrator)
+    pythons_now = interpreters.ensure(configured, narrator)
+    located = {name: checkout.interpreter(name) for name in configured.usual}
+    origins = ", ".join(sorted({python.origin for python in located.values()}))
+    parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
+    for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
+        try:
+            parts[f"interpreter {name}"] = interpreters.ensure(configured.adding({name}), narrator)
+        except SetupError as error:
+            narrator.say(f"the optional interpreter {name} is not available here: {error}")
+    for stack, pythons in locks if with_stacks else ():
+        for python in pythons:
+            is_new = stacks.make_environment(stack, located[python], narrator)
+            parts[f"stack {stack.name} for {python}"] = is_new
+    return parts

@@ -1,0 +1,1 @@
+"""The matrix: experiments, and the applications and cases that they declare."""

@@ -1,0 +1,218 @@
+"""A checkout with experiments: the subject of the observatory, by what its files declare."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, Final, Self
+
+from packaging.requirements import Requirement
+from pydantic import Field
+
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case, Frozen, Plan, Profile
+from duetbench.host import paths
+from duetbench.project import configuration, plan
+from duetbench.project.configuration import Configuration
+from duetbench.project.pyproject import read_table, read_toml
+from duetbench.project.schema import validate
+from duetbench.project.setting import AS_DECLARED, Setting
+from duetbench.project.subject import Subject
+from observatory.matrix import titles  # noqa: F401 - names of cases
+from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
+from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED
+
+NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
+"""Profiles in which to look for a case; the nights' profile first."""
+
+APPLICATIONS: Final = "files of applications"
+_HARNESS: Final = frozenset(
+    {
+        ".ci", "Makefile", "action.yml", "asv.conf.json", "docs", "pyproject.toml",
+        "requirements.txt", "scripts", "tests", "tools",
+    }
+)  # fmt: skip
+"""Top-level files and folders of the harness in our own repository."""
+
+
+class Settings(Frozen):
+    """How nights share the work out, and what they lock."""
+
+    fleet: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Machine's id → globs of the cases that it measures."
+    )
+    cooldown_days: int = Field(
+        default=3,
+        ge=0,
+        alias="cooldown-days",
+        description="Days that a release has to be out before nights lock it.",
+    )
+
+
+@dataclass(frozen=True)
+class Checkout(Subject):
+    """A repository with settings, experiments and locks; a command creates one.
+
+    Attributes:
+        profile: Whose cases are measured.
+        extra_pythons: Optional interpreters to treat like the others.
+    """
+
+    fixed: ClassVar[bool] = True
+    profile: Profile = "quick"
+    extra_pythons: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls, profile: Profile = "quick", *, stand_in: bool = True) -> Self:
+        """Create that of the current repository; see `paths.project_root`."""
+        return cls(paths.project_root(stand_in=stand_in), profile)
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return configuration.load(self.root).adding(self.extra_pythons)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
+        file = self.root / "pyproject.toml"
+        table = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
+        return validate(Settings, table, str(file), table="tool.observatory")
+
+    @cached_property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """Its experiments, by name; raises like `experiments.load_experiments`."""
+        declared = configuration.load(self.root).interpreters
+        return load_experiments(self.root, declared, load_stacks(self.root), self.extra_pythons)
+
+    @cached_property
+    def stacks(self) -> Mapping[str, tuple[str, ...]]:
+        return {
+            name: tuple(
+                python for python in spec.interpreters if python in self.configuration.usual
+            )
+            for name, spec in load_stacks(self.root).items()
+        }
+
+    def cases(
+        self, setting: Setting = AS_DECLARED, profile: Profile | None = None
+    ) -> tuple[Case, ...]:
+        values, profile = setting.values, profile or self.profile
+        return tuple(
+            setting.apply(case)
+            for e in self.experiments
+            for case in (e.cases_with(profile, values) if values else e.cases[profile])
+        )
+
+    def plan(
+        self,
+        select: Sequence[str] = (),
+        launches: int | None = None,
+        seed: int = 1,
+        seconds: float | None = None,
+    ) -> Plan:
+        """Choose the cases of its profile that match a glob, or all; raises as `plan.make_plan`."""
+        cases = plan.select(self.cases(), select)
+        return plan.make_plan(cases, launches, seed, seconds, profile=self.profile)
+
+    def with_case(self, name: str) -> Self:
+        """Return it with the first profile that has a case; raises UsageError if none has."""
+        for profile in NIGHTLY:
+            if any(case.id == name for case in self.cases(profile=profile)):
+                return replace(self, profile=profile)
+        raise UsageError(
+            f"no case of this checkout is {name}, so there is nothing to measure: asv measures "
+            "benchmarks inside the process (observatory inprocess)"
+        )
+
+    def selecting(self, select: tuple[str, ...]) -> Self:
+        """Return it with the first profile in which each glob selects a case, or the first."""
+        for profile in PROFILES if select else ():
+            cases = self.cases(profile=profile)
+            if all(any(fnmatchcase(case.id, glob) for case in cases) for glob in select):
+                return replace(self, profile=profile)
+        return replace(self, profile=PROFILES[0])
+
+    def folder(self, case: Case) -> Path:
+        return self.code / case.experiment
+
+    @property
+    def depth(self) -> int:
+        return 1
+
+    @property
+    def search(self) -> tuple[str, ...]:
+        return ".", ".."
+
+    @property
+    def code(self) -> Path:
+        return self.root / "apps"
+
+    def lock_file(self, stack: str) -> Path:
+        return self.code / "stacks" / f"{stack}.txt"
+
+    def sources(self, stack: str) -> tuple[str | Path, ...]:
+        return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
+
+    def requirements(self, stack: str) -> list[Requirement]:
+        groups = read_toml(self.code / "pyproject.toml").get("dependency-groups", {})
+        # A group includes another one by a table.
+        return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]
+
+    @property
+    def results(self) -> Path:
+        folder = read_table(self.root)[1].get("results")
+        return paths.inside(self.root, folder) if folder else self.root / "results"
+
+    def cooldown(self) -> datetime | None:
+        """The latest release time that nights may lock; None: any."""
+        days = self.settings.cooldown_days
+        return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
+
+    def part(self, path: str) -> str:
+        top = path.partition("/")[0]
+        if top == "apps" != path:
+            return APPLICATIONS
+        if self._ours and top == "benchmarks":
+            return "in-process benchmarks"
+        return "files of the harness" if self._ours and top in _HARNESS else ""
+
+    def reads(self, path: str, case: Case) -> bool:
+        """Whether it may: a file of an experiment affects those whose code has its name as a word.
+
+        Declarations and locks affect nothing: the cases and packages that they lead to are
+        compared. Around the applications of others anything may be read, around ours nothing.
+        """
+        parts = PurePosixPath(path).parts
+        if parts[0] != "apps":
+            return not self.part(path)
+        if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+            return False
+        users = self._users.get(parts[1])
+        declares = parts[2:] in ((FILE,), (PUBLISHED,))
+        return users is None or (case.experiment in users and not declares)
+
+    @cached_property
+    def _ours(self) -> bool:
+        """Whether it is our own repository, which holds the harness."""
+        name: object = paths.other_keys(self.root).get("project", {}).get("name")
+        return name == "duetbench"
+
+    @cached_property
+    def _users(self) -> dict[str, frozenset[str]]:
+        """Map each experiment's folder to the experiments whose code may use its files."""
+        code: dict[str, str] = {}
+        for file in self.code.glob(f"*/{FILE}"):
+            places = (*file.parent.rglob("*.py"), *self.code.glob("*.py"))
+            texts = (place.read_text("utf-8", "replace") for place in places if place.is_file())
+            code[file.parent.name] = "\n".join(texts)
+        return {
+            name: frozenset(
+                user
+                for user in code
+                if user == name or re.search(rf"\b{re.escape(name)}\b", code[user])
+            )
+            for name in code
+        }

@@ -1,0 +1,179 @@
+"""`experiment.toml` as types.
+
+`experiments` checks the names (servers, stacks, …) that a declaration uses and the cases that
+follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
+from duetbench.project.schema import (
+    HeaderName,
+    HeaderText,
+    Place,
+    Text,
+    key_path,
+    mistake,
+    several,
+)
+
+FILE: Final = "experiment.toml"
+ANCHOR: Final = "anchor.toml"
+PUBLISHED: Final = "published.toml"
+"""What only reports read of an experiment."""
+
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+def _formula(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Formula = Annotated[str, BeforeValidator(_formula), StringConstraints(min_length=1)]
+Names = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
+ALL: Final = ("all",)
+"""All interpreters that set-up installs by default and the block's stacks can be made for."""
+OPTIONAL: Final = ("optional",)
+"""The interpreters that are installed only on request."""
+Counts = Annotated[
+    tuple[Annotated[int, Field(gt=0)], ...], BeforeValidator(several), Field(min_length=1)
+]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(several), Field(min_length=1)]
+
+
+class StackSpec(Frozen):
+    """What a stack may declare beside its packages."""
+
+    title: str = Field(default="", description="Shown to readers; may be empty.")
+    interpreters: tuple[str, ...] = Field(default=(), description="Default: all declared.")
+
+
+class SourceTable(Frozen):
+    """The source of the experiment."""
+
+    title: Text
+    date: Text = Field(description="As exactly as it is known: 2025-10, 2025-10-30.")
+    url: Annotated[str, StringConstraints(pattern=r"^https?://")] | None = None
+
+
+class EndpointTable(Frozen):
+    """One handler. Floor, slots and takes may use parameters, axes and `gil` (1 or 0).
+
+    `request_lines` explains paths.
+    """
+
+    title: Text = Field(default="", description="Shown to readers; placeholders as in ids.")
+    app: Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
+    interface: Interface
+    factory: bool = False
+    method: Annotated[str, StringConstraints(pattern=r"^[A-Z]+$")] = "GET"
+    path: Annotated[str, StringConstraints(pattern=r"^/")]
+    paths: tuple[Annotated[str, StringConstraints(pattern=r"^/")], ...] = ()
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+    body: str = ""
+    expect: Expectation
+    floor: Formula = "0"
+    overlap: int = Field(default=0, ge=0)
+    slots: Formula = "inf"
+    takes: Formula | None = None
+    ceiling: Formula | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    verify_only: bool = False
+
+
+class LoadTable(Frozen):
+    """One kind of load. Its numbers may use parameters and axes; connections also the others."""
+
+    model: LoadModel
+    connections: Formula
+    rate: Formula | None = None
+    duration: Formula
+    timeout: Formula
+
+
+class CasesTable(Frozen):
+    """A block of cases: all combinations of its axes; `pairs` move several of them together."""
+
+    id: Text = Field(description="Template: {endpoint}, {python}, … and any parameter.")
+    profiles: tuple[Profile, ...] = Field(min_length=1)
+    cores: Literal["split", "shared"]
+    endpoint: Names
+    python: Names
+    stack: Names
+    server: Names
+    loop: Names
+    load: Names
+    workers: Counts | None = None
+    threads: Counts | None = None
+    vary: dict[str, Numbers] = Field(default_factory=dict)
+    pairs: Annotated[tuple[dict[str, float], ...], Field(min_length=1)] | None = None
+
+
+class Declaration(Frozen):
+    """A whole `experiment.toml`. Each block of cases is already merged over `defaults`."""
+
+    title: Text = Field(default="", description="Shown to readers; default: the folder's name.")
+    question: Text
+    source: SourceTable
+    deviations: tuple[Text, ...] = ()
+    profiles: dict[Profile, dict[str, float]] = Field(min_length=1)
+    endpoints: dict[str, EndpointTable] = Field(min_length=1)
+    loads: dict[str, LoadTable] = Field(min_length=1)
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    cases: tuple[CasesTable, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _merge_defaults(cls, raw: Any) -> Any:
+        raw = {key: table for key, table in raw.items() if key != "units"}  # of the anchor
+        defaults, cases = raw.get("defaults"), raw.get("cases")
+        if not (isinstance(defaults, dict) and isinstance(cases, list)):
+            return raw
+        merged = [{**defaults, **block} if isinstance(block, dict) else block for block in cases]
+        return {**raw, "cases": merged}
+
+
+_TABLES: Final[dict[str, type[BaseModel]]] = {
+    "source": SourceTable,
+    "endpoints": EndpointTable,
+    "loads": LoadTable,
+    "cases": CasesTable,
+}
+
+
+def validate(kind: type[_Kind], written: dict[str, Any], label: str) -> _Kind:
+    """Validate the content of a file as a type; raises DeclarationError, which names it `label`."""
+    try:
+        return kind.model_validate(written)
+    except ValidationError as error:
+        place = error.errors(include_url=False)[0]["loc"]
+        place, actual, allowed = mistake(error, f"only the keys {', '.join(_fields(place))}")
+        key = key_path(in_defaults(place, written))
+        raise DeclarationError(label, key, actual, allowed) from error
+
+
+def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
+    """Return the place of a value in the file: a block of cases may inherit it from `defaults`."""
+    if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
+        block, defaults = written["cases"][location[1]], written.get("defaults", {})
+        if location[2] in defaults and location[2] not in block:
+            return ("defaults", *location[2:])
+    return location
+
+
+def _fields(location: Place) -> list[str]:
+    table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
+    return list((Expectation if "expect" in location[:-1] else table).model_fields)

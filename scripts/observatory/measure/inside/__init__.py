@@ -1,0 +1,1 @@
+"""Applications of experiments inside one process, by the standard library alone."""

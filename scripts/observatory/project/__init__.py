@@ -1,1 +1,0 @@
-"""The experiments as their articles published them."""
