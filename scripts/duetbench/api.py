@@ -45,7 +45,7 @@ __all__ = [
 
 
 def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
-    """Read a run, a comparison or anchored points.
+    """Read a run or a comparison.
 
     Args:
         name: Its file, its id, enough of its id, or `latest` for the latest run.

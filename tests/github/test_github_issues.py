@@ -10,9 +10,10 @@ from attributing import attribution, row
 from duetbench.github import comments
 from duetbench.store import files
 from duetbench.store.attribution import Function
-from duetbench.store.change import Change, SeriesName, StackState
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.github import issues
+from observatory.store.change import Change
 from repos import commit, git, write
 from steps import Step
 from synthetic import change_record

@@ -21,7 +21,7 @@ from duetbench.core.model import MOST, Artefact, Commands, Missing, Run, RunStat
 from duetbench.github import archives, proposals
 from duetbench.github.archives import Acceptance
 from duetbench.store import files, run_files
-from duetbench.store.change import Cause, Change, Effect, Release
+from duetbench.store.change import Cause, Effect, Release
 from duetbench.store.comparison import Comparison, PackageChange
 from foreign import (
     BASE,
@@ -42,6 +42,7 @@ from observatory.cli import app
 from observatory.github import incoming
 from observatory.matrix.checkout import Checkout
 from observatory.store import points as records
+from observatory.store.change import Change
 
 Attack = Callable[[Path], object]
 """Lays out what shard 1 sends, in the folder of its artifact, where its run is already."""

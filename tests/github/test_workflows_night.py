@@ -16,11 +16,12 @@ from detecting import detect
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.project import configuration
 from duetbench.store import files
-from duetbench.store.change import Change, Release, SeriesName, StackState
+from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import Finding, PackageChange
 from fake_github import BOT
 from foreign import MACHINES, commands, conclusion, points
 from observatory.github.lock_branch import BRANCH
+from observatory.store.change import Change
 from observatory.store.points import Points
 from observatory.trend.reading import of_points
 from observatory.trend.table import tables

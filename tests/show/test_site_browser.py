@@ -21,9 +21,9 @@ import site_builds
 from bench import Once
 from browsing import NewPage, WatchedPage
 from duetbench.store import files
-from duetbench.store.change import Change
 from observatory.show import addresses
 from observatory.show.changes import describe
+from observatory.store.change import Change
 from site_builds import JSON
 
 pytestmark = pytest.mark.real

@@ -21,10 +21,11 @@ from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
 from duetbench.store import files, run_files
-from duetbench.store.change import Change, SeriesName
+from duetbench.store.change import SeriesName
 from duetbench.store.comparison import PackageChange
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
+from observatory.store.change import Change
 from observatory.store.night import NightRecord, ShardRecord
 
 pytestmark = pytest.mark.long

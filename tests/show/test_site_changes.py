@@ -21,11 +21,12 @@ from duetbench.show.formats import MISSING
 from duetbench.show.html.charts import Caption
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, Totals
-from duetbench.store.change import Change, Release, SeriesName, Share, StackState
+from duetbench.store.change import Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
 from observatory.show.site.flame import flame, frames
 from observatory.show.site.pages import evidence as pages
+from observatory.store.change import Change
 from observatory.trend import quotes
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}

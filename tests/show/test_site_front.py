@@ -14,11 +14,12 @@ import synthetic
 from bench import PROJECT
 from duetbench.core.model import Verdict
 from duetbench.store import files
-from duetbench.store.change import Change, Release, SeriesName
+from duetbench.store.change import Release, SeriesName
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.case import endpoint_rows
 from observatory.show.site.pages.front import headline_case
 from observatory.show.site.pages.site import Site, repository
+from observatory.store.change import Change
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long

@@ -23,12 +23,12 @@ from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import ask, credentials
 from duetbench.store import files, run_files
-from duetbench.store.change import Change
 from duetbench.store.files import MOST_BYTES
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 from observatory.cli import app
 from observatory.cli.history import pull_command
 from observatory.store import history_branch
+from observatory.store.change import Change
 from observatory.store.history_branch import PushResult, pull, push
 from observatory.store.kinds import File, collect
 from observatory.store.remotes import BRANCH, Patience, Remote, remote_of

@@ -10,9 +10,10 @@ import numpy as np
 
 from duetbench.core.model import Verdict
 from duetbench.store import run_files
-from duetbench.store.change import Candidates, Change, SeriesName, StackState, Step
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from histories import FIRST
+from observatory.store.change import Candidates, Change, Step
 from observatory.trend import candidates
 from observatory.trend import table as history
 from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table

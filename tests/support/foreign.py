@@ -10,10 +10,11 @@ from typing import Any, Final
 from duetbench import __version__
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.store import files
-from duetbench.store.change import Change, SeriesName, StackState, Step
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import CaseComparison, Comparison, Finding, SideRecord
 from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
+from observatory.store.change import Change, Step
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.candidates import figures_of

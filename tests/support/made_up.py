@@ -21,8 +21,9 @@ from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.store import files, run_files
-from duetbench.store.change import Change, Release, SeriesName, StackState
+from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
+from observatory.store.change import Change
 from observatory.trend.reading import Sources
 from observatory.trend.reading import read as read_results
 from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status

@@ -24,7 +24,7 @@ from duetbench.core.model import (
 from duetbench.host import paths
 from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
-from duetbench.store.change import Change, Release, SeriesName, StackState
+from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
     Comparison,
@@ -35,6 +35,7 @@ from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site, gather
 from observatory.store import packages
+from observatory.store.change import Change
 from observatory.store.packages import VersionLinks
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes

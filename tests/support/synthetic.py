@@ -27,9 +27,10 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.measure.testbed import Testbed
-from duetbench.store.change import Change, Release, SeriesName, StackState
+from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.matrix.checkout import Checkout
+from observatory.store.change import Change
 
 PACKAGES = [
     "annotated-doc",

@@ -33,11 +33,12 @@ from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
 from duetbench.store import files
-from duetbench.store.change import Candidates, Change, SeriesName, Step, finding_on
+from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
+from observatory.store.change import Candidates, Change, Step, finding_on
 from observatory.trend import reading
 from observatory.trend import table as history
 from observatory.trend.candidates import of_table, steps

@@ -16,12 +16,12 @@ from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.change_locks import find_locks, lock_text
+from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
-from duetbench.store.change import Change, SeriesName, StackState
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
@@ -29,8 +29,9 @@ from histories import QUICK
 from observatory.github import lock_branch
 from observatory.matrix import renewal
 from observatory.matrix.checkout import Checkout
+from observatory.store.change import Change
 from observatory.store.remotes import Remote
-from observatory.trend.confirm import compare_stacks
+from observatory.trend.confirm import compare_stacks, moved
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
@@ -137,31 +138,31 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
 def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     """At the commit that was measured, elsewhere, fetched into a shallow history, or resolved."""
     base = StackState(stack="one", digest=bumps.digests[0])
-    right = lock_text(Checkout(bumps.root), base, bumps.commits[0])
+    right = Checkout(bumps.root).find_lock("one", base.digest, bumps.commits[0])
     assert right is not None
     assert hashlib.sha256(right.encode()).hexdigest() == bumps.digests[0]
-    assert lock_text(Checkout(bumps.root), base, bumps.commits[1]) == right
-    assert lock_text(Checkout(bumps.root), base, "0" * 40) == right
-    assert lock_text(Checkout(bumps.root), base, None) == right
+    assert Checkout(bumps.root).find_lock("one", base.digest, bumps.commits[1]) == right
+    assert Checkout(bumps.root).find_lock("one", base.digest, "0" * 40) == right
+    assert Checkout(bumps.root).find_lock("one", base.digest, None) == right
     unknown = base.model_copy(update={"digest": "0" * 64})
-    assert lock_text(Checkout(bumps.root), unknown, bumps.commits[0]) is None
+    assert Checkout(bumps.root).find_lock("one", unknown.digest, bumps.commits[0]) is None
 
     git(bumps.root, "config", "uploadpack.allowAnySHA1InWant", "true")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", bumps.root.as_uri(), str(shallow))
-    assert lock_text(Checkout(shallow), base, None) is None
-    assert lock_text(Checkout(shallow), base, bumps.commits[0]) == right
+    assert Checkout(shallow).find_lock("one", base.digest, None) is None
+    assert Checkout(shallow).find_lock("one", base.digest, bumps.commits[0]) == right
 
     # One that is gone is resolved again, with the versions that the run recorded.
     lost = StackState(stack="one", digest="0" * 64)
-    found = find_locks(Checkout(bumps.root), bumps.candidate(base=lost), QUIET)
+    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=lost)), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
-    assert "base is not in the git history any more" in found.notes[0]
-    found = find_locks(Checkout(bumps.root), bumps.candidate(head=lost), QUIET)
+    assert "base is not found any more" in found.notes[0]
+    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(head=lost)), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        find_locks(Checkout(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
+        find_locks(Checkout(bumps.root), moved(bumps.candidate(base=lost, head=lost)), QUIET)
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
-from duetbench.store.change import Change, Effect, Narrowed, Release, SeriesName, Share
+from duetbench.store.change import Effect, Release, SeriesName, Share
 from duetbench.store.comparison import Comparison, SideRecord
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.show.changes import describe, narrowed_line
+from observatory.store.change import Change, Narrowed
 from observatory.store.points import Points
 from observatory.trend import quotes, releases
 from observatory.trend.backfill import to_observe

@@ -70,7 +70,7 @@ Its windows would be too short to judge whether a server is steady.
 
 DUET_QUEUE: Final = 1.0
 """Most seconds that a target's connections take in turn: half of the load, as all may be answered
-last. Experiments declare their loads, which stay as they are."""
+last. Loads that are fixed stay as they are."""
 
 LEAST_WAIT: Final = 0.001
 """Seconds of an answer in which neither server nor client computes, from which its handler waits.

@@ -1,26 +1,20 @@
 """Locks that differ from the checkout's: newly resolved ones, or those on both sides of a change.
 
 A stack is resolved as of a date, or with other versions of some packages. The cache keeps its lock
-by its digest. Run files contain the digest of each lock, and git contains the locks: a text is
-right if its digest is. In a shallow clone, the one commit is fetched. A lock that was resolved as
-of a date was never in git, and is resolved again. A lock that cannot be found is resolved from the
-other side's, with the versions that the run recorded.
+by its digest, which records contain: a text is right if its digest is. A lock that was resolved as
+of a date is resolved again. A lock that cannot be found is resolved from the other side's, with the
+versions that were recorded.
 """
 
-import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
-from typing import Final
 
 from duetbench.core.errors import HistoryError
 from duetbench.host.console import Narrator
-from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import locks, stacks
+from duetbench.project import locks
 from duetbench.project.subject import Subject
-from duetbench.store.change import Change, StackState
+from duetbench.store.change import StackState
 from duetbench.store.comparison import (
     SIDES,
     Comparison,
@@ -29,8 +23,6 @@ from duetbench.store.comparison import (
     SideName,
     SideRecord,
 )
-
-_SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class Locks:
     notes: tuple[str, ...] = ()
 
 
-def find_locks(subject: Subject, change: Change | Between, narrator: Narrator) -> Locks:
+def find_locks(subject: Subject, change: Between, narrator: Narrator) -> Locks:
     """Find or resolve the locks on both sides of a change.
 
     Raises:
@@ -83,28 +75,29 @@ def find_locks(subject: Subject, change: Change | Between, narrator: Narrator) -
     texts = {side: _find_lock(subject, change, side, narrator, notes) for side in SIDES}
     if not any(texts.values()):
         raise HistoryError(
-            f"{change.id}: neither lock of the stack {change.base.stack} is in the git "
-            "history any more: fetch all of it (git fetch --unshallow, or fetch-depth: 0)"
+            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: "
+            f"{subject.lost_locks}"
         )
     for side in [side for side, text in texts.items() if text is None]:
         other = next(filter(None, texts.values()))
         texts[side] = _rebuild(subject, change, side, other, narrator)
         notes.append(
-            f"The lock of {side} is not in the git history any more; it was resolved again from "
-            "the recorded versions"
+            f"The lock of {side} is not found any more; it was resolved again from the recorded "
+            "versions"
         )
     return Locks(texts["base"] or "", texts["head"] or "", tuple(notes))
 
 
 def _find_lock(
-    subject: Subject, change: Change | Between, side: SideName, narrator: Narrator, notes: list[str]
+    subject: Subject, change: Between, side: SideName, narrator: Narrator, notes: list[str]
 ) -> str | None:
-    """Return a side's lock from git or the cache, or resolved as of its date; None if not possible.
+    """Return a side's lock as it was, or resolved as of its date; None if not possible.
 
     If the index has changed since then, the lock of that date gets the recorded versions.
     """
     state = change.base if side == "base" else change.head
-    text = lock_text(subject, state, change.base_commit if side == "base" else change.head_commit)
+    commit = change.base_commit if side == "base" else change.head_commit
+    text = subject.find_lock(state.stack, state.digest, commit)
     if text is not None or state.as_of is None:
         return text
     again = locks.resolve_stack(subject, state.stack, narrator, date.fromisoformat(state.as_of))
@@ -119,7 +112,7 @@ def _find_lock(
 
 
 def _rebuild(
-    subject: Subject, change: Change | Between, side: SideName, keep: str, narrator: Narrator
+    subject: Subject, change: Between, side: SideName, keep: str, narrator: Narrator
 ) -> str:
     """Resolve a lock with a side's recorded versions, and otherwise as in the lock `keep`."""
     versions = {move.package: getattr(move, side) for move in change.packages}
@@ -127,33 +120,3 @@ def _rebuild(
     name = change.base.stack
     with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
         return locks.resolve(subject, name, None, tick, keep=keep, pins=pins)
-
-
-def lock_text(subject: Subject, state: StackState, commit: str | None) -> str | None:
-    """Find the text of a lock by its digest, here or in git, at `commit` or any other.
-
-    Returns None if it is in neither place.
-    """
-    root, path = subject.root, subject.lock_file(state.stack)
-    name = path.relative_to(root).as_posix()
-
-    def texts() -> Iterator[bytes | None]:
-        for place in (path, stacks.kept_place(state.digest[:12], state.stack)):
-            yield place.read_bytes() if place.is_file() else None
-        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
-            # A shallow clone lacks the commit.
-            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-        for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
-            yield _git(root, "cat-file", "blob", f"{revision}:{name}")
-
-    same = (text for text in texts() if text and hashlib.sha256(text).hexdigest() == state.digest)
-    match = next(same, None)
-    return None if match is None else match.decode()
-
-
-def _git(root: Path, *arguments: str) -> bytes | None:
-    try:
-        return run(["-C", str(root), *arguments], {})
-    except (GitError, HopelessError):
-        return None

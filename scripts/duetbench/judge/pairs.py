@@ -103,7 +103,7 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    subject: Subject  # the copy that its applications (and benchmarks) are read from
+    subject: Subject  # the copy that its applications are read from
     tree: str | None = None  # the git tree of `root`; None if it is no revision
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own
 

@@ -257,11 +257,7 @@ def _served(part: Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, 
     cases = tuple(case for case, names in lacking if not names)
     if part.cases and not cases:
         case, names = lacking[0]
-        raise UsageError(
-            f"{own.label(other)}: the lock of stack {case.stack} has no {names}: add "
-            f"it to the stack's group in apps/pyproject.toml, and call `observatory stack lock "
-            f"{case.stack}`"
-        )
+        raise UsageError(f"{own.label(other)}: the lock of stack {case.stack} has no {names}")
     version = {locked[case.stack].packages[case.server] for case in cases}
     return own.label(other, version.pop() if len(version) == 1 else "", cases), cases
 

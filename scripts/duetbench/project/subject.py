@@ -1,7 +1,8 @@
 """The subject of a measurement: applications with cases, environments and a folder of code."""
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -153,6 +154,27 @@ class Subject(ABC):
         """
         self.pythons(stack)
         return self.read_lock(stack, self.lock_file(stack))
+
+    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
+        """Find the text of a lock by its digest; None if it is nowhere.
+
+        `commit` is where it was read.
+        """
+        return self._match(digest, self._kept(stack, digest))
+
+    def _kept(self, stack: str, digest: str) -> Iterator[bytes | None]:
+        for place in (self.lock_file(stack), stacks.kept_place(digest[:12], stack)):
+            yield place.read_bytes() if place.is_file() else None
+
+    def _match(self, digest: str, texts: Iterable[bytes | None]) -> str | None:
+        same = (text for text in texts if text and hashlib.sha256(text).hexdigest() == digest)
+        found = next(same, None)
+        return None if found is None else found.decode()
+
+    @property
+    def lost_locks(self) -> str:
+        """What to do if a lock is not found."""
+        return "compare again"
 
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""

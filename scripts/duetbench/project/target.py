@@ -1,4 +1,4 @@
-"""A target: an application that options or a few keys declare, without an experiment.
+"""A target: an application that options or a few keys declare.
 
 The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
 takes precedence. Command-line options with the same names override them.

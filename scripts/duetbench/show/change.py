@@ -21,14 +21,7 @@ from duetbench.store.attribution import (
     PackageTotal,
     Row,
 )
-from duetbench.store.change import (
-    Cause,
-    CommitCause,
-    Effect,
-    Release,
-    Share,
-    order,
-)
+from duetbench.store.change import Cause, CommitCause, Effect, Release, Share, order
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:

@@ -1,15 +1,7 @@
-"""A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
-
-One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `narrowed` and
-`note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or it
-would be judged again every night.
-"""
+"""Causes: releases and commits that changed something, as searches find them."""
 
 import math
-import re
-from collections.abc import Sequence
-from typing import ClassVar, Final, Literal, Self
+from typing import Self
 
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
@@ -17,29 +9,11 @@ from pydantic import Field, model_validator
 from duetbench.core.metrics import row
 from duetbench.core.model import (
     Amount,
-    Artefact,
-    Figure,
     Frozen,
     Many,
     Ratio,
-    Verdict,
-    When,
 )
 from duetbench.core.units import Interval
-from duetbench.store.comparison import Comparison, Finding, PackageChange
-
-FORMAT_VERSION: Final = 1
-"""Version of all files here. 1: first published format (2026-11)."""
-
-MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
-
-SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
-"""A sentence of a note: packages that may contain the cause after a search, and why."""
-
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-
-
-INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
 
 
 class SeriesName(Frozen):
@@ -48,16 +22,6 @@ class SeriesName(Frozen):
     machine: str
     case: str
     metric: str
-
-    @property
-    def inprocess(self) -> bool:
-        """Whether it belongs to an in-process benchmark, not to server runs."""
-        return self.case.startswith(INPROCESS)
-
-
-def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:
-    """The finding on a series; None if there is none."""
-    return comparison.of(series.case, series.metric)
 
 
 class Release(Frozen):
@@ -77,13 +41,6 @@ def order(version: str) -> tuple[bool, Version, str]:
         return True, Version(version), version
     except InvalidVersion:
         return False, Version("0"), version
-
-
-def release_of(packages: Sequence[PackageChange]) -> Release | None:
-    """The release that caused a change, if only one package changed."""
-    if len(packages) != 1 or (version := packages[0].head) is None:
-        return None
-    return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
 class Effect(Frozen):
@@ -117,17 +74,6 @@ class Share(Effect):
         return f"{first} with {', '.join(others)}" if others else first
 
 
-class Narrowed(Frozen):
-    """Releases between the versions of the largest share that had an effect.
-
-    Each was measured against an anchor, with everything else equal.
-    """
-
-    series: SeriesName = Field(description="Machine, case and metric of the search.")
-    steps: Many[Share] = Field(min_length=1)  # the one with the sign of the whole comes first
-    complete: bool = Field(default=False, description="No release lies within any step.")
-
-
 class Cause(Frozen):
     """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
@@ -144,135 +90,6 @@ class StackState(Frozen):
     stack: str
     digest: str = Field(description="SHA-256 of the lock file.")
     as_of: str | None = Field(default=None, description="Date for which it was resolved.")
-
-
-class Step(Frozen):
-    """A series is on another level from some night on."""
-
-    series: SeriesName
-    ratio: Ratio = Field(description="The level after over the level before.")
-    within: tuple[Ratio, Ratio] | None = Field(default=None, description="95 % interval.")
-    strength: Figure = Field(description="Height of the step over its standard error.")
-    before_run: str = Field(description="The last run on the old level.")
-    after_run: str = Field(description="The first run on the new level.")
-    when: When = Field(description="Start of that run.")
-    nights: tuple[int, int] = Field(description="Nights on the old and on the new level.")
-
-
-class Change(Artefact):
-    """A series changed when a stack changed. Ratios are after over before.
-
-    A candidate has the series and figures of its strongest step; a judged change has those of the
-    comparison.
-    """
-
-    noun: ClassVar[str] = "a change record"
-    place: ClassVar[str] = "changes/{0.id}.json"
-
-    format: Literal[1] = FORMAT_VERSION
-    id: str = Field(pattern=_NAME)
-    status: Literal["candidate", "dismissed", "open", "closed"] = Field(
-        description="candidate: not judged by duets. dismissed: not confirmed. open, closed: "
-        "confirmed; open while it makes something slower."
-    )
-    series: SeriesName
-    others: Many[SeriesName] = Field(default=(), description="Changed in the same duets.")
-    unplayed: Many[SeriesName] = Field(default=(), description="Stepped, but not in duets.")
-    when: When = Field(description="Start of the first run after the change.")
-    before_run: str | None = Field(default=None, description="The last run before the change.")
-    after_run: str | None = Field(default=None, description="The first run after the change.")
-    base: StackState
-    head: StackState
-    base_commit: str | None = Field(default=None, description="Commit of the last run before it.")
-    head_commit: str | None = Field(default=None, description="Commit of the first run after it.")
-    packages: Many[PackageChange] = ()
-    steps: Many[Step] = Field(default=(), description="A candidate's, strongest first.")
-    tries: int = Field(default=0, ge=0, description="Comparisons that did not confirm it so far.")
-    ratio: float = Field(ge=1e-3, le=1e3)
-    low: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
-    high: float = Field(ge=1e-3, le=1e3, description="95 % interval of the ratio.")
-    verdict: Verdict
-    culprit: Release | None = None
-    shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
-    narrowed: Narrowed | None = Field(default=None, description="Releases of the largest share.")
-    evidence: str | None = Field(default=None, description="Id of the latest comparison.")
-    confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
-    method: str = Field(default="", description="How it was detected and confirmed.")
-    note: str = Field(default="", description="Why it was closed, or not confirmed.")
-
-    @property
-    def all_series(self) -> tuple[SeriesName, ...]:
-        """Every series that moved: its own, then the others."""
-        return self.series, *self.others
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether duets have confirmed it."""
-        return self.status in {"open", "closed"}
-
-    @property
-    def final(self) -> bool:
-        """Whether it is judged, and will not be judged again."""
-        given_up = self.verdict is Verdict.SAME or self.tries >= MOST_TRIES
-        return self.confirmed or (self.status == "dismissed" and given_up)
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.ratio, self.low, self.high)
-
-    @property
-    def measured_on(self) -> str:
-        """The machine of the confirming duets, which its size applies to."""
-        return self.confirmed_on or self.series.machine
-
-    @property
-    def parts(self) -> tuple[Share, ...]:
-        """The shares in the most detail: the steps of the largest one, if they are known."""
-        return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """The releases that caused it, in the most detail, the largest share first."""
-        releases = (release for part in self.parts for release in part.releases)
-        return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
-
-    @property
-    def suspects(self) -> frozenset[str]:
-        """Packages that may contain the cause after a search; empty: none, or no search."""
-        note = SUSPECTS.search(self.note)
-        return frozenset(note[1].split(", ")) if note else frozenset()
-
-    def blame(self, package: PackageChange) -> str:
-        """Whether a package caused it: `no` only if a search tested the change without it."""
-        blamed = [release for share in self.shares for release in share.releases]
-        if package.package in {release.package for release in (*blamed, self.culprit) if release}:
-            return "yes"
-        if not self.suspects and self.culprit is None:
-            return "not tested"
-        return "possible" if package.package in self.suspects else "no"
-
-    def blames(self, package: str, version: str) -> bool:
-        """Whether a release is a cause of it."""
-        return any(
-            (release.package, release.version) == (package, version) for release in self.releases
-        )
-
-    @model_validator(mode="after")
-    def _the_interval_holds_the_ratio(self) -> Self:
-        if not self.low <= self.ratio <= self.high:
-            raise ValueError(f"{self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
-        return self
-
-
-class Candidates(Artefact):
-    """Result of a detection."""
-
-    noun: ClassVar[str] = "candidates (observatory detect)"
-
-    format: Literal[1] = FORMAT_VERSION
-    candidates: tuple[Change, ...] = ()
-    unexplained: tuple[Step, ...] = Field(default=(), description="Without a change of a stack.")
-    known: int = Field(default=0, ge=0, description="Candidates that were already judged.")
 
 
 class Commit(Frozen):

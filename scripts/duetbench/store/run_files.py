@@ -9,8 +9,7 @@ A run in progress is `<run>.partial.json`, replaced as a whole after every launc
 import difflib
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,6 @@ from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Profile, Run
 from duetbench.store import files
 
-_RECENT: Final = 8  # runs of a machine and profile that statements use
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -81,15 +79,6 @@ def runs(results: Path, *, partial: bool = False) -> list[Path]:
         if partial or not path.name.endswith(files.PARTIAL)
     )
     return sorted(matching, key=lambda path: path.name)
-
-
-def recent(paths: Iterable[Path]) -> list[Path]:
-    """The newest files of each machine and profile, oldest first."""
-    groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
-    for path in sorted(paths, key=lambda path: path.name):
-        profile = path.name.partition("-")[2].partition("-")[0]
-        groups[path.parent.parent.name, profile].append(path)
-    return [path for group in groups.values() for path in group[-_RECENT:]]
 
 
 def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> Path:

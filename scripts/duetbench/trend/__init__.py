@@ -1,1 +1,1 @@
-"""Over time: points against the anchor, tables, levels, steps and changes."""
+"""Which release or commit did it, and what several launches say together."""

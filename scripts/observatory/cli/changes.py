@@ -23,11 +23,12 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.show.change import cause_lines
 from duetbench.store import files
-from duetbench.store.change import SUSPECTS, Cause, Change
+from duetbench.store.change import Cause
 from duetbench.trend import mixed_locks
 from duetbench.trend.bisection import TIME_IS_UP
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
+from observatory.store.change import SUSPECTS, Change
 from observatory.store.points import Points
 from observatory.trend import confirm
 from observatory.trend.releases import axes, narrow

@@ -27,11 +27,11 @@ from duetbench.judge.comparison import Extent
 from duetbench.project.setting import Contrast
 from duetbench.show.change import print_attribution
 from duetbench.store import files
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from observatory.cli.options import ProfileOption, SeedOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
+from observatory.store.change import Change
 from observatory.trend.confirm import explain
 
 

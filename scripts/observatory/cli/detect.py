@@ -20,9 +20,9 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.show.formats import percent, series_title
 from duetbench.store import files
-from duetbench.store.change import Candidates, Change
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
+from observatory.store.change import Candidates, Change
 from observatory.trend import candidates, confirm, nights, reading
 from observatory.trend.releases import axes, narrow
 from observatory.trend.table import tables

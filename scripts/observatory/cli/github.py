@@ -19,9 +19,9 @@ from duetbench.host.signals import interruptible
 from duetbench.project import stacks
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Candidates, Change
 from observatory.github import incoming, issues, readiness, sandbox
 from observatory.matrix.checkout import Checkout
+from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
 from observatory.trend.quotes import judged, quotes

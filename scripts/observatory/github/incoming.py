@@ -22,8 +22,8 @@ from duetbench.github.proposals import require, require_moved
 from duetbench.store import files as files_
 from duetbench.store import run_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
+from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from observatory.store.night import NightPlan
 from observatory.store.points import CANARY, Points

@@ -19,10 +19,10 @@ from duetbench.show import formats
 from duetbench.show.change import brief, contains
 from duetbench.show.formats import MISSING
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from observatory.show import addresses
 from observatory.show.changes import commands, describe
 from observatory.show.quoting import finding_of
+from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
 
 PAUSE: Final = 1.0

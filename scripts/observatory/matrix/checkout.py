@@ -1,7 +1,7 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from pydantic import Field
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
+from duetbench.host.git import GitError, HopelessError, run
 from duetbench.project import configuration, plan
 from duetbench.project.configuration import Configuration
 from duetbench.project.pyproject import read_table, read_toml
@@ -27,6 +28,8 @@ from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED
 
 NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
+
+_SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 APPLICATIONS: Final = "files of applications"
 _HARNESS: Final = frozenset(
@@ -161,6 +164,25 @@ class Checkout(Subject):
         # A group includes another one by a table.
         return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]
 
+    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
+        """Find the text of a lock by its digest, here or in git, at `commit` or any other."""
+        root, name = self.root, self.lock_file(stack).relative_to(self.root).as_posix()
+
+        def texts() -> Iterator[bytes | None]:
+            yield from self._kept(stack, digest)
+            if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+                # A shallow clone lacks the commit.
+                _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+            log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+            for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
+                yield _git(root, "cat-file", "blob", f"{revision}:{name}")
+
+        return self._match(digest, texts())
+
+    @property
+    def lost_locks(self) -> str:
+        return "fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
+
     @property
     def results(self) -> Path:
         folder = read_table(self.root)[1].get("results")
@@ -216,3 +238,10 @@ class Checkout(Subject):
             )
             for name in code
         }
+
+
+def _git(root: Path, *arguments: str) -> bytes | None:
+    try:
+        return run(["-C", str(root), *arguments], {})
+    except (GitError, HopelessError):
+        return None

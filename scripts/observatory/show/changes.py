@@ -7,7 +7,8 @@ from duetbench.core.metrics import METRICS
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.store.change import Change, Narrowed, order
+from duetbench.store.change import order
+from observatory.store.change import Change, Narrowed
 
 
 @dataclass(frozen=True, slots=True)

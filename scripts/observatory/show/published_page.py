@@ -1,7 +1,9 @@
 """Runs beside what experiments declare of them: published figures, tables and statements."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from duetbench.core.model import Run
 from duetbench.store import files, run_files
@@ -11,10 +13,16 @@ from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 from observatory.show.run_view import RunPage, Section
 
+_RECENT: Final = 8  # runs of a machine and profile that statements use
+
 
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, except unreadable ones."""
-    recent = run_files.recent(run_files.runs(results))
+    groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
+    for path in run_files.runs(results):
+        profile = path.name.partition("-")[2].partition("-")[0]
+        groups[path.parent.parent.name, profile].append(path)
+    recent = [path for group in groups.values() for path in group[-_RECENT:]]
     return files.read_each(recent, lambda path: summarise(files.read_at(Run, results, path)), [])
 
 

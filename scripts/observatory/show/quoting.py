@@ -8,8 +8,8 @@ from duetbench.core.metrics import METRICS, row
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.store.change import Change
 from observatory.show.changes import describe
+from observatory.store.change import Change
 from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
 
 _ARTICLES: Final = ("A ", "An ", "The ")

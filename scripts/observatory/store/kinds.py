@@ -17,8 +17,8 @@ from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
+from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
 from observatory.store.points import Points

@@ -29,8 +29,9 @@ from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
 from duetbench.core.units import NORMAL
 from duetbench.host import cache
-from duetbench.store.change import INPROCESS, Candidates, Change, SeriesName, StackState, Step
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import differences
+from observatory.store.change import INPROCESS, Candidates, Change, Step, inprocess
 from observatory.store.points import CANARY
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import STATES, Table, bumps
@@ -185,13 +186,13 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     A confirmed change of another stack has judged the series that it names. `places` are those of
     the runs of the candidate's table; names of other runs sort by time.
     """
-    kinds = {series.inprocess for series in judged.all_series}
+    kinds = {inprocess(series) for series in judged.all_series}
     stepped = {step.series for step in candidate.steps}
     named = judged.confirmed and not stepped.isdisjoint((*judged.all_series, *judged.unplayed))
     machine_and_stack = candidate.series.machine, candidate.base.stack
     if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False
-    if not any(series.inprocess in kinds for series in stepped):
+    if not any(inprocess(series) in kinds for series in stepped):
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
     if None in runs:

@@ -18,7 +18,7 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator, errors
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, effects, preparation, revisions, session
-from duetbench.judge.change_locks import find_locks
+from duetbench.judge.change_locks import Between, find_locks
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
@@ -26,10 +26,11 @@ from duetbench.judge.statistics import direction
 from duetbench.judge.why import attribute
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
+from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import Comparison, Finding
 from duetbench.trend.mixed_locks import SearchTask
 from observatory.matrix.checkout import NIGHTLY, Checkout
+from observatory.store.change import Change, Step, finding_on, inprocess, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -64,7 +65,7 @@ def compare_stacks(
     """
     project = replace(project, profile=NIGHTLY[0])
     served = _strongest(project, candidate)
-    texts = find_locks(project, candidate, reporter)
+    texts = find_locks(project, moved(candidate), reporter)
     globs = tuple(map(glob.escape, served))
     logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
@@ -85,6 +86,12 @@ def compare_stacks(
         with measuring():
             question = replace(question, seen=effects.observe(pairs))
             return session.compare(question, reporter, make(logs))
+
+
+def moved(change: Change) -> Between:
+    """Return the states of the stack on both sides of a change."""
+    names = ("id", "base", "head", "packages", "base_commit", "head_commit")
+    return Between(*(getattr(change, name) for name in names))
 
 
 def _label(state: StackState, run: str | None) -> str:
@@ -114,14 +121,14 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
         HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
     """
     # Of a candidate one whose instructions moved.
-    moved = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
-    series = next(moved, change.series)
+    stepped = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
+    series = next(stepped, change.series)
     if not attribute.executes(series.metric):
         raise CountError("it is memory or starts that moved, of which requests say nothing")
     checkout = checkout.with_case(series.case)
     with revisions.copies() as copies:
         scope = attribute.scope((glob.escape(series.case),), narrator, copies)
-        (pair,) = attribute.of_locks(checkout, change, scope).pairs
+        (pair,) = attribute.of_locks(checkout, moved(change), scope).pairs
         attributed = attribute.attribute(*pair.sides, narrator)
     same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
     return attributed.model_copy(update={**same, "change": change.id})
@@ -142,7 +149,7 @@ def explain_change(checkout: Checkout, record: Change, results: Path, narrator: 
 
 def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
     """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
-    texts = find_locks(checkout, record, narrator)
+    texts = find_locks(checkout, moved(record), narrator)
     return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
@@ -219,13 +226,13 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
     # Code that only a server loads moves no in-process benchmark, so these were not measured.
-    kinds = {step.series.inprocess for step, _ in confirmed}
+    kinds = {inprocess(step.series) for step, _ in confirmed}
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
     unplayed = (
         step.series
         for step in candidate.steps
-        if step.series.inprocess in kinds and not _measured(comparison, step.series)
+        if inprocess(step.series) in kinds and not _measured(comparison, step.series)
     )
     worse = finding.verdict is Verdict.WORSE
     return candidate.model_copy(
@@ -261,14 +268,14 @@ def judged_as(series: SeriesName) -> SeriesName:
 
     Instructions of a request only show where to look; those of an in-process job are judged.
     """
-    if series.metric != INSTRUCTIONS or series.inprocess:
+    if series.metric != INSTRUCTIONS or inprocess(series):
         return series
     return series.model_copy(update={"metric": CPU})
 
 
 def _method(main: Step, judged: Finding, machine: str) -> str:
     what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
-    by = "counts of instructions" if main.series.inprocess else f"{judged.n} duets"
+    by = "counts of instructions" if inprocess(main.series) else f"{judged.n} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
@@ -320,7 +327,7 @@ def _worse(metric: str, ratio: float) -> float:
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:
     """Whether a comparison measured a series, at least in another metric."""
-    if series.inprocess:
+    if inprocess(series):
         return finding_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)
 

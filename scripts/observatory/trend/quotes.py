@@ -14,7 +14,8 @@ from duetbench.core.metrics import CPU, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.statistics import direction
-from duetbench.store.change import Change, Share
+from duetbench.store.change import Share
+from observatory.store.change import Change
 from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
 
 MEMORY: Final = "pss_steady"

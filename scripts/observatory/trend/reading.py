@@ -21,8 +21,8 @@ from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.store import files, run_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
+from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
 from observatory.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points

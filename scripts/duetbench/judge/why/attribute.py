@@ -44,7 +44,7 @@ from duetbench.store.attribution import (
     Attribution,
     Totals,
 )
-from duetbench.store.change import Change, StackState
+from duetbench.store.change import StackState
 from duetbench.store.comparison import Comparison
 
 RUNS: Final = 5
@@ -359,7 +359,7 @@ def executes(metric: str) -> bool:
     return row is None or (row.unit != "B" and row.concern not in {"start", "idle"})
 
 
-def of_locks(subject: Subject, moved: Change | Between, scope: Scope) -> Sides:
+def of_locks(subject: Subject, moved: Between, scope: Scope) -> Sides:
     """Prepare the stacks on both sides of a change; raises as `change_locks.find_locks`."""
     locks = change_locks.find_locks(subject, moved, scope.narrator)
     stack = moved.base.stack

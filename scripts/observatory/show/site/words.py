@@ -12,10 +12,10 @@ from duetbench.core.metrics import CPU, judged_in
 from duetbench.project.case_names import name
 from duetbench.show import formats
 from duetbench.show.html import words
-from duetbench.store.change import INPROCESS
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
+from observatory.store.change import INPROCESS
 from observatory.trend.table import Night
 
 

@@ -15,13 +15,13 @@ from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
 from duetbench.show.html.charts import group
-from duetbench.store.change import Change
 from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import ChangeText, describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.store.change import Change
 from observatory.trend.table import Table
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)

@@ -14,7 +14,6 @@ from duetbench.show.html.charts import Caption, group
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change
 from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, describe
@@ -27,6 +26,7 @@ from observatory.show.site.pages.story import (
     trace,
 )
 from observatory.show.site.words import fill
+from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 
 

@@ -14,7 +14,6 @@ from duetbench.core.units import count
 from duetbench.project import case_names
 from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest, group
 from duetbench.show.run import facts, select
-from duetbench.store.change import INPROCESS
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 from observatory.matrix import titles
 from observatory.matrix.layouts import KEYS
@@ -31,6 +30,7 @@ from observatory.show.run_view import (
 )
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.plots import PlotPoint, plot
+from observatory.store.change import INPROCESS
 
 _SHARED_QUESTION = "What does a request take inside the process?"
 

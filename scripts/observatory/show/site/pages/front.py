@@ -13,7 +13,6 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show.change import RowText
-from duetbench.store.change import Change
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.matrix import titles
 from observatory.matrix.published import SHARED_PAGE
@@ -24,6 +23,7 @@ from observatory.show.site.pages.experiment import questions
 from observatory.show.site.pages.site import PageFile, Site, guard, json_file, render
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
+from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.reading import coverage
 from observatory.trend.table import KINDS, Night, Table

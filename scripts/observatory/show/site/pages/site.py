@@ -22,7 +22,7 @@ from duetbench.host import git
 from duetbench.show.change import AttributionText, contains
 from duetbench.show.html.charts import group
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Change, Release, order
+from duetbench.store.change import Release, order
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
@@ -31,6 +31,7 @@ from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
+from observatory.store.change import Change
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
 from observatory.trend.reading import Sources

@@ -17,12 +17,13 @@ from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.html.charts import TONES, Caption, Quantity
 from duetbench.show.html.words import day
-from duetbench.store.change import Change, SeriesName, finding_on
+from duetbench.store.change import SeriesName
 from duetbench.trend.summary import too_few
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site import plots
 from observatory.show.site.pages.site import Site
+from observatory.store.change import Change, finding_on
 from observatory.trend import table as history
 from observatory.trend.table import KINDS, STATES, Figures, Point, Table
 
