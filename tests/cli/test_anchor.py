@@ -227,7 +227,7 @@ def test_what_the_anchor_did_not_have_has_no_point_yet(scene: Scene) -> None:
     (made,) = read(scene)
     assert {one.case for one in made.cases} == CASES
     assert {one.case: one.reason for one in made.missing} == dict.fromkeys(
-        (f"{case}/two" for case in CASES), "the anchor first does not have two"
+        (f"{case}/two" for case in CASES), "only head has it"
     )
 
 

@@ -160,7 +160,7 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
         p.opts[0] for p in verbs["duetbench compare"].params if not getattr(p, "hidden", False)
     }
     of_target = {f"--{name}" for name in target.OPTIONS}
-    assert shown - of_target - named == {"base", "head", "--select"}
+    assert shown - of_target - named == {"base", "head"}
 
 
 def test_users_see_what_they_use_and_nothing_else() -> None:

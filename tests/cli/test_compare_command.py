@@ -250,7 +250,7 @@ def test_ctrl_c_keeps_what_was_measured(bench: Bench) -> None:
     kept = [x for many in launches(partial).values() for x in many if x.status is Status.OK]
     assert len(kept) == 1  # of two
     told = f"interrupted by SIGINT: {len(kept)} of 4 launches kept: duetbench show {partial.id}"
-    assert err == f"duetbench: {told}\n"
+    assert err == f"observatory: {told}\n"
     assert partial.notes[0].startswith("interrupted by SIGINT at ")
     shown = bench("show", partial.id, "--results", bench.results)
     assert (shown.code, f"Run {partial.id} (partial)\n" in shown.out) == (0, True), shown
@@ -268,7 +268,7 @@ def test_sigterm_leaves_no_process(bench: Bench, case: str, sign: str) -> None:
     finally:
         process.kill()
     assert process.returncode == 143, out
-    assert err.startswith("duetbench: interrupted by SIGTERM: 0 of 1 launches kept: "), err
+    assert err.startswith("observatory: interrupted by SIGTERM: 0 of 1 launches kept: "), err
     assert not bench.alive()
     assert not bench.sessions
     partial = bench.unfinished()

@@ -167,7 +167,7 @@ def test_a_fork_starts_empty(step: Step) -> None:
     git(step.folder, "init", "--quiet", "--bare", "fork")
     checkout = step.folder / "checkout"
     files.save(checkout / "results", record())
-    write(checkout, "pyproject.toml", "[tool.duetbench]\n")
+    write(checkout, "pyproject.toml", '[tool.duetbench]\nresults = "results"\n')
     write(checkout, "results/schema.json", "{}")
     git(step.folder, "init", "--quiet", "--initial-branch=main", str(checkout))
     commit(checkout, "Reference results")

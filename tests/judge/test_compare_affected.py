@@ -86,7 +86,7 @@ def moved(name: str, before: str | None = "1.0", after: str | None = "1.1") -> P
         (OURS, "lib/shop.py", CASES, (SLOW,), ""),
         (OURS, "benchmarks/gil.py", (), (), ALONE.format("in-process benchmarks")),
         (OURS, "scripts/duetbench/x.py", (), (),
-         "only the harness differs, and the one that runs now measures both sides."),
+         ALONE.format("files of the harness")),
     ],
 )  # fmt: skip
 def test_a_file_affects_the_cases_that_may_read_it(

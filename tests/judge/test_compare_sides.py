@@ -178,7 +178,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     refused("'nowhere' is no revision here: expected a branch", "nowhere")
     refused(r"expected a git repository .* found none", root=tmp_path)
     nothing = want(tmp_path, "asgi-wsgi/x")
-    refused(r"selects nothing in profile quick.*near: ", "HEAD", by=nothing)
+    refused(r"selects nothing; near: ", "HEAD", by=nothing)
 
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
@@ -370,7 +370,7 @@ def test_versions_that_cannot_be_had_are_refused(tiny: Path, everything: Scope) 
     refused("beta==9", "resolving stack one failed", SetupError)
     project = tiny / "apps" / "pyproject.toml"
     project.write_text(project.read_text().replace('["alpha"]', '["alpha", "beta>=1.5"]'))
-    refused("beta==1.0", r"changes nothing: stack one declares beta>=1\.5 and")
+    refused("beta==1.0", "resolving stack one failed", SetupError)
 
 
 @pytest.mark.real

@@ -263,7 +263,7 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
 
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="duetbench setup"):
+    with pytest.raises(SetupError, match="observatory setup"):
         assemble(Checkout.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
 
 

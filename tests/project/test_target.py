@@ -184,8 +184,6 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
     assert found.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
     assert paths.results_dir(shop) == shop / "bench"
-    write(shop, "pyproject.toml", "[tool.duetbench]\n")  # experiments of its own
-    assert paths.results_dir(shop) == shop / "results"
     write(shop, "pyproject.toml", "[project]\n")
     assert paths.results_dir(shop) == found
 

@@ -136,7 +136,7 @@ def test_the_wheel_has_the_package_and_nothing_else(
     assert described.version == __version__
     page = described.metadata["Description"]
     assert "OWNER" not in page
-    assert "Checkout-URL: Homepage, https://github.com/ann/duetbench\n" in str(described.metadata)
+    assert "Project-URL: Homepage, https://github.com/ann/duetbench\n" in str(described.metadata)
     assert "$ duetbench compare HEAD~1 --app" in page
     links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", page)
     assert links

@@ -372,7 +372,7 @@ def test_nine_of_ten_published_statements_are_answered_each_with_its_reason() ->
 
 
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     app = typer.Typer()
     app.command()(findings_command)

@@ -347,7 +347,7 @@ def test_words_of_a_side_from_a_file_are_checked(words: tuple[str, ...], again: 
     head = head.model_copy(update={"words": words})
     options = AGAIN[AGAIN.index("--") :]
     rebuilt_ = rebuilt(found.model_copy(update={"base": base, "head": head}))
-    assert rebuilt_ == (again and f"duetbench compare {again} {options}")
+    assert rebuilt_ == (again and f"observatory compare {again} {options}")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one run and one declared experiment."""
-    (tmp_path / "pyproject.toml").write_text("[tool.duetbench]\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
     (tmp_path / "apps" / "demo").mkdir(parents=True)
     (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
     (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')

@@ -85,7 +85,7 @@ def test_the_commands_measure_both_sides_again(
     changed: dict[str, Any], expected: list[str]
 ) -> None:
     found = [command for _, command in changes.commands(a_record(**changed))]
-    assert found == [f"duetbench {line} --profile nightly" for line in expected]
+    assert found == [f"observatory {line} --profile nightly" for line in expected]
 
 
 def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
         site = site_builds.build(tmp_path / name)
         known = name in {"found", "shared"}
         html = (site / ("p/granian/2.8.7" if known else f"c/{name}") / "index.html").read_text()
-        assert known or f"duetbench why {name}" in html
+        assert known or f"observatory why {name}" in html
         rows = dict(re.findall(r">(granian|anyio)(?:</a>)?</th>.*<td[^>]*>(.*)</td></tr>", html))
         found = [re.sub("<[^>]*>", "", rows[package]) for package in ("granian", "anyio")]
         assert found == blamed, name

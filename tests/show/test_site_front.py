@@ -57,7 +57,7 @@ def nights(folder: Path, number: int) -> None:
 def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     assert headline(tmp_path) == "Nothing has been measured yet."
-    assert "duetbench run --profile nightly" in front(tmp_path).text
+    assert "observatory measure --profile nightly" in front(tmp_path).text
 
 
 def test_nights_without_a_change_are_counted(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     release = text("fastapi/0.11.0")
     assert "fastapi 0.11.0 needs 20 % more CPU for a JSON response ▼ worse" in release
     assert "The release before it, 0.10.1, was not measured" in release
-    again = f"duetbench compare --base fastapi==0.10.0 --head fastapi==0.11.0 --select {JSON}"
+    again = f"observatory compare --base fastapi==0.10.0 --head fastapi==0.11.0 --select {JSON}"
     assert again in release
     tried = "--head fastapi==0.11.0 \\ --app shop.main:app --path /items/7"
     assert f"duetbench compare \\ --base fastapi==0.10.0 \\ {tried}" in release

@@ -12,7 +12,7 @@ from observatory.show.site import words
 from observatory.show.site.pages.trends import newest_figure
 from site_builds import JSON, a_run, disturbed, failed, scattered, steady, table_of
 
-SWITCH = "git switch --detach abababababab && duetbench setup && "
+SWITCH = "git switch --detach abababababab && observatory setup && "
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,14 @@ def test_a_newest_figure_says_what_it_rests_on(
 @pytest.mark.parametrize(
     ("case", "profile", "commit", "expected"),
     [
-        (JSON, "nightly", None, f"duetbench run --profile nightly --select {JSON}"),
-        (JSON, "asv", None, f"duetbench run --profile nightly --select {JSON}"),
-        ("a/b [c]*", "quick", None, "duetbench run --profile quick --select 'a/b [[]c][*]'"),
+        (JSON, "nightly", None, f"observatory measure --profile nightly --select {JSON}"),
+        (JSON, "asv", None, f"observatory measure --profile nightly --select {JSON}"),
+        ("a/b [c]*", "quick", None, "observatory measure --profile quick --select 'a/b [[]c][*]'"),
         ("a/b", "quick", "ab" * 20,
-         f"{SWITCH}duetbench run --profile quick --select a/b"),
-        ("a/b", "quick", "$(rm -rf)", "duetbench run --profile quick --select a/b"),
-        ("a/b; rm -rf ~", "quick", None, "duetbench run --profile quick --select 'a/b; rm -rf ~'"),
+         f"{SWITCH}observatory measure --profile quick --select a/b"),
+        ("a/b", "quick", "$(rm -rf)", "observatory measure --profile quick --select a/b"),
+        ("a/b; rm -rf ~", "quick", None,
+         "observatory measure --profile quick --select 'a/b; rm -rf ~'"),
         ("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current", "asv", None,
          "observatory inprocess --select 'gil.Cpu.time_tasks*'"),
     ],

@@ -82,7 +82,7 @@ def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run --profile quick"):
+    with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run"):
         run_files.find(tmp_path, "latest")
     partial = run_files.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
     old = run_files.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
@@ -298,10 +298,10 @@ def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
     place = tmp_path / "lib" / "python3.14" / "site-packages"
     installed(
         place, "Py_Web", "1.2.0", "Home-page: https://web.example",
-        "Checkout-URL: Source Code, https://forge.example/a/web",
-        "Checkout-URL: Release Notes, http://web.example/new?all=1#top",
-        "Checkout-URL: Bug-Tracker, https://forge.example/a/web/issues",
-        "Checkout-URL: Changelog, https://web.example/second",
+        "Project-URL: Source Code, https://forge.example/a/web",
+        "Project-URL: Release Notes, http://web.example/new?all=1#top",
+        "Project-URL: Bug-Tracker, https://forge.example/a/web/issues",
+        "Project-URL: Changelog, https://web.example/second",
         description="New: [1.2](https://forge.example/a/web/releases/tag/v1.2.0)",
     )  # fmt: skip
     installed(place, "quiet", "0.1")
@@ -322,15 +322,15 @@ def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Checkout-URL: Homepage, javascript:alert(1)",
-        "Checkout-URL: Homepage, ftp://web.example/",
-        "Checkout-URL: Homepage, https://user:word@web.example/",
-        'Checkout-URL: Homepage, https://web.example/"onload="x',
-        "Checkout-URL: Homepage, https://localhost/",
-        "Checkout-URL: Homepage, https://web.example\\@evil.example/",
-        "Checkout-URL: Homepage, https://wéb.example/",
-        f"Checkout-URL: Homepage, https://web.example/{'x' * 300}",
-        "Checkout-URL: Homepage, https://index.example/project/Web/",
+        "Project-URL: Homepage, javascript:alert(1)",
+        "Project-URL: Homepage, ftp://web.example/",
+        "Project-URL: Homepage, https://user:word@web.example/",
+        'Project-URL: Homepage, https://web.example/"onload="x',
+        "Project-URL: Homepage, https://localhost/",
+        "Project-URL: Homepage, https://web.example\\@evil.example/",
+        "Project-URL: Homepage, https://wéb.example/",
+        f"Project-URL: Homepage, https://web.example/{'x' * 300}",
+        "Project-URL: Homepage, https://index.example/project/Web/",
     ],
 )
 def test_what_is_no_plain_address_is_left_out(tmp_path: Path, line: str) -> None:

@@ -70,7 +70,7 @@ def judged_case(name: str, *found: Finding, **more: Any) -> Judged:
     return Judged(case, tuple(finding.model_copy(update={"case": name}) for finding in found))
 
 
-AGAIN = f"duetbench compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
+AGAIN = f"observatory compare {'a' * 12} {'b' * 12} --profile quick --seed 1 --budget 20m"
 """The command that repeats a comparison."""
 
 

@@ -126,10 +126,10 @@ def compare_command(
         *(["--budget", budget] if budget else []),
     )
 
-    def find(console: Console) -> Compared:
+    def find(console: Console) -> Asked:
         project = with_options(repository(console), options)
         words = (*told, *_words(limit), *repetition(options))
-        return Compared(project, words, left_out(options), left_out(options, own=True))
+        return Asked(project, words, left_out(options), left_out(options, own=True))
 
     run(
         find, contrast, extent, limit or (), why,
@@ -139,7 +139,7 @@ def compare_command(
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Asked:
     """What is compared, the options that repeat it, and what these lack: for all, for its author.
 
     `prepare` makes its sides, if not as those of an application.
@@ -153,7 +153,7 @@ class Compared:
 
 
 def run(
-    find: Callable[[Console], Compared],
+    find: Callable[[Console], Asked],
     contrast: "Contrast",
     extent: "Extent",
     limits: Sequence[str],
@@ -166,7 +166,7 @@ def run(
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
-    `find` prints what is compared. `keep` gets a complete comparison.
+    `find` prints what is asked. `keep` gets a complete comparison.
     """
     from duetbench.judge.comparison import compare, require_code
     from duetbench.judge.duet_loop import Reporter
@@ -181,7 +181,7 @@ def run(
         require_code("--why", contrast)
     require_files({"--why": [why] if why else []})
     console = console_beside(files)
-    compared = find(console)
+    asked = find(console)
     clean_up(console)
     reporter, attribution, interruption = Reporter(console), None, None
 
@@ -190,16 +190,16 @@ def run(
         if why is not None:
             attribution = hook("why:explain_comparison")(comparison, both, reporter)
 
-    prepare = {"prepare": compared.prepare} if compared.prepare else {}
+    prepare = {"prepare": asked.prepare} if asked.prepare else {}
     with machine(wait, console.say, timed=extent.only != "effects"):
         try:
             comparison = compare(
-                compared.project,
+                asked.project,
                 contrast,
                 extent,
                 reporter,
-                words=compared.words,
-                notes=compared.lacking,
+                words=asked.words,
+                notes=asked.lacking,
                 first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
@@ -222,7 +222,7 @@ def run(
         if attribution is not None:
             put(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
-        own = comparison.model_copy(update={"to_repeat": compared.own_lacking})
+        own = comparison.model_copy(update={"to_repeat": asked.own_lacking})
         _print(console, own, attribution, more)
         if comparison.status == "complete":
             keep(comparison)

@@ -27,7 +27,7 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import Options, with_options, with_target
+from duetbench.cli.target_options import Options, deploy, with_options, with_target
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -65,14 +65,13 @@ def run_command(
     """Measure: launch each case's server, load it, and record the figures.
 
     $ duetbench run --app shop.main:app --path /items/7
+    $ duetbench run --app shop.main:app --launches 3
 
     It first shows what one request does, which takes seconds: SQL statements, calls, files, memory
     kept. The run file is saved after every launch. Ctrl-C keeps what was measured. --dry-run shows
     what would be done, and how long it would take. Exit code 0: all launches were valid. 1: some
     failed, the others are recorded. 3: none was usable.
     """
-    from duetbench.judge.deployment import deployed
-
     written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
     console = console_beside(written)
     project = with_options(repository(console), options)
@@ -80,7 +79,7 @@ def run_command(
     narrator = Narrator(console)
     with (
         nullcontext() if dry_run else machine(wait, console.say),
-        deployed(project, narrator) as subject,
+        deploy(project, narrator) as subject,
     ):
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
         if dry_run:

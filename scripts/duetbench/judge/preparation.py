@@ -33,7 +33,7 @@ from duetbench.project import plan as planning
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
-from duetbench.project.setting import LOCKED, Contrast, Setting
+from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from duetbench.project.target_locks import module_files, source_folders
@@ -232,7 +232,7 @@ def _with_packages(part: Part, setting: Setting, names: Collection[str], scope: 
     """
     if setting.day is None and not setting.pins:
         return part
-    pins = [stacks.read_pin(text) for text in setting.pins]
+    pins = [read_pin(text) for text in setting.pins]
     held = {name: part.subject.lock(name).packages for name in names}
     for pin in pins:
         if not any(canonicalize_name(pin.name) in packages for packages in held.values()):

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final, Literal, Self
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
 from duetbench.core.units import count
-from duetbench.project import stacks, target
+from duetbench.project import target
 from duetbench.project.servers import misfit
 
 _VARIABLE: Final = "env."
@@ -73,7 +75,7 @@ class Setting:
         for word in words:
             key, sign, text = word.partition("=")
             if text.startswith("="):
-                pins.append(str(stacks.read_pin(word)))
+                pins.append(str(read_pin(word)))
             elif key == _ARGUMENT and text:
                 arguments.append(text)
             elif key.startswith(_VARIABLE) and key.removeprefix(_VARIABLE).isidentifier() and sign:
@@ -206,6 +208,19 @@ class Contrast:
         others = {"python": "python", "arguments": "server_args", "env": "env"}
         fields |= {to for own, to in others.items() if any(getattr(s, own) for s in sides)}
         return frozenset(fields)
+
+
+def read_pin(text: str) -> Requirement:
+    """Read a requirement such as `granian==2.7.8`; raises UsageError for anything else."""
+    expected = f"{text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    try:
+        pin = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(expected) from error
+    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
+    if not exact or pin.url or pin.marker or pin.extras:
+        raise UsageError(expected)
+    return pin
 
 
 def _value(name: str, text: str) -> str | int:

@@ -386,16 +386,3 @@ def installed(program: Path) -> dict[str, frozenset[str]]:
 def kept_place(digest: str, name: str) -> Path:
     """Return the file that keeps a lock, by the first twelve digits of its SHA-256."""
     return paths.cache_dir() / "resolved" / digest / f"{name}.txt"
-
-
-def read_pin(text: str) -> Requirement:
-    """Read a requirement such as `granian==2.7.8`; raises UsageError for anything else."""
-    expected = f"{text!r}: expected a package and its version, such as 'granian==2.7.8'"
-    try:
-        pin = Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageError(expected) from error
-    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
-    if not exact or pin.url or pin.marker or pin.extras:
-        raise UsageError(expected)
-    return pin

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 from typer import Argument, Exit
@@ -16,8 +17,9 @@ from duetbench.cli.options import (
     resumable,
 )
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.host.console import Console, errors, print_json
+from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
+from duetbench.judge.change_locks import find_locks
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -26,6 +28,7 @@ from duetbench.store import files
 from duetbench.store.change import Cause
 from duetbench.trend import mixed_locks
 from duetbench.trend.bisection import TIME_IS_UP
+from duetbench.trend.mixed_locks import SearchTask
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
 from observatory.store.change import SUSPECTS, Change
@@ -106,7 +109,7 @@ def _search_changes(
         share = (ends - time.monotonic()) / (len(chosen) - place)
         try:
             with resumable():
-                task = confirm.task_of(project, record, reporter)
+                task = task_of(project, record, reporter)
                 here = project.with_case(record.series.case)
                 cause = mixed_locks.find(here, task, reporter, share, DEFAULT_SEED, Real)
         except (HistoryError, SetupError, UsageError) as problem:
@@ -116,7 +119,7 @@ def _search_changes(
         blamed = next(iter(narrow([blamed], measured)), blamed)
         files.save(folder, blamed)
         searched.append(blamed)
-        confirm.explain_change(project, blamed, folder, reporter)
+        resolve_name("observatory.cli.why:explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
@@ -124,6 +127,12 @@ def _search_changes(
         print_json([record.model_dump(mode="json") for record in searched])
     if len(searched) < len(chosen):
         raise Exit(1)
+
+
+def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
+    """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
+    texts = find_locks(checkout, confirm.moved(record), narrator)
+    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
 def blame(record: Change, cause: Cause) -> Change:

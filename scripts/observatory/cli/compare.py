@@ -1,38 +1,31 @@
-"""`observatory compare` and `why`: two versions of the experiments."""
+"""`observatory compare`: two versions of the experiments."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from duetbench.cli import compare as of_tool
-from duetbench.cli import why as why_of_tool
-from duetbench.cli.compare import Compared
+from duetbench.cli.compare import Asked
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
     ReportsOption,
-    ResultsOption,
     WaitOption,
     budget_option,
     budget_seconds,
     reports,
     repository,
 )
-from duetbench.core.errors import UsageError
-from duetbench.host.console import Console, Narrator
+from duetbench.host.console import Console
 from duetbench.judge.comparison import Extent
 from duetbench.project.setting import Contrast
-from duetbench.show.change import print_attribution
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from observatory.cli.options import ProfileOption, SeedOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
-from observatory.store.change import Change
-from observatory.trend.confirm import explain
 
 
 def compare_command(
@@ -89,9 +82,9 @@ def compare_command(
         *(word for text in limit or () for word in ("--limit", text)),
     )
 
-    def find(console: Console) -> Compared:
+    def find(console: Console) -> Asked:
         checkout = Checkout(repository(console).root, profile)
-        return Compared(checkout, words, prepare=sides.prepare)
+        return Asked(checkout, words, prepare=sides.prepare)
 
     def keep(comparison: Comparison) -> None:
         if results is not None:
@@ -100,43 +93,4 @@ def compare_command(
     of_tool.run(
         find, contrast, extent, limit or (), why,
         files=reports(output, ".json", ".md", ".html", as_json=as_json), wait=wait, keep=keep,
-    )  # fmt: skip
-
-
-def why_command(
-    names: Annotated[
-        list[str] | None,
-        Argument(help="A change, a comparison, BASE, or BASE HEAD.", show_default=False),
-    ] = None,
-    of_base: BaseOption = None,
-    of_head: HeadOption = None,
-    select: SelectOption = None,
-    results: ResultsOption = None,
-    as_json: JsonOption = False,
-    wait: WaitOption = None,
-) -> None:
-    """Rank the functions behind a change of an experiment, as `duetbench why` does.
-
-    $ observatory why CHANGE
-    $ observatory why COMPARISON --select '*/asgi-json/*'
-
-    The result is stored as results/attributions/<id>.json, that of a change under its id.
-    """
-    console = Console(stderr=as_json)
-    checkout = Checkout(repository(console).root)
-    folder, globs = results or checkout.results, tuple(select or ())
-    changes = {path.stem: path for path in files.paths(Change, folder)}
-    if names and len(names) == 1 and names[0] in changes:
-        if globs:
-            raise UsageError("a change says which case it is: leave --select out")
-        record = files.read_at(Change, folder, changes[names[0]])
-        found = explain(checkout, record, Narrator(console))
-        files.save(folder, found)
-        print_attribution(console, found)
-        return
-    checkout = checkout.selecting(globs)
-    why_of_tool.run(
-        console, names or (), (of_base or (), of_head or ()), globs, folder=folder,
-        as_json=as_json, wait=wait, subject=lambda _: checkout,
-        prepare=partial(sides.prepare, checkout),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 from typer import Exit, Option
@@ -153,7 +154,7 @@ def _confirm(
     )
 
     def explain(record: Change) -> None:
-        confirm.explain_change(project, record, results, narrator)
+        resolve_name("observatory.cli.why:explain_change")(project, record, results, narrator)
 
     with interruptible():
         judged, left = confirm.confirm(

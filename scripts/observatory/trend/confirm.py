@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
+from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.host import paths
-from duetbench.host.console import Narrator, errors
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, effects, preparation, revisions, session
 from duetbench.judge.change_locks import Between, find_locks
@@ -23,12 +22,9 @@ from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.judge.statistics import direction
-from duetbench.judge.why import attribute
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
 from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import Comparison, Finding
-from duetbench.trend.mixed_locks import SearchTask
 from observatory.matrix.checkout import NIGHTLY, Checkout
 from observatory.store.change import Change, Step, finding_on, inprocess, release_of
 
@@ -110,47 +106,6 @@ def _strongest(project: Checkout, candidate: Change) -> list[str]:
             "there is nothing to confirm"
         )
     return served
-
-
-def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attribution:
-    """Attribute a change: count the instructions of the case that moved most, on both stacks.
-
-    Raises:
-        CountError: It is one of memory or starts, or its instructions cannot be counted.
-        UsageError: It is of no case that is declared.
-        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
-    """
-    # Of a candidate one whose instructions moved.
-    stepped = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
-    series = next(stepped, change.series)
-    if not attribute.executes(series.metric):
-        raise CountError("it is memory or starts that moved, of which requests say nothing")
-    checkout = checkout.with_case(series.case)
-    with revisions.copies() as copies:
-        scope = attribute.scope((glob.escape(series.case),), narrator, copies)
-        (pair,) = attribute.of_locks(checkout, moved(change), scope).pairs
-        attributed = attribute.attribute(*pair.sides, narrator)
-    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
-    return attributed.model_copy(update={**same, "change": change.id})
-
-
-def explain_change(checkout: Checkout, record: Change, results: Path, narrator: Narrator) -> None:
-    """Attribute a change that has no attribution yet, for verbs that find changes.
-
-    A failure is only a note.
-    """
-    if (results / Attribution.place.format(record)).exists():
-        return
-    try:
-        files.save(results, explain(checkout, record, narrator))
-    except (CountError, HistoryError, SetupError, UsageError) as problem:
-        errors().say(f"note: {record.id}: its code was not looked at: {problem}")
-
-
-def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
-    """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
-    texts = find_locks(checkout, moved(record), narrator)
-    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
 
 
 def confirm(
