@@ -217,6 +217,8 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     lacking = bench("init")
     assert lacking.code == 2
     assert "SHOP_TOKEN is not set: add --env-file .env.example" in lacking.err
+    told = bench("init", "--login", "POST /in user=a@b.test&password=pw-of-a")
+    assert (told.code, "pw-of-a" in f"{told}", "committed: put it" in told.err) == (2, False, True)
     wrong = bench("init", "--env-file", ".env.example", "--app", "shop.main:app", "--path", "/no")
     assert (wrong.code, "GET /no: expected status 200, found 404" in wrong.err) == (2, True)
     assert file.read_bytes() == before
@@ -231,7 +233,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
     assert "application: shop.main:app\nnot tried: shop.factory:create_app;" in done.out
-    assert "note: env, headers, login are committed as they are" in done.out
+    assert "note: env and headers are committed as they are" in done.out
     assert "not written: the value of HOME: add --env HOME to each command" in done.out
     assert "next: duetbench run" in done.out
     written = file.read_bytes()

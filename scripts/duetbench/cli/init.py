@@ -83,6 +83,12 @@ def init_command(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
+    login, in_file = options["login"] or "", target.OPTIONS["login"].safe
+    if login and in_file and not (in_file.fullmatch(login) or re.search(r"\{\w+\}", login)):
+        raise UsageError(
+            "--login: what it sends would be committed: put it into a file, 'POST /login "
+            "@login.json', or its secrets into variables, {NAME} with --env-file"
+        )
     clean_up(console)
     candidates, app = applications(root), options["app"]
     if app is not None:
@@ -110,8 +116,8 @@ def init_command(
         console.say(f"  {line}")
     if not requests:
         console.say("add the key requests, e.g. requests = ['POST /orders @order.json']")
-    if given["env"] or given["headers"] or "@" not in (given["login"] or "@"):
-        console.say("note: env, headers, login are committed as they are: put secrets into files")
+    if given["env"] or given["headers"]:
+        console.say("note: env and headers are committed as they are: name secrets by --env-file")
     for name in sorted(options["env"].keys() - typed):
         console.say(f"not written: the value of {name}: add --env {name} to each command")
     written = {place: text} if not github else {place: text, **_workflows(root, console)}
