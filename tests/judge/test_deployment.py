@@ -436,7 +436,7 @@ def test_the_python_api_returns_the_answer_and_prints_nothing(
     target = Target(app="much.web:app", requests=("GET /one",))
     same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
     assert (same.status, same.cases, same.base.commit) == ("complete", (), same.head.commit)
-    assert same.notes
+    assert same.nothing
     with pytest.raises(UsageError, match="speed=5: expected PACKAGE==VERSION, or KEY=VALUE"):
         duetbench.compare(Contrast(("HEAD", None), head=["speed=5"]), target)
     assert capsys.readouterr() == ("", "")
