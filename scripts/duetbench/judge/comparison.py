@@ -112,7 +112,7 @@ def compare(
     with revisions.copies() as copies:
         logs = paths.state_dir() / "logs"
         patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
-        scope = Scope(extent.select, logs, reporter, copies, patience=patience)
+        scope = Scope(extent.select, logs, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
         reproduce = command(both.base.record, both.head.record, words or ()) if words else None
         question = replace(
