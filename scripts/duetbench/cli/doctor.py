@@ -21,7 +21,6 @@ from duetbench.project.configuration import Configuration
 from duetbench.project.project import Repository
 from duetbench.project.schema import OhaSpec
 
-_PATIENCE_S: Final = 10.0  # with GitHub: a person is waiting
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
@@ -70,7 +69,8 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = 
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
-        not_ready = f"Not ready to measure: {', '.join(diagnosis.lacking)}; {remedy}"
+        lacking = ", ".join(diagnosis.lacking)
+        not_ready = f"Not ready to measure: {lacking}; run `duetbench setup`"
         console.say(not_ready if diagnosis.lacking else "Ready to measure")
     if details and not as_json:
         tables: dict[str, list[tuple[str, ...]]] = {
@@ -86,9 +86,9 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = 
                 table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
             console.print(table)
     elif not as_json:
-        lacking = [finding for finding in diagnosis.findings if finding.what in diagnosis.lacking]
-        for finding in lacking:
-            console.say(f"  {finding.what}: {finding.state}: {finding.detail}")
+        for finding in diagnosis.findings:
+            if finding.what in diagnosis.lacking:
+                console.say(f"  {finding.what}: {finding.state}: {finding.detail}")
         conditions = diagnosis.conditions
         console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
         console.say(f"  {conditions['load']}")

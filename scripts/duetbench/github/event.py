@@ -81,12 +81,12 @@ def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> li
     ]
 
 
-def has_reviewers(github: GitHub, environment: str) -> bool:
-    """Whether somebody has to approve before a job in an environment starts.
+def has_reviewers(github: GitHub) -> bool:
+    """Whether somebody has to approve before a job in the environment starts.
 
     A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
     """
-    place = github.get(f"/environments/{environment}", absent={404}) or {}
+    place = github.get(f"/environments/{ENVIRONMENT}", absent={404}) or {}
     return any(rule["type"] == "required_reviewers" for rule in place.get("protection_rules", ()))
 
 
@@ -165,7 +165,7 @@ def answer(github: GitHub) -> str:
     pull = github.get(f"/pulls/{number}")
     head, base = pull["head"]["sha"], None
     reason = _objection((match["words"] or "").strip(), pull["state"], head)
-    if reason is None and not has_reviewers(github, ENVIRONMENT):
+    if reason is None and not has_reviewers(github):
         reason = _UNGUARDED
     if reason is None and (base := merge_base(github, pull["base"]["ref"], head)) == head:
         reason = "The commit is in the base branch already: there is nothing to compare."
