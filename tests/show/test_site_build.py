@@ -415,7 +415,7 @@ def test_no_page_says_more_than_its_intervals(site: Path) -> None:
             if judged and holds_no_change(text) is not False:
                 wrong.append(f"{name}: {text}")
         # The verdict of a comparison is one line; the intervals are below it.
-        compared = name.startswith(("cmp/", "x/side-by-side/"))
+        compared = name.startswith("cmp/")
         told = VERDICT.sub("", html) if compared else html
         for part in (*elements(told, "p", "p"), *elements(told, "li", "li")):
             text = STATEMENT.sub("", text_in(part))

@@ -70,7 +70,7 @@ def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = 
         print_json(diagnosis.model_dump(mode="json"))
     else:
         lacking = ", ".join(diagnosis.lacking)
-        not_ready = f"Not ready to measure: {lacking}; run `duetbench setup`"
+        not_ready = f"Not ready to measure: {lacking}; {remedy}"
         console.say(not_ready if diagnosis.lacking else "Ready to measure")
     if details and not as_json:
         tables: dict[str, list[tuple[str, ...]]] = {

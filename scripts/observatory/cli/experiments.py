@@ -77,4 +77,4 @@ def findings_command(
         name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
         for name in names
     }
-    write(write_findings(experiments, comparisons, links), output)
+    write(write_findings(experiments, links), output)

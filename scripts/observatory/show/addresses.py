@@ -22,7 +22,6 @@ RUNS: Final = "runs/"
 POINTS: Final = "points/"
 PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
-SIDES: Final = "x/side-by-side/"
 CASES: Final = "b/"
 DATA: Final = "data/"
 METHOD: Final = "method/"
@@ -37,7 +36,7 @@ INDEX: Final = "index.html"
 NAVIGATION: Final = (
     (CHANGES, "Changes"),
     (PACKAGES, "Releases"),
-    (SIDES, "Side by side"),
+    (COMPARISONS, "Comparisons"),
     (EXPERIMENTS, "Experiments"),
     (DOCS, "Docs"),
 )

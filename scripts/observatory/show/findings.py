@@ -1,14 +1,11 @@
 """The findings of many runs and comparisons, in Markdown."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duetbench.show.formats import escape, grid
+from duetbench.show.formats import escape
 from duetbench.show.run import describe_machine
-from duetbench.store.comparison import Comparison
-from observatory.show import choices
-from observatory.show.choices import Choice
 from observatory.show.claims import Evidence, tally
 from observatory.show.run_text import write_head, write_table
 from observatory.show.run_view import Section, answer_table
@@ -25,16 +22,13 @@ whatever their profile, answer the others. Of several machines, it is the one wh
 statement has most launches. A statement holds if the whole interval lies within the expected range.
 If another machine decides otherwise, the reason says so. Published figures come from other
 machines, so only the shape is compared with them."""
-_SIDE_BY_SIDE: Final = """The same requests, served in two ways on one machine, both under the same
-load at the same time. A change is head over base, with its 95 % interval."""
 
 
 def write_findings(
     experiments: Mapping[str, tuple[Evidence, Sequence[Section]]],
-    comparisons: Iterable[Comparison],
     links: Mapping[str, str],
 ) -> str:
-    """Write the findings: every answer, choices side by side, tables with published figures.
+    """Write the findings: every answer, and tables with published figures.
 
     `links`: address of each file of a run or a comparison, by its id.
     """
@@ -45,7 +39,6 @@ def write_findings(
         parts += [f"Inside the process: {s.measured}." for s in sections if s.measured]
         if answers := [answer for section in sections for answer in section.answers]:
             parts += write_table(answer_table(answers))
-    parts += _side_by_side(choices.choices(comparisons), links)
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."
@@ -66,18 +59,3 @@ def write_findings(
     files = (*sorted(runs), *sorted(compared))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
     return "\n".join(line.rstrip() for line in "\n\n".join(parts).splitlines()) + "\n"
-
-
-def _side_by_side(
-    tables: Mapping[tuple[str, str], Sequence[Choice]], links: Mapping[str, str]
-) -> Iterator[str]:
-    if tables:
-        yield from (f"# {choices.TITLE}", _SIDE_BY_SIDE)
-    head = ["case", "base → head", *choices.COLUMNS, "duets"]
-    align = ["---", "---", *["---:"] * (len(head) - 2)]
-    for (kind, machine), rows in tables.items():
-        yield f"**{kind} on {escape(machine)}**"
-        cells = ([row.name, row.sides, *map(str, row.figures), row.samples] for row in rows)
-        yield grid(head, align, cells)
-        days = {row.comparison.id: row.comparison.started[:10] for row in rows}
-        yield ", ".join(f"[{day}]({links.get(name, '')})" for name, day in days.items())

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import case_names
-from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest, group
+from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest
 from duetbench.show.run import facts, select
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 from observatory.matrix import titles
 from observatory.matrix.layouts import KEYS
 from observatory.matrix.published import SHARED_PAGE, ChartLayout, Published
 from observatory.matrix.schema import PROFILES
-from observatory.show import addresses, choices, inprocess
+from observatory.show import addresses, inprocess
 from observatory.show.claims import Evidence, tally
 from observatory.show.run_view import (
     ANSWERED,
@@ -36,9 +36,8 @@ _SHARED_QUESTION = "What does a request take inside the process?"
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Make the list, the page of choices, and one page for each experiment."""
+    """Make the list, and one page for each experiment."""
     yield from guard(site, addresses.EXPERIMENTS, "Experiments", partial(_list, site))
-    yield from guard(site, addresses.SIDES, choices.TITLE, partial(_side_by_side, site))
     for name in _names(site):
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))
@@ -53,19 +52,6 @@ def _list(site: Site) -> Iterator[PageFile]:
         "Questions about the Python web stack, each with its answer and figures.",
         questions=questions(site),
     )
-
-
-def _side_by_side(site: Site) -> Iterator[PageFile]:
-    about = "Servers, event loops and interpreters: what each takes for the same requests."
-    tables = choices.choices(site.comparisons.values())
-    pairs = {place: group((row.sides, row) for row in rows) for place, rows in tables.items()}
-    context: dict[str, Any] = {
-        "pairs": pairs,
-        "columns": choices.COLUMNS,
-        "answer": choices.answer,
-        "more": choices.more,
-    }
-    yield render(site, "choices.html.j2", addresses.SIDES, choices.TITLE, about, **context)
 
 
 def questions(site: Site) -> Iterator[dict[str, Any]]:
