@@ -223,23 +223,6 @@ def test_a_page_is_searched_copied_from_and_drawn_in_another_theme(
     assert watched.troubles == []
 
 
-def test_a_frame_of_a_flame_graph_is_widened(new_page: NewPage, past: Seen) -> None:
-    """A click on one gives it the whole width, and a click on the first row all of them again."""
-    watched = WatchedPage(new_page(), past.base)
-    page = watched.open(addresses.attribution("20261120-granian-0"))
-    widths = "[...document.querySelectorAll('svg.flame svg')].map(f => f.getAttribute('width'))"
-    before = [float(width.rstrip("%")) for width in page.evaluate(widths)]
-    index = next(i for i, width in enumerate(before) if 5 < width < 90)
-    frames = page.locator("svg.flame svg")
-    frames.nth(index).locator("rect").click()
-    after = [float(width.rstrip("%")) for width in page.evaluate(widths)]
-    assert after[index] == pytest.approx(100)
-    frames.first.locator("rect").click()
-    again = [float(width.rstrip("%")) for width in page.evaluate(widths)]
-    assert again == pytest.approx(before, abs=0.01)
-    assert watched.troubles == []
-
-
 @pytest.mark.parametrize(("label", "name"), [("PNG", "trend.png"), ("CSV", "trend.csv")])
 def test_a_chart_can_be_taken_along(
     new_page: NewPage, past: Seen, tmp_path: Path, label: str, name: str

@@ -1,6 +1,5 @@
-"""Changes and their attributions: records, words, flame graphs, pages, the feed."""
+"""Changes and their attributions: records, words, pages, the feed."""
 
-import html
 import json
 import math
 import re
@@ -18,13 +17,11 @@ from attributing import CHECK, SEND, attribution, node, row
 from duetbench.core.model import Verdict
 from duetbench.show import change as comparison_text
 from duetbench.show.formats import MISSING
-from duetbench.show.html.charts import Caption
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
-from observatory.show.site.flame import flame, frames
 from observatory.show.site.pages import evidence as pages
 from observatory.store.change import Change
 from observatory.trend import quotes
@@ -250,40 +247,6 @@ def test_a_file_holds_trees_of_any_depth(tmp_path: Path) -> None:
             attribution(tree=wrong)
 
 
-def test_frames_are_as_wide_as_the_newer_side() -> None:
-    """Of 116,000; siblings in the order of names; what is gone has no width."""
-    shares = {
-        frame.node.function.name: (frame.depth, frame.left * 116, frame.width * 116)
-        for frame in frames(attribution().tree)
-    }
-    expected = {
-        "App.__call__": (0, 0, 116), "route.<locals>.app": (1, 0, 95), "send": (1, 95, 16),
-        "dump": (2, 0, 52), "old_check": (2, 52, 0), "validate": (2, 52, 30),
-        "Headers.copy": (3, 0, 8), "encode": (3, 8, 30),
-    }  # fmt: skip
-    assert shares == {name: pytest.approx(place) for name, place in expected.items()}
-
-
-def test_colours_say_whether_a_function_moved_itself() -> None:
-    """Below 200 of 100,000 it did not; what only calls something that moved is paler."""
-    made = flame(Caption("flame", "Flame"), attribution(), lambda one: f"#{one.line}")
-    pattern = r'(<a href="[^"]*">)?<svg class="([\w-]+)" x="([\d.]+)%".*?<title>(.*?)</title>'
-    frames_ = {
-        says.partition(",")[0]: (kind, float(x), link, says)
-        for link, kind, x, says in re.findall(pattern, made)
-    }
-    assert {html.unescape(name): frame[0] for name, frame in frames_.items()} == {
-        "App.__call__": "more-below", "route.<locals>.app": "more", "send": "more",
-        "dump": "more", "validate": "still", "Headers.copy": "more", "encode": "still",
-    }  # fmt: skip
-    assert frames_["validate"][1] == pytest.approx(100 * 52 / 116, abs=0.01)
-    assert [frames_[name][2] for name in ("send", "validate")] == ['<a href="#30">', ""]
-    assert frames_["dump"][3] == (
-        "dump, fastapi/encoders.py:20 (fastapi): itself 10,000 → 14,000, +4.0 % of a request; with "
-        "what it calls 40,000 → 52,000, +12 %"
-    )
-
-
 MOVED = (("fastapi", "0.10.0", "0.11.0"), ("anyio", "4.1", "4.2"), ("new", None, "1.0"))
 
 
@@ -345,7 +308,6 @@ def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:
     told = "Counted between fastapi 0.10.0 and 0.11.0, which contain 0.10.2."
     assert told in (site / "p/fastapi/0.10.2/index.html").read_text()
     own = (site / "why" / record.id / "index.html").read_text()
-    assert own.count('<a href="#row-1">') == 1
     assert "(new)" in own
     assert json.loads((site / "why" / f"{record.id}.json").read_text())["id"] == record.id
     older = culprit.model_copy(update={"version": "0.9"})

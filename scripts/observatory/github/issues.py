@@ -189,7 +189,7 @@ def change_body(
     ]
     if why is not None and contains(why, record.releases):
         parts.append(inert(brief(why, record.releases)))
-        parts.append(f"[All rows and the flame graph]({site}{addresses.attribution(why.id)})")
+        parts.append(f"[All rows]({site}{addresses.attribution(why.id)})")
     if again := commands(record):
         # Indented, not fenced: no text can close an indented block.
         parts.append("To see for yourself:")

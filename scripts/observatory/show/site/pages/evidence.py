@@ -10,7 +10,7 @@ from functools import partial
 from markupsafe import Markup
 
 from duetbench.show.change import AttributionText
-from duetbench.show.html.charts import Caption, group
+from duetbench.show.html.charts import group
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
 from duetbench.store.attribution import Attribution
@@ -18,13 +18,8 @@ from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, describe
 from observatory.show.quoting import finding_of as finding
-from observatory.show.site.flame import flame
 from observatory.show.site.pages.site import PageFile, Site, guard, render
-from observatory.show.site.pages.story import (
-    request_table,
-    rows,
-    trace,
-)
+from observatory.show.site.pages.story import request_table, rows, trace
 from observatory.show.site.words import fill
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
@@ -104,21 +99,13 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
 
 
 def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
-    """Show where the instructions of a change are: flame graph and ranked rows."""
+    """Show where the instructions of a change are: ranked functions, and packages."""
     text = AttributionText(record)
     first = next(iter(text.rows), None)
     title = f"Which code: {text.headline.partition(':')[0].partition(' (')[0]}"
     if first:
         title = f"{first.function.replace('<module>', first.row.function.file)} {first.effect}"
     change = next((change for change in site.changes if change.id == record.change), None)
-    anchors = {row.row.function: f"#row-{n}" for n, row in enumerate(text.rows, 1)}
-    caption = Caption(
-        "flame",
-        "Where the instructions of a request are",
-        "The newer side: a frame is a function below its caller. Its width is what the function "
-        "and its callees execute; its colour is the change. Frames of ranked functions link to "
-        "their rows.",
-    )
     yield render(
         site,
         "why.html.j2",
@@ -129,7 +116,6 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
         record=record,
         change=describe(change) if change else None,
         finding=finding(change, site.quotes) if change else "",
-        chart=flame(caption, record, lambda function: anchors.get(function, "")),
     )
 
 

@@ -1,10 +1,8 @@
 // @ts-check
-/** What every page can do with a script: search, theme, copying, a flame graph's search. */
+/** What every page can do with a script: search, theme, copying. */
 
 const THEMES = ["auto", "light", "dark"];
 const MOST = 12;
-/** Share of the width that a readable name needs. */
-const NAMED = 0.045;
 
 /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Partial<HTMLElementTagNameMap[T]>} fields @returns {HTMLElementTagNameMap[T]} */
 const make = (tag, fields) => Object.assign(document.createElement(tag), fields);
@@ -104,58 +102,10 @@ function copy(command) {
   command.append(button);
 }
 
-/** Fade what a search does not mean, or what did not move. @param {HTMLFormElement} form */
-function flame(form) {
-  const frames = [...document.querySelectorAll("svg.flame svg")];
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", () => {
-    const data = new FormData(form);
-    const word = String(data.get("word") ?? "").toLowerCase();
-    for (const frame of frames) {
-      const means = !word || (frame.querySelector("title")?.textContent ?? "").toLowerCase().includes(word);
-      const moved = !data.get("moved") || !frame.classList.contains("still");
-      frame.classList.toggle("faded", !means || !moved);
-    }
-  });
-}
-
-/** Widen the frame that is clicked; a second click follows its link. @param {SVGElement} graph */
-function zoom(graph) {
-  const frames = [...graph.querySelectorAll("svg")].map((frame) => {
-    const [left, width] = ["x", "width"].map((name) => parseFloat(frame.getAttribute(name) ?? ""));
-    return { frame, left, width };
-  });
-  let whole = frames[0];
-  graph.addEventListener("click", (event) => {
-    const target = event.target instanceof Element && event.target.closest("svg.flame svg");
-    const hit = frames.find(({ frame }) => frame === target);
-    if (!hit || hit === whole) return;
-    event.preventDefault();
-    whole = hit;
-    for (const { frame, left, width } of frames) {
-      const from = Math.max(0, (left - whole.left) / whole.width);
-      const room = Math.max(0, Math.min(1, (left + width - whole.left) / whole.width) - from);
-      frame.setAttribute("x", `${100 * from}%`);
-      frame.setAttribute("width", `${100 * room}%`);
-      let text = frame.querySelector("text");
-      if (!text && room >= NAMED) {
-        text = document.createElementNS("http://www.w3.org/2000/svg", "text");
-        text.setAttribute("x", "3");
-        text.setAttribute("y", "13");
-        text.textContent = (frame.querySelector("title")?.textContent ?? "").split(", ", 1)[0];
-        frame.append(text);
-      }
-      text?.toggleAttribute("hidden", room < NAMED);
-    }
-  });
-}
-
 /** @param {string} selector @param {(element: any) => void} enliven */
 const each = (selector, enliven) => document.querySelectorAll(selector).forEach(enliven);
 if (typeof document !== "undefined") {
   each("button.find", search);
   each("button.theme", theme);
   if (navigator.clipboard) each(".command", copy);
-  each("form.flame-search", flame);
-  each("svg.flame", zoom);
 }
