@@ -6,7 +6,6 @@ launch is kept or shown anywhere, and nothing is left alive.
 
 import dataclasses
 import json
-import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +19,7 @@ from bench import Bench, ask_often, eventually, failures, launches, lives, short
 from disks import small_disk
 from duetbench.core.model import Case, Launch, Run, RunStatus, Status
 from duetbench.host import ports, process_session
-from duetbench.measure import launch, oha_results, warmup
+from duetbench.measure import launch, oha_results
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
@@ -263,73 +262,16 @@ def test_whatever_else_goes_wrong_gives_no_figure(
     assert "in mistake" in log.read_text()
 
 
-LIES = {"wrong_answer", "memory_grows", "connections_closed"}
-
-
-def told(launched: Launch) -> dict[str, str]:
-    return {
-        flag.name.value: flag.detail
-        for flag in launched.flags
-        if flag.name in LIES or "in the load" in flag.detail
-    }
-
-
 @pytest.mark.thorough
 @pytest.mark.long
-def test_liars(bench: Bench, computed: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Status, content type and single answers are right, and so is no figure of theirs.
-
-    Answers without a body, in pieces, compressed, sometimes longer or of any length are no lies.
-    """
-    real = warmup.warm_up
-    monkeypatch.setattr(
-        warmup, "warm_up", lambda *one, **more: real(*one, **more | {"window": 0.1, "limit": 0.6})
-    )
+def test_answers_of_every_shape_are_right(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a body, in pieces, compressed, sometimes longer or of any length."""
     honest = ("nothing", "unchanged", "head", "zipped", "varied", "ragged")
-    often = Day("", "", change=ask_often)
-    brief = dataclasses.replace(often, seconds=0.4)
-    happen(monkeypatch, {"mask": often, **dict.fromkeys(honest, brief)})
-    done = bench.run("uneven", "mask", "keep", "quicken", "closing", *honest)
-    assert done.code == 1, done
-    launched = {name: one for name, (one,) in launches(bench.saved_run()).items()}
-    assert not any(failures(launched[name]) for name in honest), done
-    found = {name: told(one) for name, one in launched.items() if name not in honest}
-    assert {name: LIES & flags.keys() for name, flags in found.items()} == {
-        "uneven": {"wrong_answer"}, "mask": set(), "keep": {"memory_grows"}, "quicken": set(),
-        "closing": {"connections_closed"},
-    }  # fmt: skip
-
-    lies = found["uneven"]["wrong_answer"]
-    counts = re.match(
-        r"expected bodies of 5 bytes, found others in (\d+) of (\d+) answers: "
-        r"(\d+) of 7 bytes(?: \('right!!'\))?, (\d+) of 0 bytes(?: \(''\))?;",
-        lies,
-    )
-    assert counts, lies
-    wrong, answers, long, empty = map(int, counts.groups())
-    assert answers == computed["uneven"]["requests"]
-    assert wrong == long + empty
-    # Fewer, should a request have been alone for once.
-    assert 0.8 * answers / 50 - 1 <= wrong, lies
-    assert 0 < long <= answers * 9 / 500 + 1, lies
-    assert 0 < empty <= answers / 500 + 1, lies
-    assert launched["uneven"].metrics == {}
-
-    assert failures(launched["mask"]) == {"wrong_answer"}
-    assert (
-        "under load: expected text like 'right', found 'wrong'" in launched["mask"].flags[0].detail
-    )
-
-    kept = computed["keep"]
-    assert kept["memory_per_request"] == pytest.approx(40_000, rel=0.1)
-
-    assert "by thirds" in found["quicken"]["not_steady"]
-
-    words = re.search(r"found (\d+) more opened", found["closing"]["connections_closed"])
-    assert words, found
-    reopened, requests = int(words[1]), computed["closing"]["requests"]
-    # Those closed by the last answers of all are not opened again.
-    assert requests / 10 - 17 <= reopened <= requests / 10 + 1, (reopened, requests)
+    brief = Day("", "", change=ask_often, seconds=0.4)
+    happen(monkeypatch, dict.fromkeys(honest, brief))
+    assert bench.run(*honest).code == 0
+    for name, (launched,) in launches(bench.saved_run()).items():
+        assert not failures(launched), (name, launched.flags)
 
 
 def test_a_server_that_hangs_on_sigterm(
