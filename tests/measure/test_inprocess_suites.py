@@ -1,6 +1,5 @@
 """The suites inside the process: what asv is asked for, and what asv_runner measures in stacks."""
 
-import itertools
 import json
 import math
 import os
@@ -56,14 +55,6 @@ for name in names:
         found[name] = json.load(file)
 print(json.dumps(found))
 """
-_ON_CPU = """
-import resource, time, timeit
-
-def clock():
-    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-
-timeit.default_timer = time.perf_counter = clock
-"""
 _LIST = """
 import json, sys
 from asv_runner.discovery import list_benchmarks
@@ -76,25 +67,28 @@ def attempt(
     folder: Path,
     names: list[str],
     *,
-    stack: str = "current",
-    python: str = "3.14",
     suites: Path = ROOT,
     commit: Path | None = None,
     extra: Mapping[str, Any] = QUICKLY,
-    clock: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    executable = stacks.executable(Checkout.here().lock(stack), Checkout.here().interpreter(python))
+    executable = stacks.executable(
+        Checkout.here().lock("current"), Checkout.here().interpreter("3.14")
+    )
     return subprocess.run(
         [
             executable,
             "-c",
-            clock + _RUN,
+            _RUN,
             suites / "benchmarks",
             json.dumps(names),
             json.dumps(extra),
         ],
         env=runs.runner_variables(
-            os.environ, executable=executable, python=python, stack=stack, checkout=commit or suites
+            os.environ,
+            executable=executable,
+            python="3.14",
+            stack="current",
+            checkout=commit or suites,
         ),
         cwd=folder,
         capture_output=True,
@@ -251,45 +245,6 @@ def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) ->
     assert done.returncode != 0
     assert "GET /bad: expected status 200, found" in done.stderr
     assert not (copied / "result.json").exists()
-
-
-def pydantic_names(listed: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """What asv calls every benchmark of Pydantic → its name with parameters."""
-    names: dict[str, str] = {}
-    for name, benchmark in listed.items():
-        if name.startswith("pydantic_models."):
-            combinations = list(itertools.product(*benchmark["params"]))
-            names |= {
-                f"{name}-{place}" if values else name: " ".join((name, *values))
-                for place, values in enumerate(combinations)
-            }
-    return names
-
-
-@pytest.mark.real
-def test_both_majors_do_the_same_work(tmp_path: Path, listed: dict[str, dict[str, Any]]) -> None:
-    """Every benchmark of Pydantic gives its kind of figure on both; the newer one is quicker.
-
-    All clocks show the CPU time of the process and its children: others' turns slow nothing down.
-    """
-    words = pydantic_names(listed)
-    assert len(words) == 6 + 4 + 6 + 1 + 2 + 2
-    fastest: dict[str, dict[str, float]] = {}
-    for stack in ("pydantic-v1", "pydantic-v2"):
-        figures, log = run(tmp_path, list(words), stack=stack, clock=_ON_CPU)
-        assert "skipped" not in log
-        peaks = [figures.pop(name) for name in sorted(words) if "peakmem" in name]
-        for name, figure in figures.items():
-            assert min(figure["samples"]) > 0, name
-            fastest.setdefault(words[name], {})[stack] = min(figure["samples"])
-            # A thousand services take longer than one sample should.
-            several = not any(slow in words[name] for slow in ("1000", "Import", "Define"))
-            assert figure["number"] > 1 or not several, words[name]
-        # 49,000 services more, each of six fields in a dictionary of its own.
-        assert peaks[1] - peaks[0] > 49_000 * 300
-    for size in ("1", "20", "1000"):
-        times = fastest[f"pydantic_models.Validate.time_valid {size} 'python'"]
-        assert times["pydantic-v2"] < times["pydantic-v1"], size
 
 
 def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
