@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from bench import Done, invoke
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.project import locks
 from duetbench.store import files
-from duetbench.store.comparison import Duet
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.anchor import anchor_file, load_anchor
@@ -184,28 +182,6 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     commit(scene.root, "Something else")
     done = scene.call("observatory", "anchor", "run", *given)
     assert (done.code, "check that commit out" in done.err) == (2, True)
-
-
-@pytest.mark.real
-def test_points_are_saved_after_every_duet(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """So they are there whatever ends the program. Two cases get five duets each."""
-    scene.anchored("first")
-    plan, saved = tmp_path / "night.json", list[list[int]]()
-    play = FakeInstruments.duets
-
-    def look(instruments: FakeInstruments, *given: Any, **how: Any) -> tuple[Duet, ...]:
-        files = [one for one in read(scene) if one.shard == 1]
-        saved.append([case.points[0].duets for one in files for case in one.cases])
-        return play(instruments, *given, **how)
-
-    monkeypatch.setattr(FakeInstruments, "duets", look)
-    assert scene.call("observatory", "plan", "--output", plan).code == 0
-    words = ("--plan", plan, "--shard", "1", "--results", scene.results)
-    assert scene.call("observatory", "anchor", "run", *words).code == 0
-    assert len(saved) == 10
-    assert (saved[0], sorted(saved[-1])) == ([], [4, 5])
 
 
 @pytest.mark.real

@@ -6,13 +6,13 @@ figure must move by follows by arithmetic. Real servers prove that the figures a
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bare import QUIET, QUIETLY
+from bare import QUIET
 from comparing import judged as judged_alone
 from comparing import lines
 from duetbench.core.errors import UsageError
@@ -20,8 +20,7 @@ from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
-from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
@@ -35,10 +34,8 @@ from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
 from duetbench.show.report import make_report
 from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
-from duetbench.store.files import Journal
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.matrix.checkout import Checkout
-from observatory.trend.anchored import Head, Precision, run_duets
 from repos import asgi, write
 from synthetic import make_case
 
@@ -222,18 +219,6 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         assert many["start_time"] > few["start_time"]
     for duets, verdict in zip(starts, (Verdict.WORSE, Verdict.BETTER), strict=True):
         assert judged_alone(duets)["import_time"].verdict is verdict
-    pairs = []
-    for name in ("one", "two"):
-        one = slow.case.model_copy(update={"id": name})
-        pairs.append(Pair(replace(quick, case=one), replace(slow, case=one), start=True))
-    head = Head("slow", side("slow", (one,)), Journal(tmp_path / "slow.jsonl"), pairs)
-    run_duets([head], Starts(logs), QUIETLY, precision=Precision(least=2, most=2), seed=1)
-    points, lost = head.points()
-    assert ([case.case for case in points], lost) == (["one", "two"], ())
-    for case in points:  # against an anchor, each case has starts of its own
-        ratios = {point.metric: point.ratio for point in case.points}
-        assert ratios["import_time"] == pytest.approx(3, rel=0.25)
-        assert {*ratios} == {*NAMES}
     found = pair(quick, broken, head_first=False)
     (words,) = found.failures("head")
     assert (found.base, found.head, found.failed) == ({}, {}, ("head",))
