@@ -166,30 +166,6 @@ def test_two_commits_have_copies_of_a_postgresql_database(
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="Valgrind is not installed")
-def test_counts_name_the_commit_in_the_working_directory(
-    projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The application lies at the top of the repository: base is not counted as head is."""
-    root = laid_out(projects, "bare", monkeypatch)
-    source = (root / "bare.py").read_text("utf-8")
-    for number in (1, 2):
-        work = "    sum(range(3000))\n" if number == 2 else ""
-        text = source.replace("    token = f", f"{work}    token = f") + f"\n# {number}\n"
-        (root / "bare.py").write_text(text, "utf-8")
-        commit(root, f"Change {number}")
-    done = bench(
-        "bisect", "HEAD~2", "HEAD", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
-        "--path", "/nothing", "--expect-status", "401", "--json",
-    )  # fmt: skip
-    assert done.code == 0, done
-    (cause,) = json.loads(done.out)
-    assert [trait["metric"] for trait in cause["traits"]] == ["instructions"]
-    assert [commit["subject"] for commit in cause["commits"]] == ["Change 2"]
-
-
-@pytest.mark.long
-@pytest.mark.real
 @pytest.mark.parametrize("order", ["file first", "calls first"])
 def test_two_commits_that_do_different_things_are_both_named(
     order: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
