@@ -208,14 +208,6 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
 
 
-def test_another_program_is_noticed_unstarted(tmp_path: Path) -> None:
-    spec = Checkout.here().configuration.oha
-    (tmp_path / "bin").mkdir()
-    Programs(tmp_path / "bin").write("oha", "echo oha 1.16.0")
-    (tmp_path / cache.STAMP).write_text('{"sha256": "0"}')
-    assert tools.oha_fault(spec, tmp_path) == "its program is not the one that was installed"
-
-
 @pytest.mark.usefixtures("empty_cache")
 @pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
 def test_what_may_not_be_installed_is_told(
