@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import tarfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,8 +129,7 @@ def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
     assert tools.oha_origin(tools.find_oha(oha)) == "source"
 
     shutil.rmtree(tools.oha_place(oha))
-    digest = hashlib.sha256((programs.folder / "oha").read_bytes()).hexdigest()
-    pinned = oha.model_copy(update={"prebuilt": {"oha-linux-amd64": digest}})
+    pinned = pin(oha, (programs.folder / "oha").read_bytes())
     assert tools.fetch_oha(pinned, narrator)
     assert tools.oha_origin(tools.find_oha(pinned)) == "prebuilt"
 
@@ -296,80 +295,62 @@ def test_one_that_cannot_be_had_spoils_both(
     assert built == list(Checkout.here().configuration.usual)
 
 
-@dataclass
-class Release:
-    """A release of oha on a server: the real program, its pins, and what was told."""
-
-    server: HTTPServer
-    real: bytes
-    spec: OhaSpec
-
-    @property
-    def program(self) -> Path:
-        """Where it is once it is made."""
-        return tools.oha_place(self.spec) / "bin" / "oha"
-
-    def fetch(self) -> bool:
-        """Take it, and hear what is told."""
-        return tools.fetch_oha(self.spec, QUIET)
-
-    def offer(self, content: bytes) -> None:
-        """Answer with that for this machine's file of the release."""
-        address = f"/v{self.spec.version}/{file()}"
-        self.server.expect_request(address).respond_with_data(content)
-
-    def pin(self, content: bytes) -> None:
-        """Expect that content of this machine's file."""
-        digest = hashlib.sha256(content).hexdigest()
-        self.spec = self.spec.model_copy(update={"prebuilt": {file(): digest}})
-
-
-def file() -> str:
-    """This machine's file of a release."""
-    return {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
-
-
 @pytest.fixture
-def release(httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
-    """A server in place of GitHub, and a cache in which nothing was made."""
-    real = tools.find_oha(Checkout.here().configuration.oha).read_bytes()
+def offer_oha(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., OhaSpec]:
+    """A server in place of GitHub, and a cache in which nothing was made; offers a program once."""
+    spec = Checkout.here().configuration.oha
+    real = tools.find_oha(spec).read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(tools.RELEASES, httpserver.url_for(""))
-    return Release(httpserver, real, Checkout.here().configuration.oha)
+
+    def offered(content: bytes = real) -> OhaSpec:
+        httpserver.expect_ordered_request(f"/v{spec.version}/{FILE}").respond_with_data(content)
+        return pin(spec, content)
+
+    return offered
+
+
+FILE: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}[platform.machine()]
+"""This machine's file of a release."""
+
+
+def pin(spec: OhaSpec, content: bytes) -> OhaSpec:
+    digest = hashlib.sha256(content).hexdigest()
+    return spec.model_copy(update={"prebuilt": {FILE: digest}})
 
 
 @pytest.mark.real
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
-    tmp_path: Path, release: Release, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, offer_oha: Callable[..., OhaSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real program, through a real download; no compiler and no cargo are needed for it."""
-    release.offer(release.real)
-    release.pin(release.real)
+    spec = offer_oha()
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert tools.ensure_oha(release.spec, QUIET)
-    assert tools.version(release.program) == release.spec.version
-    assert tools.oha_origin(tools.find_oha(release.spec)) == "prebuilt"
-    release.server.clear()  # it is not asked for again
-    assert not tools.ensure_oha(release.spec, QUIET)
+    assert tools.ensure_oha(spec, QUIET)
+    assert tools.version(tools.find_oha(spec)) == spec.version
+    assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
+    assert not tools.ensure_oha(spec, QUIET)  # it is not asked for again
 
     # A pin that has changed since is heard; that of the crate alone would be another place.
-    release.pin(b"another")
-    assert tools.oha_fault(release.spec, tools.oha_place(release.spec)) == (
+    assert tools.oha_fault(pin(spec, b"another"), tools.oha_place(spec)) == (
         "its program is not one of the pinned ones"
     )
 
 
 @pytest.mark.real
-def test_another_file_than_the_pinned_one_is_an_error_and_never_used(release: Release) -> None:
+def test_another_file_than_the_pinned_one_is_an_error_and_never_used(
+    tmp_path: Path, offer_oha: Callable[..., OhaSpec]
+) -> None:
     """Neither kept, nor started, nor built instead as if nothing had been; the way out is named."""
-    started = release.program.parents[3] / "started"
-    release.offer(f"#!/bin/sh\n: > {started}\necho oha {release.spec.version}\n".encode())
-    release.pin(b"what was pinned")
+    started = tmp_path / "started"
+    spec = offer_oha(f"#!/bin/sh\n: > {started}\necho oha 1.16.0\n".encode())
+    wanted = pin(spec, b"what was pinned")
     with pytest.raises(SetupError) as caught:
-        release.fetch()
-    pinned = hashlib.sha256(b"what was pinned").hexdigest()
-    assert f"expected SHA-256 {pinned}, found " in str(caught.value)
+        tools.fetch_oha(wanted, QUIET)
+    assert f"expected SHA-256 {wanted.prebuilt[FILE]}, found " in str(caught.value)
     assert f"set {tools.RELEASES} to nothing" in str(caught.value)
-    assert not tools.oha_place(release.spec).exists()
+    assert not tools.oha_place(spec).exists()
     assert not started.exists()
