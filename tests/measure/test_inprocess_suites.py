@@ -7,9 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -55,21 +54,13 @@ for name in names:
         found[name] = json.load(file)
 print(json.dumps(found))
 """
-_LIST = """
-import json, sys
-from asv_runner.discovery import list_benchmarks
-with open("found.json", "w") as file:
-    list_benchmarks(sys.argv[1], file)
-"""
 
 
 def attempt(
     folder: Path,
     names: list[str],
-    *,
-    suites: Path = ROOT,
-    commit: Path | None = None,
-    extra: Mapping[str, Any] = QUICKLY,
+    suites: Path,
+    commit: Path,
 ) -> subprocess.CompletedProcess[str]:
     executable = stacks.executable(
         Checkout.here().lock("current"), Checkout.here().interpreter("3.14")
@@ -81,14 +72,14 @@ def attempt(
             _RUN,
             suites / "benchmarks",
             json.dumps(names),
-            json.dumps(extra),
+            json.dumps(QUICKLY),
         ],
         env=runs.runner_variables(
             os.environ,
             executable=executable,
             python="3.14",
             stack="current",
-            checkout=commit or suites,
+            checkout=commit,
         ),
         cwd=folder,
         capture_output=True,
@@ -96,36 +87,6 @@ def attempt(
         timeout=200,
         check=False,
     )
-
-
-def run(folder: Path, names: list[str], **arguments: Any) -> tuple[dict[str, Any], str]:
-    done = attempt(folder, names, **arguments)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
-
-
-@pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("listed")
-    bare = Checkout.here().interpreter("3.14").executable
-    variables = runs.runner_variables(
-        {}, executable=bare, python="3.14", stack="current", checkout=ROOT
-    )
-    subprocess.run(
-        [bare, "-c", _LIST, ROOT / "benchmarks"],
-        env={"PYTHONPATH": variables["PYTHONPATH"]},
-        cwd=folder,
-        check=True,
-        timeout=60,
-    )
-    return {row["name"]: row for row in json.loads((folder / "found.json").read_text("utf-8"))}
-
-
-def indexed(listed: dict[str, dict[str, Any]], name: str, *values: str) -> str:
-    place = 0
-    for axis, value in zip(listed[name]["params"], values, strict=True):
-        place = place * len(axis) + axis.index(value)
-    return f"{name}-{place}"
 
 
 @pytest.fixture
@@ -158,57 +119,23 @@ def test_the_suites_know_every_declared_endpoint() -> None:
     assert {declared[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
 
 
-def declaration(floor: str, env: str = "") -> str:
-    return f"""
+ECHO: Final = """
 [profiles]
-quick = {{ wait = 0.3, size = 4 }}
+quick = {}
 [endpoints.one]
-app = "app:app"
+app = "echo:app"
 interface = "asgi"
-path = "/"
-expect = {{ content_type = "text/plain", text = "x" }}
-floor = {floor}
-{env}
-[defaults]
-stack = ["a", "b"]
+path = "/good"
+expect = { content_type = "text/plain", text = "x" }
+[endpoints.two]
+app = "echo:app"
+interface = "asgi"
+path = "/bad"
+expect = { content_type = "text/plain", text = "x" }
 [[cases]]
 endpoint = ["one"]
-workers = [2, 3]
-pairs = [{{ c = 7 }}]
+stack = "current"
 """
-
-
-@pytest.mark.real
-def test_requests_are_timed_many_at_a_time(
-    tmp_path: Path, listed: dict[str, dict[str, Any]]
-) -> None:
-    """asv_runner chooses how many; handlers that wait have CPU time only; others are left out."""
-    short = [
-        *("driver/asgi", "driver/wsgi", "asgi-wsgi/asgi-json", "asgi-wsgi/wsgi-json"),
-        *("await-patterns/async_concurrent", "pydantic-v1-v2/refused"),
-    ]
-    wall = {name: indexed(listed, "handlers.Wall.time_request", repr(name)) for name in short}
-    waiting = indexed(listed, "handlers.Wall.time_request", "'asgi-wsgi/asgi-io'")
-    cpu = indexed(listed, "handlers.Cpu.time_request", "'asgi-wsgi/asgi-io'")
-    for _ in range(3):  # a machine that stands still while one request is tried makes it one
-        figures, log = run(
-            tmp_path,
-            [*wall.values(), waiting, cpu],
-            extra={**QUICKLY, "sample_time": 0.1, "warmup_time": 0.3},
-        )
-        if all(figures[wall[name]]["number"] > 1 for name in short):
-            break
-    for name in short:
-        figure = figures[wall[name]]
-        assert figure["number"] > 1, name
-        assert len(figure["samples"]) == 2, name
-        assert min(figure["samples"]) > 0, name
-    driver, request = (min(figures[wall[name]]["samples"]) for name in (short[0], short[2]))
-    assert driver < request
-    assert math.isnan(figures[waiting])
-    assert "skipped: asgi-wsgi/asgi-io waits" in log
-    assert figures[cpu]["number"] > 1
-    assert 0 < max(figures[cpu]["samples"]) < 0.010, "the wait is no CPU time"
 
 
 @pytest.mark.real
@@ -223,10 +150,7 @@ def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) ->
         "    await send({'type': 'http.response.start', 'status': status, 'headers': kind})\n"
         "    await send({'type': 'http.response.body', 'body': b'x'})\n"
     )
-    declared = declaration("0").replace('"app:app"', '"echo:app"').replace('"a", "b"', '"current"')
-    right = declared.replace('path = "/"', 'path = "/good"')
-    wrong = "[endpoints.two]" + right.partition("[endpoints.one]")[2].partition("[defaults]")[0]
-    (folder / "experiment.toml").write_text(right + wrong.replace("/good", "/bad"), "utf-8")
+    (folder / "experiment.toml").write_text(ECHO, "utf-8")
     names = list(endpoints.declared(copied))
     good, bad, gone = (
         f"handlers.Wall.time_request-{2 + names.index(name)}"
@@ -236,12 +160,14 @@ def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) ->
     commit = tmp_path / "commit"
     shutil.copytree(copied / "apps", commit / "apps")
     shutil.rmtree(commit / "apps" / "await-patterns")
-    figures, log = run(tmp_path, [good, gone], suites=copied, commit=commit)
+    done = attempt(tmp_path, [good, gone], copied, commit)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
     assert figures[good]["number"] > 1
     assert math.isnan(figures[gone])
-    assert "this commit declares no endpoint await-patterns/async_concurrent" in log
+    assert "this commit declares no endpoint await-patterns/async_concurrent" in done.stderr
 
-    done = attempt(copied, [bad], suites=copied)
+    done = attempt(copied, [bad], copied, copied)
     assert done.returncode != 0
     assert "GET /bad: expected status 200, found" in done.stderr
     assert not (copied / "result.json").exists()
