@@ -1,6 +1,5 @@
 """Stacks: what a lock says, and renewing locks against a real index."""
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from duetbench.project import configuration, interpreters, stacks, tools
 from duetbench.store.comparison import PackageChange
 from observatory.matrix import renewal
 from observatory.matrix.checkout import Checkout
+from repos import make_tiny
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -21,9 +21,9 @@ HASH = "--hash=sha256:" + "a" * 64
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
-    """Two packages: `alpha`, which needs `beta`, in two versions each."""
-    with serving() as served:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """`alpha`, which needs `beta`, and two versions of that."""
+    with serving(monkeypatch, tmp_path / "uv") as served:
         served.add("alpha", "1.0", "2026-01-10", ("beta", 'gamma; sys_platform == "win32"'))
         served.add("beta", "1.0", "2026-01-11")
         served.add("beta", "2.0", "2026-03-01")
@@ -34,19 +34,9 @@ def index() -> Iterator[Index]:
 @pytest.fixture
 def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one stack, `one`, and the index above as the only one."""
-    root = tmp_path / "checkout"
-    (root / "apps").mkdir(parents=True)
-    shutil.copy(ROOT / "pyproject.toml", root / "pyproject.toml")
-    (root / "apps" / "pyproject.toml").write_text(
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\none = ["alpha"]\n'
-    )
-    monkeypatch.setenv("DUETBENCH_ROOT", str(root))
-    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.address}/simple")
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    for name in ("UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    return root
+    assert index.address
+    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "checkout"))
+    return make_tiny(tmp_path / "checkout")
 
 
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
