@@ -123,7 +123,14 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root).lock("project") == stack
-    assert index.address not in stack.lock.read_text()
+    keep = stack.lock.read_text()
+    assert index.address not in keep
+    # As a search does: one package moves, all else stays.
+    for package, version in (("granian", "1.0"), ("beta", "2.0")):
+        pins = [f"{package}=={version}"]
+        text = locks.resolve(deployed(root), "project", None, keep=keep, pins=pins)
+        moved = {**stack.packages, package: version}
+        assert stacks.parse(text, "it", python.version) == moved
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
@@ -144,26 +151,6 @@ def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Int
         (root / "uv.lock").unlink(missing_ok=True)
     with pytest.raises(UsageError, match="no such extra or group"):
         given(root, python, WANTED.model_copy(update={"extras": ("less",)}))
-
-
-@pytest.mark.real
-def test_other_versions_are_resolved_from_what_the_project_asks_for(
-    root: Path, index: Index, python: Interpreter
-) -> None:
-    """As `--with` and a search do: one package moves, all else stays."""
-    uv(root, "lock")
-    newer(index)
-    target_locks.lock_copy(root, given(root, python), ["granian"], python, QUIET)
-    project = deployed(root)
-    keep = project.lock_file("project").read_text()
-    text = locks.resolve(project, "project", None, keep=keep, pins=["granian==1.0"])
-    assert stacks.parse(text, "it", python.version) == {
-        "alpha": "1.0",
-        "beta": "1.0",
-        "granian": "1.0",
-    }
-    text = locks.resolve(project, "project", None, keep=keep, pins=["beta==2.0"])
-    assert stacks.parse(text, "it", python.version)["beta"] == "2.0"
 
 
 def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
