@@ -40,7 +40,6 @@ RUN = "20261120T123436Z-nightly-c5891dce"
         (addresses.WHY, "why/"),
         (addresses.attribution("a-b"), "why/a-b/"),
         (addresses.attribution_file("a-b"), "why/a-b.json"),
-        (addresses.run_file(RUN), f"runs/{RUN}.json"),
         (addresses.package("pydantic-core"), "p/pydantic-core/"),
         (addresses.release("pydantic-core", "2.41.1"), "p/pydantic-core/2.41.1/"),
         (addresses.case("<script>"), "b/~5b63e5b2097fc690/"),

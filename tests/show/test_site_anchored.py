@@ -79,4 +79,4 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     )
     assert [mark["label"] for mark in ratios["breaks"]] == ["machine: kernel 6.1 → kernel 6.2"]
     assert "current: fastapi 1.2 → 1.3" in [mark["label"] for mark in ratios["bumps"]]
-    assert ratios["file"]["of"][2] == addresses.points_file("03-night-machine-2c-2")
+    assert ratios["file"]["of"][2] == "points/03-night-machine-2c-2.json"

@@ -1,4 +1,4 @@
-"""The site in Chromium: years of nights on one machine, one run on another, and odd sites.
+"""The site in Chromium: years of nights on one machine, and one run on another.
 
 The histories are made up, their change points planted; the pages are those that anybody would see.
 """
@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import quote
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import browsing
 import made_up
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.real
 
 CASE: Final = "asgi-wsgi/endpoint0/py3.14/w1/c128"
 CPU: Final = "server_cpu_per_request"
-PHONE: Final = {"width": 390, "height": 844}
 
 
 @dataclass(frozen=True)
@@ -271,43 +269,3 @@ def test_a_file_that_is_missing_or_damaged_is_told(
     expect(page.locator("#trend [role=status]")).to_contain_text(f"is {how}")
     expect(page.locator("#trend tbody tr").first).to_be_visible()
     watched.troubles.clear()
-
-
-def few_of_a_kind(site: Path) -> list[str]:
-    """Pages, the first and the last of each folder below the root."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(site.rglob("*.html")):
-        name = file.relative_to(site)
-        found.setdefault(name.parts[0], []).append(name.as_posix())
-    return [name for many in found.values() for name in dict.fromkeys((many[0], many[-1]))]
-
-
-def crawled(page: Page, site: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    with browsing.serve(site) as base:
-        watched = WatchedPage(page, base)
-        for name in few_of_a_kind(site):
-            watched.open(quote(name.removesuffix("index.html"), safe="/(),=+@'~"))
-            planted = page.evaluate(
-                "document.querySelectorAll('img, iframe, [onerror], [onload], main script:not("
-                '[type="application/json"])\').length'
-            )
-            problems = [f"{planted} elements of others"] if planted else []
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                problems.append("wider than the page")
-            if not page.locator("h1").inner_text():
-                problems.append("no heading")
-            if problems := [*problems, *watched.troubles]:
-                found[name] = problems
-            watched.troubles.clear()
-    return found
-
-
-def test_hostile_strings_are_text(new_page: NewPage, tmp_path: Path) -> None:
-    """Two pages of each folder: nothing runs, and names of 10 kB make none wider than a phone."""
-    site = site_builds.hostile(tmp_path)
-    assert crawled(new_page(**PHONE), site) == {}
-    with browsing.serve(site) as base:
-        page = WatchedPage(new_page(**PHONE), base).open(addresses.change("20261119-hostile-0"))
-        for text in site_builds.HOSTILE[:4]:
-            expect(page.locator("main")).to_contain_text(text)

@@ -56,8 +56,6 @@ def raw(folder: str, name: str, suffix: str = "json") -> str:
     return f"{folder}{quote(name)}.{suffix}"
 
 
-run_file = partial(raw, RUNS)
-points_file = partial(raw, POINTS)
 change_file = partial(raw, CHANGES)
 comparison_file = partial(raw, COMPARISONS)
 attribution_file = partial(raw, WHY)
