@@ -98,7 +98,7 @@ def test_entries_of_one_side_alone_are_none(
     entries = iter([{"": {("priced", "/shop.py", 1): Observed(1)}}, {"": "no time"}])
     monkeypatch.setattr(profiling, "profile", lambda *_, **__: next(profiles))
     monkeypatch.setattr(profiling, "count_entries", lambda *_, **__: next(entries))
-    totals = (Instructions(base=1, head=2, spread=0),)
+    totals = Instructions(base=1, head=2, spread=0)
     monkeypatch.setattr(counted, "instructions", lambda *_: totals)
     old, new = (side(case, tmp_path / name, BEFORE) for name in ("old", "new"))
     found = attribute(old, new, runs=1)
