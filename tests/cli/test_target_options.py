@@ -22,10 +22,12 @@ from duetbench.cli.target_options import (
     left_out,
     repetition,
     unrecorded,
+    with_options,
     with_target,
 )
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import target
+from duetbench.project.project import Project
 from repos import work_in, write
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
@@ -178,6 +180,18 @@ def test_the_value_of_a_private_header_becomes_a_variable() -> None:
         "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
     }  # fmt: skip
     assert "secret" not in " ".join(repetition(typed, own=True))
+
+
+def test_what_starts_in_a_folder_is_imported_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without a file of packages is no project; what the project has comes first."""
+    for name in ("hello/web.py", "hello/both.py", "src/both.py"):
+        write(tmp_path, name, "")
+    monkeypatch.chdir(tmp_path / "hello")
+    roots = [with_options(Project(tmp_path), parse(["--app", f"{module}:app"])).root
+             for module in ("web", "both")]  # fmt: skip
+    assert roots == [tmp_path / "hello", tmp_path]
 
 
 @pytest.mark.parametrize("name", target.OPTIONS)

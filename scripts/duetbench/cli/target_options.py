@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -150,10 +151,20 @@ def with_options(repository: "Repository", options: Options) -> "Project":
     """Return a repository with its application, from keys and options; raises as `target.of`."""
     from duetbench.project.project import Project
 
-    declared = target.of(repository.root, options)
+    root = repository.root
+    declared = target.of(root, options)
+    here, app = Path.cwd(), options["app"]
+    if app and here != root and here.is_relative_to(root):
+        from duetbench.project.target_locks import module_files
+
+        name, places = app.partition(":")[0], (here, root / "src", root)
+        found = [p for p in places for file in module_files(name) if (p / file).is_file()]
+        if found == [here]:
+            # What starts in a folder is imported from it, also if it lists no packages.
+            root, declared = here, target.of(here, options)
     if declared is None:
-        raise paths.undeclared(repository.root, "no --app, no [tool.duetbench] with an app")
-    return Project(repository.root, declared)
+        raise paths.undeclared(root, "no --app, no [tool.duetbench] with an app")
+    return Project(root, declared)
 
 
 def repetition(options: Options, *, own: bool = False) -> list[str]:
