@@ -190,6 +190,8 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
     "tables: make them with --before{migrate}",
+    r"Frontend directory": "Build the frontend, or do without it as `fastapi dev` does: --env "
+    "FASTAPI_ENV=development",
     r"unable to open database file": "Make the folder of its database with --before "
     "'mkdir -p FOLDER', and its tables with --before{migrate}",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
