@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import Popen
 
@@ -13,9 +12,6 @@ import pytest
 
 from bench import eventually
 from duetbench.host import command, paths
-from repos import write
-from staging import HARNESS
-from tiny_index import serving
 
 ROOT = paths.project_root()
 # Python itself, not that of .venv: an environment made from an environment would depend on it.
@@ -112,23 +108,6 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_
     assert not stamp.exists()
     assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
     assert works(checkout)
-
-
-def test_the_lock_takes_releases_that_are_a_week_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command of the Makefile, on an index with releases of eight days and of six."""
-    words = ["make", "--dry-run", "--old-file=harness", "lock", "UPGRADE=1", f"BIN={tmp_path}"]
-    # Of a make that runs the tests it would inherit options and a level, which it prints.
-    outer = {name: value for name, value in os.environ.items() if "MAKE" not in name}
-    done = subprocess.run(words, cwd=ROOT, env=outer, capture_output=True, text=True, check=True)
-    (tmp_path / "uv").symlink_to(command.uv())
-    write(tmp_path, "pyproject.toml", HARNESS)
-    with serving(monkeypatch, tmp_path / "cache") as index:
-        for version, days in (("1.0", 8), ("2.0", 6)):
-            index.add("alpha", version, f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}")
-        subprocess.run(["sh", "-c", done.stdout], cwd=tmp_path, check=True)
-    assert (tmp_path / "requirements.txt").read_text().startswith("alpha==1.0 ")
 
 
 def test_an_old_python_is_refused_with_the_remedy() -> None:
