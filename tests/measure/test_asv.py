@@ -16,7 +16,6 @@ import pytest
 from asv import util
 from asv.config import Config
 from asv.environment import iter_matrix
-from asv.machine import MachineCollection
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
@@ -24,7 +23,7 @@ from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
 from duetbench.project import stacks
 from observatory.matrix.checkout import Checkout
-from observatory.measure import asv_plugin, asv_runs
+from observatory.measure import asv_runs
 from observatory.measure import asv_runs as runs
 from tiny_index import Index, serving
 
@@ -284,13 +283,3 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         output, figure = run_guard(benchmark, tmp_path, python, **changed)
         assert words in output
         assert figure is None
-
-
-def test_a_machine_is_pinned_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    other = {"machine": "other", "os": "Linux 6.1", "arch": "", "cpu": "", "num_cpu": "", "ram": ""}
-    MachineCollection.save("other", other)
-    asv_plugin.setup()
-    asv_plugin.setup()
-    assert MachineCollection.load("other") == other
-    assert MachineCollection.load(HERE) == asv_runs.profile()
