@@ -20,13 +20,13 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 46_615
+STATEMENTS: Final = 46_599
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 157, "observatory": 88}
-REACH: Final = {"run": (88, 12_220), "compare": (108, 15_070)}
+REACH: Final = {"run": (88, 12_227), "compare": (108, 15_079)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

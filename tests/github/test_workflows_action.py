@@ -184,7 +184,7 @@ jobs:
   test:
     name: Tests of ${{ matrix.python }}
     needs: lint
-    runs-on: ${{ matrix.os || 'ubuntu-24.04' }}
+    runs-on: ubuntu-24.04
     strategy:
       matrix:
         python: ["3.9", "3.10"]

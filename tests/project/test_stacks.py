@@ -72,7 +72,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
-    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `duetbench setup`"):
+    with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `observatory setup`"):
         stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
     assert stacks.make_environment(stack, interpreter, QUIET)
     assert not stacks.make_environment(stack, interpreter, QUIET)

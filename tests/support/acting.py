@@ -221,7 +221,7 @@ harness:
 \t@ln -sf "$(STANDIN_FOLDER)/duetbench" "$(STANDIN_FOLDER)/observatory" .venv/bin/
 # The tools of the machine; the stacks too, since there is no room that would make them.
 setup tools: harness
-\t@.venv/bin/duetbench setup
+\t@.venv/bin/observatory setup
 check test:
 \t@echo "stand-in for make $@"
 docs:
