@@ -12,6 +12,7 @@ from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.host.signals import interruptible
+from observatory.matrix.checkout import Checkout
 from observatory.show.site import build
 
 FOLDER: Final = "site"
@@ -42,7 +43,7 @@ def site_command(
     if base and not base.startswith(("https://", "http://")):
         raise UsageError(f"--url {base}: expected an address like https://example.org/duetbench/")
     root = paths.project_root()
-    results = (results or paths.results_dir(root)).resolve()
+    results = (results or Checkout(root).results).resolve()
     output = (output or root / FOLDER).resolve()
     if not results.is_dir():
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
