@@ -56,6 +56,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
 
 ROOT: Final = Path(__file__).parents[1]
+_SERVED: Final = ("--path", "/one", "--python", "3.14")
 PROGRAM: Final = Path(sys.executable).with_name("duetbench")
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -378,9 +379,7 @@ def compare_with(
         for case in cases:
             extent = Extent((case,), seconds=seconds, everything=True, seed=seed)
             comparison = compare_once_free(Contrast((base, head)), extent)
-            if options.keep:
-                text = comparison.model_dump_json(indent=1)
-                (options.keep / f"{comparison.id}.json").write_text(f"{text}\n", "utf-8")
+            keep(options.keep, comparison)
             yield case, (sign, comparison)
     git(root, "reset", "--quiet", "--hard", "HEAD~1")
 
@@ -408,6 +407,14 @@ def commit(root: Path, files: Mapping[str, str]) -> None:
     git(root, "commit", "--quiet", "-m", "Made")
 
 
+def keep(folder: Path | None, comparison: Comparison) -> None:
+    """Write a comparison to a folder, if one was named."""
+    if folder:
+        (folder / f"{comparison.id}.json").write_text(
+            f"{comparison.model_dump_json(indent=1)}\n", "utf-8"
+        )
+
+
 def compared(root: Path, *words: str) -> Comparison:
     """Compare by the command line, in a repository."""
     out = root.with_name("comparison.json")
@@ -415,7 +422,7 @@ def compared(root: Path, *words: str) -> Comparison:
     return Comparison.model_validate_json(out.read_bytes())
 
 
-def waits(tries: int, budget: str, keep: Path | None) -> Iterator[tuple[str, ...]]:
+def waits(tries: int, budget: str, folder_kept: Path | None) -> Iterator[tuple[str, ...]]:
     """Compare handlers that wait with such as wait longer, in both directions: the table's rows."""
     for slow, (short, long) in WAITS.items():
         done = Tries(math.inf, "`/one`", math.nan, slow=slow)
@@ -427,12 +434,11 @@ def waits(tries: int, budget: str, keep: Path | None) -> Iterator[tuple[str, ...
             for number in range(tries):
                 sign = -1 if number % 2 else 1
                 sides = ("HEAD~1", "HEAD")[::sign]
-                words = ["--app", "web:app", "--path", "/one", "--budget", budget]
-                words += ["--seed", f"{number}"]
-                done.made.append((sign, compared(root, *sides, *words)))
-                if keep:
-                    made = done.made[-1][1]
-                    (keep / f"{made.id}.json").write_text(made.model_dump_json(indent=1), "utf-8")
+                comparison = compared(
+                    root, *sides, "--app", "web:app", *_SERVED, "--budget", budget
+                )
+                done.made.append((sign, comparison))
+                keep(folder_kept, comparison)
         yield from done.rows()
 
 
@@ -446,14 +452,13 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
             "release": ["--base", release, "--head", release],
         }
         for way, sides in ways.items():
-            same, words = f"one {way} as both sides", [*sides, "--app", app, "--path", "/one"]
+            same, words = f"one {way} as both sides", [*sides, "--app", app, *_SERVED]
             with tempfile.TemporaryDirectory(prefix="duetbench-selftest-") as folder:
                 root = Path(folder, "made")
                 commit(root, files)
                 done = Tries(0.0, name, same=same)
-                for seed in range(tries):
-                    options = ("--all", "--budget", budget, "--seed", f"{seed}")
-                    done.made.append((1, compared(root, *words, *options)))
+                for _ in range(tries):
+                    done.made.append((1, compared(root, *words, "--all", "--budget", budget)))
                 why = [str(PROGRAM), "why", *words, "--results", folder, "--json"]
                 counts = subprocess.run(why, cwd=root, check=True, stdout=subprocess.PIPE).stdout
             yield from done.rows()
