@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 
 from bench import Bench
 from duetbench.core.model import Verdict
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from duetbench.judge.deployment import environment_of
-from duetbench.project.environment import find
+from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
 from duetbench.project.target import Target
 from duetbench.store.comparison import Comparison
@@ -118,6 +119,12 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))
     assert not usable()
     assert ".venv lacks toml, so that an environment is built" in capsys.readouterr().out
+    # Of a Python that just is on the search path, versions count as well.
+    assert [
+        Environment(shop / ".venv/bin/python", "", shop, chosen=chosen).has(Requirement(text))
+        for chosen in (True, False)
+        for text in ("six==1.17.0", "six==1.16.0", "toml")
+    ] == [True, True, False, True, False, False]
 
 
 def test_the_environment_that_was_entered_comes_first(

@@ -167,7 +167,9 @@ def environment_of(
     if environment is None:
         return None
     asked = target_locks.direct(root, target)
-    lacking = sorted(asked - environment.packages.keys())
+    lacking = sorted(
+        {requirement.name for requirement in asked if not environment.has(requirement)}
+    )
     reason = ""
     if file := target_locks.differing(places, target, environment.executable):
         reason = f"{file} differs"
@@ -175,13 +177,15 @@ def environment_of(
         reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
     elif environment.compiled:
         reason = f"{environment.label} has compiled modules of the project"
-    elif not environment.chosen:
-        proof = interpreters.prove(environment.executable)
-        wanted = target_python.request(root, within=revisions.within(root))
-        reason = "" if asked and wanted.versions.contains(proof["version"]) else "another one"
-    if reason and environment.chosen:
-        narrator.say(f"{reason}, so that an environment is built for each side")
-    return None if reason else environment
+    if environment.chosen:
+        if reason:
+            narrator.say(f"{reason}, so that an environment is built for each side")
+        return None if reason else environment
+    if reason or not asked:
+        return None
+    version = interpreters.prove(environment.executable)["version"]
+    wanted = target_python.request(root, within=revisions.within(root)).versions
+    return environment if wanted.contains(version) else None
 
 
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:

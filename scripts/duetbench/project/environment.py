@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -40,7 +41,7 @@ _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 _SITES: Final = """
 import json, os, sys
 sites = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
-print(json.dumps({"prefix": sys.prefix, "sites": sites, "version": sys.version_info[:2],
+print(json.dumps({"sites": sites, "version": sys.version_info[:2],
     "suffix": getattr(sys, "abiflags", "").replace("d", "")}))
 """
 _SECONDS: Final = 20
@@ -94,12 +95,19 @@ class Environment:
                     infos.setdefault(canonicalize_name(name), place)
         return infos
 
-    @property
+    @cached_property
     def packages(self) -> dict[str, str]:
         """Name → version of what is installed in it."""
         return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
 
-    @property
+    def has(self, requirement: Requirement) -> bool:
+        """Whether a package is installed; of one that nobody chose, in a version that fits."""
+        version = self.packages.get(canonicalize_name(requirement.name), "")
+        return bool(version) and (
+            self.chosen or requirement.specifier.contains(version, prereleases=True)
+        )
+
+    @cached_property
     def lock(self) -> str:
         """What is installed, as lines of a lock; another one after any change."""
         digests = (f"{name}{_hashed(place)}" for name, place in sorted(self._infos.items()))
@@ -156,8 +164,9 @@ class Environment:
         programs.mkdir(parents=True, exist_ok=True)
         for program in ("python", "python3", name):
             (programs / program).symlink_to(base)
-        settings = f"home = {base.parent}\ninclude-system-site-packages = false\n"
-        (target / "pyvenv.cfg").write_text(settings, "utf-8")
+        (target / "pyvenv.cfg").write_text(
+            f"home = {base.parent}\ninclude-system-site-packages = false\n", "utf-8"
+        )
         named = {file for file, _ in self._own_lines}
         own = {
             info.parent / file
@@ -165,14 +174,15 @@ class Environment:
             for file in files
             if file.parts[0] != info.name
         }
-        infos = {*self._infos.values()}
 
         def left_out(folder: str, names: list[str]) -> list[str]:
             places = {name: Path(folder, name) for name in names}
             return [
                 name
                 for name, place in places.items()
-                if place in own | named or (place.suffix == ".dist-info" and place not in infos)
+                if place in own
+                or place in named
+                or (place.suffix == ".dist-info" and place not in self._infos.values())
             ]
 
         for source in self.sites:
@@ -182,16 +192,14 @@ class Environment:
             )  # fmt: skip
         for file in named - own:
             lines = file.read_text("utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if not [*self._named(line)]]
+            kept = (line for line in lines if not [*self._named(line)])
             (site / file.name).write_text("".join(kept), "utf-8")
         here = os.fsencode(self.executable.parent / "python")
+        there = os.fsencode(final / "bin/python")
         for file in self.executable.parent.iterdir():
             if file.is_file() and here in file.open("rb").read(_SHEBANG):
-                script = programs / file.name
-                script.write_bytes(
-                    file.read_bytes().replace(here, os.fsencode(final / "bin/python"))
-                )
-                script.chmod(0o755)
+                (programs / file.name).write_bytes(file.read_bytes().replace(here, there))
+                (programs / file.name).chmod(0o755)
 
 
 def of_lock(text: str) -> Environment | None:
@@ -205,9 +213,8 @@ def find(root: Path, top: Path) -> Environment | None:
     for executable, label in _candidates(root, top):
         if os.access(executable, os.X_OK):
             return Environment(executable.absolute(), label, top)
-    if program := shutil.which("python") or shutil.which("python3"):
-        return Environment(Path(program), program, top, chosen=False)
-    return None
+    program = shutil.which("python") or shutil.which("python3")
+    return Environment(Path(program), program, top, chosen=False) if program else None
 
 
 def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
@@ -215,10 +222,11 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
     for name in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"):
         if place := os.environ.get(name):
             folder = root / place
-            inside = folder.is_relative_to(top)
-            yield folder / "bin/python", os.path.relpath(folder, root) if inside else str(folder)
-    above = [folder for folder in root.parents if folder.is_relative_to(top)]
-    for folder in (root, *above):
+            yield (
+                folder / "bin/python",
+                os.path.relpath(folder, root) if folder.is_relative_to(top) else str(folder),
+            )
+    for folder in (root, *(above for above in root.parents if above.is_relative_to(top))):
         for name in _FOLDERS:
             if (folder / name / "pyvenv.cfg").is_file():
                 yield folder / name / "bin/python", os.path.relpath(folder / name, root)
@@ -235,8 +243,8 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
 def _hashed(info: Path) -> str:
     """The version of an installed package, and the digest of its list of files."""
     files = next((f for f in (info / "RECORD", info / "METADATA") if f.is_file()), None)
-    digest = sha256(files.read_bytes() if files else b"").hexdigest()
-    return f"=={info.stem.rpartition('-')[2]} --hash=sha256:{digest}"
+    digest = sha256(files.read_bytes() if files else b"")
+    return f"=={info.stem.rpartition('-')[2]} --hash=sha256:{digest.hexdigest()}"
 
 
 def _link(source: str, target: str) -> str:

@@ -187,8 +187,8 @@ def _content(root: Path, file: Path | None, target: Target, program: Path) -> by
     return file.read_bytes() if file else b""
 
 
-def direct(root: Path, target: Target) -> frozenset[str]:
-    """List the packages that a project asks for itself on this machine; raises UsageError.
+def direct(root: Path, target: Target) -> list[Requirement]:
+    """List what a project asks for itself on this machine; raises UsageError.
 
     Of a lock that only lists packages these are all of them.
     """
@@ -196,13 +196,13 @@ def direct(root: Path, target: Target) -> frozenset[str]:
     texts = _direct(root, target)
     if texts is None and file is not None and file.suffix in {".txt", ".in"}:
         texts = tuple(line.partition(" #")[0] for line in file.read_text("utf-8").splitlines())
-    names = []
+    found = []
     for text in texts or ():
         with suppress(InvalidRequirement):
             requirement = Requirement(text.partition(" --hash")[0].rstrip(" \\"))
             if requirement.marker is None or requirement.marker.evaluate():
-                names.append(canonicalize_name(requirement.name))
-    return frozenset(names)
+                found.append(requirement)
+    return found
 
 
 def _label(root: Path, file: Path) -> str:
@@ -411,8 +411,9 @@ def _beside(
         (server := folder / "server.in").write_text("\n".join(names), "utf-8")
         why = f"adding {', '.join(names)}"
         text = _compile(root, [server], python, packages.label, why, narrator, pins=pins)
-    lines = (line for line in text.splitlines(keepends=True))
-    return "".join(line for line in lines if _name(line) not in packages.packages)
+    return "".join(
+        line for line in text.splitlines(keepends=True) if _name(line) not in packages.packages
+    )
 
 
 def _compile(
