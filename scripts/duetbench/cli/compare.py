@@ -1,6 +1,6 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -120,15 +120,10 @@ def compare_command(
 
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
-    told = (
-        *["--all"] * everything,
-        *(*["--start"] * start, *(["--only", only] if only else [])),
-        *(["--budget", budget] if budget else []),
-    )
 
     def find(console: Console) -> Asked:
         project = with_options(repository(console), options)
-        words = (*told, *_words(limit), *repetition(options))
+        words = (*repeating(extent, budget, limit), *repetition(options))
         return Asked(project, words, left_out(options), left_out(options, own=True))
 
     run(
@@ -232,8 +227,17 @@ def run(
         raise Exit(code)
 
 
-def _words(limits: Sequence[str] | None) -> Iterator[str]:
-    return (word for text in limits or () for word in ("--limit", text))
+def repeating(
+    extent: "Extent", budget: str | None, limits: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the options that repeat what is compared, whatever declares the cases."""
+    return (
+        *["--all"] * extent.everything,
+        *["--start"] * extent.start,
+        *(["--only", extent.only] if extent.only else []),
+        *(["--budget", budget] if budget else []),
+        *(word for text in limits or () for word in ("--limit", text)),
+    )
 
 
 def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | None") -> str:

@@ -119,6 +119,11 @@ def project_state(root: Path) -> Path:
     return state_dir() / "projects" / f"{root.name}-{where}"
 
 
+def above(folder: Path, levels: int) -> Path:
+    """The folder so many levels above another; that itself for none."""
+    return folder.parents[levels - 1] if levels else folder
+
+
 def inside(root: Path, name: str) -> Path:
     """The path that a file of a repository names in its folder `root`.
 

@@ -191,10 +191,10 @@ def _parts(
         deployment.lock_at(project.root, side.lock, copies) if side.lock else None
         for side in settings
     ]
-    deployment.add_uncommitted(project, [state.place for state in states], narrator)
+    places = [state.place for state in states]
+    deployment.add_uncommitted(project, places, narrator)
     environment = None
     if not any(side.lock or side.pins or side.day for side in settings):
-        places = [state.place for state in states]
         environment = deployment.environment_of(project, places, narrator)
     of_today = states[1].record
     day = revisions.day(project.root, of_today.commit, dirty=of_today.dirty)

@@ -191,7 +191,7 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     """
     target = folder / secrets.token_hex(4)
     if inside is not None:
-        whole = root.parents[len(inside.parts) - 1] if inside.parts else root
+        whole = paths.above(root, len(inside.parts))
         return Path(shutil.copytree(whole, target, symlinks=True)) / inside
     if (repository := top(root)) is None:
         return Path(shutil.copytree(root, target, symlinks=True, ignore=_ignore))
@@ -222,8 +222,7 @@ def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
     listed = git.ask(repository, *usual, "--ignored", "--directory").split("\0")
     new = git.ask(repository, *usual).split("\0")
     listed += [name for name in new if not name.endswith(".py")]
-    depth = len(within(root).parts)
-    target = place.parents[depth - 1] if depth else place
+    target = paths.above(place, len(within(root).parts))
     added, large, room = list[str](), list[str](), _MOST_BYTES
     for name in filter(None, listed):
         files = [*_walk(repository, [name])]

@@ -61,7 +61,4 @@ def assemble(
         logs=logs,
         inherited=inherited_variables(shell=not subject.fixed),
         private=private,
-        login=subject.login,
-        token=subject.token,
-        database=subject.database,
     )

@@ -184,7 +184,7 @@ class Serving:
         headers = answer.headers.multi_items()
         try:
             given = program.identify(
-                (answer.status_code, headers, answer.content), self.testbed.token
+                (answer.status_code, headers, answer.content), self.testbed.subject.token
             )
         except ValueError as error:
             raise LaunchError(FlagName.NOT_READY, f"{where}: {error}; {_SEE_LOG}") from None
@@ -300,7 +300,7 @@ class Serving:
         """Stop the server, if it was started, and check that nothing of it is left.
 
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
-        server_died (a bad exit code), stray_process or not_ready.
+        server_died (a bad exit code) or not_ready.
         """
         server, report = self.server, self._end(self.server.grace)
         if report is None:

@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
-from duetbench.host import ports, proc
+from duetbench.host import paths, ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.measure import databases
@@ -128,12 +128,6 @@ class Testbed:
     inherited: Mapping[str, str]  # environment of servers
     private: Mapping[str, str] = field(default_factory=dict)
     """Variables recorded by name only; `{tmp}` and `{port}` are filled in their values."""
-    login: Endpoint | None = None
-    """Is requested once per launch; its answer identifies the client of all other requests."""
-    token: str = ""
-    """The field of that answer with a token; empty: it sets a cookie."""
-    database: str = ""
-    """What names the database that each launch gets a copy of; see `databases.find`."""
     patience: float = math.inf
     """Most seconds for an answer of an idle server, beside the load's own limit."""
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
@@ -156,8 +150,7 @@ class Testbed:
 
     def top(self, folder: Path) -> Path:
         """What is copied around an application's folder."""
-        depth = self.subject.depth
-        return folder.parents[depth - 1] if depth else folder
+        return paths.above(folder, self.subject.depth)
 
     def environment(
         self, case: Case, folder: Path | None = None, values: Mapping[str, str] | None = None
@@ -176,8 +169,7 @@ class Testbed:
             for name, text in self.inherited.items()
         }
         variables = _variables(case, values)
-        theirs = inherited.pop("PYTHONPATH", "")
-        theirs = variables.pop("PYTHONPATH", theirs)
+        theirs = variables.pop("PYTHONPATH", inherited.pop("PYTHONPATH", ""))
         wrapped = case.endpoint
         return {
             **inherited,
@@ -235,7 +227,7 @@ class Testbed:
         names = {name: f"${name}" for name in case.env_names}
         names |= {"tmp": "$TMP", "port": "$PORT"}
         asked, known = _fill_in(case.endpoint, names), case.env_names
-        if self.token:
+        if self.subject.token:
             asked.headers["authorization"] = "Bearer $TOKEN"
             known = (*known, "TOKEN")
         place = self.subject.folder(case).relative_to(self.subject.root)
@@ -277,7 +269,7 @@ class Workspace:
         places = {"tmp": str(self._tmp), "port": str(port)}
         private = {name: fill(text, places) for name, text in testbed.private.items()}
         self._values = {**private, **places}
-        self.login = _fill_in(testbed.login, self._values) if testbed.login else None
+        self.login = (login := testbed.subject.login) and _fill_in(login, self._values)
         self.identity: Mapping[str, str] = {}  # headers that the login gave
         self.secrets = dict[str, str]()
         body = self.login.body if self.login else ""
@@ -453,7 +445,7 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     texts = *case.before, *case.env.values(), *testbed.private.values()
     kept = () if any("{port}" in text for text in texts) else case.before
-    while kept or testbed.database:
+    while kept or testbed.subject.database:
         part = case.model_copy(update={"before": kept, "after": ()})
         made, number = Workspace(testbed, part, ports.free_port(), log), -1
         try:
@@ -538,11 +530,11 @@ def _import(
 
 def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
     """Find the database to copy, if there is one; UsageError as `databases.find`."""
-    if not testbed.database:
+    if not testbed.subject.database:
         return None
     values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
     python = testbed.pythons[case.stack, case.python]
-    return databases.find(testbed.database, values, testbed.subject.original(case), python)
+    return databases.find(testbed.subject.database, values, testbed.subject.original(case), python)
 
 
 def _copy_files(folder: Path, place: Path) -> None:

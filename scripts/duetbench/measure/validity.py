@@ -25,9 +25,6 @@ answer takes 0.1 ms, that pause alone would look like a violation."""
 CEILING: Final = 1.01
 """Factor above its ceiling from which a throughput is impossible: clocks are that good."""
 
-"""The same if the ceiling rests on a measured unit, the fastest of a few requests. This is only a
-warning: the unit may have been slow (a busy host, a cold cache) and the throughput right."""
-
 FLOOR_SLACK: Final = 0.001
 """Seconds by which an answer may seem faster than its floor: some timers have millisecond steps."""
 

@@ -76,10 +76,8 @@ def compare_command(
     )  # fmt: skip
     words = (
         *(word for glob in globs for word in ("--select", glob)),
-        *("--profile", profile, "--seed", str(seed), *["--all"] * everything),
-        *(*["--start"] * start, *(["--only", only] if only else [])),
-        *(["--budget", budget] if budget else []),
-        *(word for text in limit or () for word in ("--limit", text)),
+        *("--profile", profile, "--seed", str(seed)),
+        *of_tool.repeating(extent, budget, limit),
     )
 
     def find(console: Console) -> Asked:
