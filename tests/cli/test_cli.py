@@ -24,7 +24,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import signals
 from duetbench.project import target
-from duetbench.show import findings, formats
+from duetbench.show import findings
 from goldens import assert_golden
 from observatory.cli import reference
 
@@ -277,7 +277,7 @@ def test_all_words_have_a_meaning_and_others_are_refused(
 ) -> None:
     known = explain.meanings()
     kinds = {title.lower() for title, _, _ in findings.KINDS.values()}
-    nouns = {formats.noun(name).lower() for name in METRICS}
+    nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())
     listed = invoke(capsys, monkeypatch, ("explain",)).out.rpartition("\n\n")[0]

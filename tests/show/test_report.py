@@ -203,9 +203,12 @@ def test_exit_codes_say_how_it_ended(
 )  # fmt: skip
 def test_a_row_says_how_much_and_how_sure(finding: Finding, cells: tuple[str, ...]) -> None:
     shown = make_report(comparison_of(judged_case(A, finding)))
-    (table,) = [section for section in shown.sections if section.title == "All findings"]
-    *others, verdict = table.rows[0][1:]
+    rest = [row for section in shown.sections if section.title == "Other findings"
+            for row in section.rows]  # fmt: skip
+    (row,) = shown.rows or rest
+    *others, verdict = row[1:]
     assert (*others, verdict.partition(": no time")[0]) == cells
+    assert not (shown.rows and [verdict] in rest), "no figure stands twice"
 
 
 def test_five_rows_lead_and_all_others_are_counted() -> None:
@@ -458,3 +461,8 @@ def test_importing_duetbench_takes_nothing_with_it() -> None:
     code = "import sys, duetbench; print(sorted({'numpy', 'pydantic', 'typer'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_narrow_screen_names_each_cell_by_its_column() -> None:
+    page = one_file(corpus.load("n-plus-1"))
+    assert '<td data-label="change" class="number">47 % more</td>' in page

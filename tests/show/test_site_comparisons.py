@@ -79,7 +79,7 @@ def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     assert "56 pairs (both sides at the same time) in 10 min; 6 more not used" in text
     assert "fastapi 0.139.0 0.163.2" in text
     assert "observatory compare --base as-of=2026-07-01" in text
-    assert "time in process ? unknown — no time for a process of each side" in text
+    assert "time in process — ? unknown: no time for a process of each side" in text
     listed = [link for link in sites.read(site / "cmp" / "index.html").links if "-compare-" in link]
     oldest = [f"../cmp/{STORED}/", "../cmp/20261120T201607Z-compare-1d8b37a3/"]
     assert listed[-2:] == oldest, "the newest comes first"

@@ -12,7 +12,7 @@ from typer import Argument
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host.console import Console
-from duetbench.show import findings, formats
+from duetbench.show import findings
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
@@ -61,7 +61,7 @@ def meanings() -> dict[str, str]:
     metrics = {
         key.lower(): row.meaning
         for row in METRICS.values()
-        for key in (row.name, row.title, formats.noun(row.name))
+        for key in (row.name, row.title, row.noun)
     }
     kinds = {
         title.lower(): f"What one request {verb}, seen in requests made without a server."

@@ -73,6 +73,7 @@ class Metric:
         format: Formatter for people, with the SI unit of the stored value.
         meaning: One sentence.
         title: Column heading; empty: the name.
+        label: Its name in a row of a report, at most 20 characters; empty: its noun.
         lower: Relevance threshold, if lower is better: the relative change up to which there is
             none, however precisely it is measured.
         higher: The same, if higher is better.
@@ -92,6 +93,7 @@ class Metric:
     format: units.Format
     meaning: str
     title: str = ""
+    label: str = ""
     lower: float | None = None
     higher: float | None = None
     rank: int | None = None
@@ -105,6 +107,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+        object.__setattr__(self, "label", self.label or self.noun)
 
     @property
     def unit(self) -> units.Unit:
@@ -204,6 +207,7 @@ def _latency(kind: str, meaning: str) -> Iterator[Metric]:
         seconds,
         f"{meaning}: mean of those from the median to the p99.",
         f"{kind} of the slower half",
+        "slower half" if kind == "response" else "slower half, served",
         lower=0.01,
         moves=f"has a {{}} longer|shorter {kind} time in the slower half",
         **_LATENCY_ROLES.get(f"{kind}_slow_half", {}),
@@ -218,6 +222,7 @@ _ROWS: Final[list[Metric]] = [
         "throughput",
         rate,
         "Good answers (declared status) per second of the load window.",
+        label="requests/s",
         higher=0.002,
         rank=2,
         concern="throughput",
@@ -317,6 +322,7 @@ _ROWS: Final[list[Metric]] = [
         seconds,
         "CPU time of a worker for importing the application, or for creating it.",
         "CPU to import",
+        "CPU to import",
         lower=0.01,
         rank=15,
         concern="start",
@@ -328,6 +334,7 @@ _ROWS: Final[list[Metric]] = [
         seconds,
         "CPU time per second of the whole server process tree after its start, without requests.",
         "idle CPU per second",
+        "CPU without requests",
         lower=0.1,
         rank=18,
         concern="idle",

@@ -8,6 +8,7 @@ from typing import Final
 
 import jinja2
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from duetbench.core.model import Verdict
@@ -35,15 +36,13 @@ def print_comparison(
     `more` are options that its commands lack, which only their author may see.
     """
     report = make_report(comparison, code)
-    style = formats.style_of(report.headline)
-    console.print(Text(report.headline, style=f"bold {style}"))
+    console.print(Text(report.headline, style=f"bold {formats.style_of(report.headline)}"))
     if report.rows:
         console.print()
         formats.print_rows(console, report.head, report.rows)
     console.print()
     for line in report.lines:
-        # Names are copied, so lines must not be broken.
-        console.print(Text(f"  {line}"), soft_wrap=True)
+        _print_line(console, line)
     if report.command:
         console.print(Text(f"  next: {report.command} {more}".rstrip()), soft_wrap=True)
     if not details:
@@ -58,11 +57,18 @@ def _print_section(console: Console, section: Section, more: str) -> None:
     if section.title:
         console.print(Text(section.title, style="bold underline"))
     for name, line in section.lines:
-        console.print(Text(f"  {name}: {line}" if name else f"  {line}"), soft_wrap=True)
+        _print_line(console, f"{name}: {line}" if name else line)
     if section.rows:
         formats.print_rows(console, section.head, section.rows)
     if section.command:
         console.print(Text(f"  {section.command} {more}".rstrip()), soft_wrap=True)
+
+
+def _print_line(console: Console, line: str) -> None:
+    """Print a sentence, on a terminal broken between words."""
+    wraps = console.is_terminal
+    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
+    console.print(text, soft_wrap=not wraps)
 
 
 def as_markdown(

@@ -22,7 +22,12 @@ HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
-_NOUNS: Final = {ANSWER: "answer", KEPT: "memory kept after it", FAILURE: "the request"}
+_LABELS: Final = {
+    ANSWER: "answer",
+    KEPT: "memory kept after it",
+    FAILURE: "the request",
+    INSTRUCTIONS: INSTRUCTIONS,
+}
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
@@ -80,10 +85,15 @@ def _other(series: str) -> str:
 
 def noun(finding: Finding) -> str:
     """Return what was seen, in words: `CPU per request`, `SQL statements`."""
-    subject = finding.subject
-    if subject == INSTRUCTIONS:
+    if finding.subject == INSTRUCTIONS:
         return "instructions per request"
-    return _NOUNS.get(subject) or title(subject) or formats.noun(subject)
+    return _LABELS.get(finding.subject) or title(finding.subject) or row_of(finding.subject).noun
+
+
+def _label(finding: Finding) -> str:
+    """Return the same, short enough for a row of eighty columns."""
+    subject = finding.subject
+    return _LABELS.get(subject) or title(subject) or row_of(subject).label
 
 
 def figure(finding: Finding, value: float) -> str:
@@ -93,7 +103,7 @@ def figure(finding: Finding, value: float) -> str:
         return f"{value:,.0f} bytes"
     if subject == INSTRUCTIONS:
         return units.count(value)
-    if subject in METRICS or not (title(subject) or subject in _NOUNS):
+    if subject in METRICS or not (title(subject) or subject in _LABELS):
         return row_of(subject).format(value)
     return effect_figure(subject, value)
 
@@ -119,9 +129,9 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
         what = short(finding.why, _REASON) if finding.subject == FAILURE else what
-        return noun(finding), figures(finding), size, "", f"{sign} {what or finding.verdict}"
+        return _label(finding), figures(finding), size, "", f"{sign} {what or finding.verdict}"
     change, ends = sizes(finding)
-    return noun(finding), figures(finding), change, ends, f"{sign} {_sure(finding)}"
+    return _label(finding), figures(finding), change, ends, f"{sign} {_sure(finding)}"
 
 
 def sizes(finding: Finding) -> tuple[str, str]:

@@ -197,11 +197,6 @@ def _row(metric: str) -> Metric:
     return row
 
 
-def noun(metric: str) -> str:
-    """Return what a metric measures, in its sentence's words: `CPU per request`, `memory`."""
-    return row_of(metric).noun
-
-
 def direction(metric: str, ratio: Interval) -> str:
     """Return a text of `effect` without its verb and figures: `more CPU per request`."""
     words = effect(metric, ratio).partition(" (")[0]
@@ -218,11 +213,6 @@ def size(change: float | None) -> str:
     if factor >= _DOUBLED:
         return f"{units.significant(factor, 2)} times"
     return f"{units.significant(100 * change, 2)} %"
-
-
-def title(metric: str) -> str:
-    """Return the metric's column heading."""
-    return METRICS[metric].title
 
 
 def series_title(metric: str) -> str:

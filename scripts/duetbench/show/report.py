@@ -121,7 +121,7 @@ def make_report(comparison: Comparison, code: Attribution | None = None) -> Repo
                 Section.has_content,
                 (
                     Section("", [*_facts(comparison, seen)]),
-                    _all_findings(listed, several=len(names) > 1),
+                    _other_findings(listed, first, several=len(names) > 1),
                     Section("What one request does", details),
                     *_circumstances(comparison),
                 ),
@@ -252,16 +252,22 @@ def _is_explained(finding: Finding) -> bool:
 # All figures.
 
 
-def _all_findings(listed: Sequence[tuple[Finding, Sequence[str]]], *, several: bool) -> Section:
-    """Make the table of all findings, the rows of a case together, each with its reason."""
+def _other_findings(
+    listed: Sequence[tuple[Finding, Sequence[str]]],
+    first: Sequence[Sequence[str]],
+    *,
+    several: bool,
+) -> Section:
+    """Make the table of all other findings, the rows of a case together, each with its reason."""
     places = {finding.case: n for n, (finding, _) in reversed([*enumerate(listed)])}
     table = []
-    for finding, (case, *cells, verdict) in sorted(listed, key=lambda pair: places[pair[0].case]):
-        reason = f"{verdict}: {finding.why}" if finding.why not in verdict else verdict
-        if finding.subject == FAILURE:  # whose reason was shortened
-            reason = f"{finding.verdict.sign} {finding.why}"
-        table.append([*([case] if several else []), *cells, reason])
-    return Section("All findings", (), ["case", *words.HEAD] if several else words.HEAD, table)
+    for finding, row in sorted(listed, key=lambda pair: places[pair[0].case]):
+        case, *cells, verdict = row
+        lead = finding.verdict.sign if finding.subject == FAILURE else f"{verdict}:"
+        reason = verdict if finding.why in verdict else f"{lead} {finding.why}"
+        if row not in first or reason != verdict:
+            table.append([*([case] if several else []), *cells, reason])
+    return Section("Other findings", (), ["case", *words.HEAD] if several else words.HEAD, table)
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:

@@ -54,7 +54,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         [names.get(case.id, case.id), *(_figure(case, name) for name in headline), _state(case)]
         for case in cases[:_MOST]
     ]
-    print_rows(console, ["case", *map(formats.noun, headline), "state"], rows)
+    print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
     if (left := len(cases) - _MOST) > 0:
         console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
     for case in cases[:_SAID]:

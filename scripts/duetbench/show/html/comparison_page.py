@@ -1,10 +1,9 @@
-"""The page of a comparison: its report, all findings on one axis, then every sample.
+"""The page of a comparison: its report, then every sample.
 
 Its words are those of the reports (`show.report`).
 """
 
 import math
-from collections.abc import Callable
 from itertools import compress
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +19,10 @@ from duetbench.project import case_names
 from duetbench.show import findings as words
 from duetbench.show import formats
 from duetbench.show.formats import WORDY
-from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest, group
+from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest
 from duetbench.show.html.words import fill
 from duetbench.show.report import Report, Section, make_report
-from duetbench.store.comparison import SIDES, CaseComparison, Comparison, Duet, Finding
+from duetbench.store.comparison import SIDES, CaseComparison, Comparison, Duet
 
 STYLES: Final = Path(__file__).with_name("site.css")
 """The styles of all pages."""
@@ -32,20 +31,8 @@ _KINDS: Final = {verdict.sign: verdict.value for verdict in Verdict}
 """CSS classes of verdicts by their sign."""
 
 
-def content(
-    comparison: Comparison, report: Report, link: Callable[[str], str] | None = None
-) -> dict[str, Any]:
-    """Return what the template needs; `link` returns the address of a case's page, or ""."""
-    names = words.titles(comparison)
-    dots = group(
-        (
-            str(finding.verdict),
-            _dot(f"{names[finding.case]} · {words.noun(finding)}", finding, link),
-        )
-        for finding in comparison.findings
-        if not finding.exact
-    )
-    about = Caption("findings", "Findings", "Head over base, each with its own 95 % interval.")
+def content(comparison: Comparison, report: Report) -> dict[str, Any]:
+    """Return what the template needs."""
     places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
     cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
     return {
@@ -53,7 +40,6 @@ def content(
         "report": report,
         "wordy": WORDY,
         "kinds": _KINDS,
-        "forest": forest(about, CHANGE, dots, notes="before → after") if dots else None,
         "samples": [_case(comparison, case, place) for place, case in enumerate(cases)],
     }
 
@@ -78,24 +64,6 @@ def one_file(comparison: Comparison) -> str:
     )
 
 
-def _dot(
-    label: str,
-    finding: Finding,
-    link: Callable[[str], str] | None = None,
-    samples: tuple[float, ...] = (),
-) -> Dot:
-    """Make the dot of a finding, with its samples."""
-    return Dot(
-        label,
-        Value(finding.interval, note=words.figures(finding) or finding.why),
-        href=link(finding.case) if link else "",
-        verdict=finding.verdict,
-        word=finding.verdict.text,
-        samples=samples,
-        mirror=row_of(finding.subject).better == "higher",
-    )
-
-
 def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str, Any]:
     """Show a case's samples: all of a metric on one axis, then duet by duet."""
     name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
@@ -109,10 +77,13 @@ def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str,
     }
     usable = [duet.usable for duet in duets]
     dots = [
-        _dot(
-            formats.title(finding.subject),
-            finding,
+        Dot(
+            row_of(finding.subject).label,
+            Value(finding.interval, note=words.figures(finding) or finding.why),
+            verdict=finding.verdict,
+            word=finding.verdict.text,
             samples=tuple(filter(None, compress(ratios[finding.subject], usable))),
+            mirror=row_of(finding.subject).better == "higher",
         )
         for finding in measured
     ]
@@ -126,8 +97,12 @@ def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str,
         "name": str(name) if name.known else "",
         "because": case.because,
         "verdicts": [f"{finding.verdict.text}: {words.noun(finding)}" for finding in measured],
-        "chart": forest(about, CHANGE, {"": dots}) if any(dot.samples for dot in dots) else None,
-        "duets": Section("", head=("duet", *map(formats.title, ratios), "note"), rows=lines),
+        "chart": forest(about, CHANGE, {"": dots}, notes="before → after")
+        if any(dot.samples for dot in dots)
+        else None,
+        "duets": Section(
+            "", head=("duet", *(row_of(name).label for name in ratios), "note"), rows=lines
+        ),
     }
 
 

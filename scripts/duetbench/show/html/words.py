@@ -18,7 +18,7 @@ from duetbench.show.formats import quantity
 __all__ = ["name", "quantity"]
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
-_HEAD: Final = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)
+_HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]+>")
 _CELL: Final = re.compile(r"<td(?=[ >])")
 _CODE: Final = re.compile(r"`([^`]+)`")

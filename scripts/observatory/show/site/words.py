@@ -8,9 +8,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from duetbench.core.metrics import CPU, judged_in
+from duetbench.core.metrics import CPU, METRICS, judged_in
 from duetbench.project.case_names import name
-from duetbench.show import formats
 from duetbench.show.html import words
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
@@ -23,7 +22,7 @@ def figure(case: str, metric: str) -> str:
     """Name a case, and its metric if it is not the usual one; a start has no load to name."""
     its, of_start = name(case), metric in judged_in({"start", "start alone"})
     text = str(its).removesuffix(f", {its.rest}" if of_start else "")
-    return text if metric in {CPU, "seconds"} else f"{text} · {formats.title(metric)}"
+    return text if metric in {CPU, "seconds"} else f"{text} · {METRICS[metric].title}"
 
 
 def point_command(night: Night, case_id: str) -> str:

@@ -134,7 +134,7 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
             report.headline,
             confirmed=[*map(describe, changes)],
             why=site.explanations(changes, comparison.id),
-            **content(comparison, report, partial(_link, site, address)),
+            **content(comparison, report),
         )
         # What one request does is on the pages of releases and changes.
         if not comparison.counts_only or any(case.instructions for case in comparison.cases):
@@ -149,11 +149,6 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
 def _verdict(headline: str) -> str:
     """Return the verdict that a headline begins with, as in `worse in 2 of 4 cases`."""
     return headline.removeprefix("Partial: ").partition(":")[0].partition(" ")[2]
-
-
-def _link(site: Site, page: str, case: str) -> str:
-    root = addresses.root(addresses.file(page))
-    return root + addresses.case(case) if case in site.planned else ""
 
 
 def _listed(site: Site, listed: Sequence[tuple[Comparison, str]]) -> Iterator[PageFile]:
