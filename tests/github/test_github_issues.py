@@ -234,7 +234,7 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )
     function = Function(name=bad, file=bad, line=1, package=bad)
-    explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=function),))
+    explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=bad),))
     (wanted,) = issues.of_changes([hostile], SITE, [explained])
     title, body = wanted.render()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):

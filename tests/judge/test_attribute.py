@@ -1,23 +1,25 @@
 """Attributions: the ranking, worked out by hand, and an application before and after a commit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bare import QUIET
+from duetbench.core.errors import CountError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute, name_of
-from duetbench.judge.why.ranking import Calls, Fact, Name, Ranked, rank
+from duetbench.judge.why.ranking import ROOT, Calls, Fact, Name, rank
 from duetbench.measure.assembly import assemble
-from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.instructions.profiling import Code, Observed, Profile
+from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.profiling import Code
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
-from duetbench.store.attribution import APPLICATION, PYTHON
-from duetbench.store.comparison import Instructions
+from duetbench.store.attribution import APPLICATION, PYTHON, Row
 from observatory.matrix.checkout import Checkout
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -89,21 +91,30 @@ def side(case: Case, root: Path, code: str) -> SideCase:
 
 
 @pytest.mark.real
-def test_entries_of_one_side_alone_are_none(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("old", ["base", "head"])
+def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
+    old: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside none of the other side they would look like a change."""
-    chain, folders = (Code("priced", "/shop.py"),), (tmp_path, tmp_path)
-    profiles = iter([Profile({chain: {"eval": total}}, *folders) for total in (1.0, 2.0)])
-    entries = iter([{"": {("priced", "/shop.py", 1): Observed(1)}}, {"": "no time"}])
-    monkeypatch.setattr(profiling, "profile", lambda *_, **__: next(profiles))
-    monkeypatch.setattr(profiling, "count_entries", lambda *_, **__: next(entries))
-    totals = Instructions(base=1, head=2, spread=0)
-    monkeypatch.setattr(counted, "instructions", lambda *_: totals)
-    old, new = (side(case, tmp_path / name, BEFORE) for name in ("old", "new"))
-    found = attribute(old, new, runs=1)
-    assert [row.entries for row in found.rows] == [None]
-    assert "Entries were not counted: no time" in found.notes
+    def counted_first(*_: object) -> str:
+        return "counted"
+
+    monkeypatch.setattr(counted, "instructions", counted_first)
+    sides = {name: side(case, tmp_path / name, BEFORE) for name in ("base", "head")}
+
+    def attributed(version: str) -> str:
+        testbed = sides[old].testbed
+        python = testbed.interpreters["3.14"].model_copy(update={"version": version})
+        changed = replace(testbed, interpreters={"3.14": python})
+        both = {**sides, old: replace(sides[old], testbed=changed)}
+        with pytest.raises(CountError) as refused:
+            attribute(both["base"], both["head"], QUIET)
+        return str(refused.value)
+
+    assert attributed("3.11.14") == (
+        "to count by function, CPython 3.12 or newer is needed, found 3.11.14: repeat it with "
+        "--python 3.14"
+    )
+    assert attributed("3.12.0") == "counted"
 
 
 @pytest.mark.long
@@ -114,15 +125,13 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
 ) -> None:
     base = side(case, tmp_path / "base", BEFORE)
     assert base.testbed.oha == Path("oha")  # not looked for
-    found = attribute(base, side(case, tmp_path / "head", AFTER), runs=1)
+    found = attribute(base, side(case, tmp_path / "head", AFTER), QUIET, runs=1)
     first = found.rows[0]
     function = first.function
     assert (function.name, function.file, function.package) == ("check", "src/shop.py", APPLICATION)
     assert (function.line, first.state, first.entries) == (23, "came", (0, 1))
-    assert first.caller is not None
-    assert first.caller.name == "priced"
+    assert first.caller == "priced"
     # Steps of 5 to 200 instructions, and all that the commit adds.
-    assert found.totals is not None
     moved = found.totals.head - found.totals.base
     assert STEPS * 5 < moved < STEPS * 200
     change = found.counted.head - found.counted.base
@@ -138,16 +147,13 @@ def function(name: str) -> Name:
 
 
 def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Calls:
-    """Own instructions by calls, `a b c`, in one symbol; with a dot and its name in another."""
-    paths = {tuple(map(function, chain.split())): {"eval": cost} for chain, cost in costs.items()}
+    """Own instructions by calls, `a b c`, in one symbol."""
+    paths = {(ROOT, *map(function, chain.split())): {"eval": cost} for chain, cost in costs.items()}
     return Calls(paths, {function(name): fact for name, fact in (facts or {}).items()})
 
 
-def rows(ranked: Ranked) -> dict[str, tuple[str, float, float, str | None]]:
-    return {
-        row.function.name: (row.state, row.base, row.head, row.caller.name if row.caller else None)
-        for row in ranked.rows
-    }
+def rows(ranked: Iterable[Row]) -> dict[str, tuple[str, float, float, str | None]]:
+    return {row.function.name: (row.state, row.base, row.head, row.caller) for row in ranked}
 
 
 BASE = {"": 10.0, "serve": 100.0, "serve route": 200.0, "serve route dump": 690.0}
@@ -163,15 +169,48 @@ def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -
         "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
         "serve ware route": 200.0, "serve ware route dump": 690.0,
     }  # fmt: skip
-    ranked = rank(calls(BASE), calls(head), 0.005)
-    assert rows(ranked) == {"ware": ("came", 0, 80, "serve")}
-    (serve,) = ranked.tree.below
-    assert {node.function.name: (node.base, node.head) for node in serve.below} == {
-        "route": (890, 890),
-        "ware": (0, 80),
-    }
+    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"ware": ("came", 0, 80, "serve")}
     taken_away = rank(calls(head), calls(BASE), 0.005)
     assert rows(taken_away) == {"ware": ("went", 80, 0, "serve")}
+
+
+def test_a_middleware_that_runs_the_application_in_a_task_is_named_alone() -> None:
+    """What the loop calls is called by nothing that called it before."""
+    base = {**BASE, "step": 5.0}
+    head = {
+        "": 10.0, "serve": 100.0, "serve ware": 50.0,
+        "step": 5.0, "step task": 30.0, "step task route": 200.0, "step task route dump": 690.0,
+    }  # fmt: skip
+    assert rows(rank(calls(base), calls(head), 0.005)) == {
+        "ware": ("came", 0, 50, "serve"),
+        "task": ("came", 0, 30, "step"),
+    }
+
+
+def test_what_a_new_function_does_once_more_is_its_own() -> None:
+    """As what it calls is called as before elsewhere; and what it does instead of others is not."""
+    head = {**BASE, "serve find": 20.0, "serve find dump": 690.0}
+    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 710, "serve")}
+    head = {**BASE, "serve find": 20.0, "serve find dump": 500.0, "serve route dump": 190.0}
+    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 20, "serve")}
+
+
+def test_what_both_sides_call_below_different_functions_is_the_same_work() -> None:
+    """Unless it differs by more than what both have of it: then it belongs to these functions."""
+
+    def one(name: str, dump: float) -> Calls:
+        return calls({"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump})
+
+    same = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
+    assert rows(rank(one("old", 400), one("new", 400), 0.005)) == same
+    assert rows(rank(one("old", 400), one("new", 700), 0.005)) == {
+        **same,
+        "dump": ("both", 400, 700, "new"),
+    }
+    assert rows(rank(one("old", 400), one("new", 900), 0.005)) == {
+        "old": ("went", 430, 0, "serve"),
+        "new": ("came", 0, 930, "serve"),
+    }
 
 
 def test_a_renamed_function_is_one_function() -> None:
@@ -185,26 +224,25 @@ def test_a_renamed_function_is_one_function() -> None:
     other = Name("Old.walk", "web/elsewhere.py", "web")
     head = Calls(
         {
-            (function("serve"),): {"eval": 100.0},
-            (function("serve"), function("write")): {"eval": 600.0},
-            (function("serve"), function("write"), other): {"eval": 80.0},
+            (ROOT, function("serve")): {"eval": 100.0},
+            (ROOT, function("serve"), function("write")): {"eval": 600.0},
+            (ROOT, function("serve"), function("write"), other): {"eval": 80.0},
         },
         {function("write"): fact(5, "same"), other: Fact(70, 4.0, "other")},
     )
-    ranked = rank(base, head, 0.005)
-    (row,) = ranked.rows
+    (row,) = rank(base, head, 0.005)
     assert (row.function.file, row.function.line, row.state) == ("web/elsewhere.py", 70, "both")
     assert row.entries == (2.0, 4.0)
-    assert row.caller is not None
-    assert row.caller.name == "write"
+    assert row.caller == "write"
 
 
 def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
     site = Path("/env/lib/python3.14/site-packages")
-    folders = (
-        site, Path("/py/lib/python3.14"), Path("/copy/apps"), (Path("/own/benchmarks"),),
-        {"yaml/__init__.py": "pyyaml", "core/core.cpython-314-x86_64-linux-gnu.so": "the-core"},
-    )  # fmt: skip
+    owners = {"yaml/__init__.py": "pyyaml", "core/core.cpython-314-x86_64-linux-gnu.so": "the-core"}
+    folders = {
+        Path("/py/lib/python3.14"): PYTHON, Path("/copy/apps"): APPLICATION,
+        Path("/own"): "duetbench",
+    }  # fmt: skip
     files = {
         f"{site}/yaml/__init__.py": ("yaml/__init__.py", "pyyaml"),
         f"{site}/six.py": ("six.py", "six"),
@@ -215,7 +253,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
         "/somewhere/else.py": ("else.py", APPLICATION),
     }
-    assert {file: name_of(Code("f", file), *folders)[1:] for file in files} == files
+    assert {file: name_of(Code("f", file), site, owners, folders)[1:] for file in files} == files
 
 
 def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:

@@ -3,15 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duetbench.store.attribution import (
-    Attribution,
-    Function,
-    Native,
-    Node,
-    PackageTotal,
-    Row,
-    Totals,
-)
+from duetbench.store.attribution import Attribution, Function, OwnCost, Row, Totals
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
 
@@ -19,31 +11,8 @@ APP = Function(name="App.__call__", file="main.py", line=3, package="application
 ROUTE = Function(name="route.<locals>.app", file="fastapi/routing.py", line=10, package="fastapi")
 DUMP = Function(name="dump", file="fastapi/encoders.py", line=20, package="fastapi")
 COPY = Function(name="Headers.copy", file="starlette/data.py", line=5, package="starlette")
-ENCODE = Function(name="encode", file="json/encoder.py", line=7, package="python")
 CHECK = Function(name="old_check", file="fastapi/old.py", line=9, package="fastapi")
-CORE = Function(name="validate", file="pydantic_core.so", package="pydantic-core")
 SEND = Function(name="send", file="granian/asgi.py", line=30, package="granian")
-
-
-def node(function: Function, base: float, head: float, *below: Node) -> Node:
-    return Node(function=function, base=base, head=head, below=below)
-
-
-TREE = node(
-    APP,
-    100_000,
-    116_000,
-    node(
-        ROUTE,
-        80_000,
-        95_000,
-        node(DUMP, 40_000, 52_000, node(COPY, 0, 8_000), node(ENCODE, 30_000, 30_000)),
-        node(CHECK, 3_000, 0),
-        node(CORE, 30_000, 30_000),
-    ),
-    node(SEND, 15_000, 16_000),
-)
-"""Own: 5,000 → 5,000, 7,000 → 13,000, 10,000 → 14,000, 0 → 8,000, 3,000 → 0, 15,000 → 16,000."""
 
 
 def row(function: Function, base: float, head: float, **more: Any) -> Row:
@@ -68,8 +37,9 @@ def attribution(**changed: Any) -> Attribution:
         "packages": (
             PackageChange(stack="current", package="fastapi", base="0.10.0", head="0.11.0"),
         ),
-        "totals": Totals(base=80_000, head=92_000, spread=0.0015),
-        "counted": Totals(base=100_000, head=116_000, spread=0.003),
+        "totals": Totals(base=80_000, head=92_000),
+        "spread": 0.0015,
+        "counted": Totals(base=100_000, head=116_000),
         "runs": 3,
         "threshold": 0.005,
         "seconds": 28.4,
@@ -78,22 +48,19 @@ def attribution(**changed: Any) -> Attribution:
                 COPY,
                 0,
                 8_000,
-                caller=DUMP,
+                caller=DUMP.name,
                 entries=(0.0, 2.0),
-                native=(Native(symbol="PyList_New", base=0, head=3_000),),
+                native=(OwnCost(name="PyList_New", base=0, head=3_000),),
             ),
-            row(ROUTE, 7_000, 13_000, caller=APP, entries=(1.0, 1.0)),
-            row(DUMP, 10_000, 14_000, caller=ROUTE),
-            row(CHECK, 3_000, 0, caller=ROUTE),
-            row(SEND, 15_000, 16_000, caller=APP),
-            row(ENCODE, 30_000, 30_400, caller=DUMP),
+            row(ROUTE, 7_000, 13_000, caller=APP.name, entries=(1.0, 1.0)),
+            row(DUMP, 10_000, 14_000, caller=ROUTE.name),
+            row(CHECK, 3_000, 0, caller=ROUTE.name),
+            row(SEND, 15_000, 16_000, caller=APP.name),
         ),
         "own": (
-            PackageTotal(package="application", base=5_000, head=5_000),
-            PackageTotal(package="fastapi", base=20_000, head=27_000),
-            PackageTotal(package="starlette", base=0, head=8_000),
+            OwnCost(name="starlette", base=0, head=8_000),
+            OwnCost(name="fastapi", base=20_000, head=27_000),
+            OwnCost(name="application", base=5_000, head=5_000),
         ),
-        "tree": TREE,
-        "notes": ("Waiting, and what the kernel does.",),
     }
     return Attribution(**{**fields, **changed})

@@ -23,7 +23,7 @@ from duetbench.core.model import (
 )
 from duetbench.host import paths
 from duetbench.store import files, run_files
-from duetbench.store.attribution import Attribution, Function, Native, PackageTotal
+from duetbench.store.attribution import Attribution, Function, OwnCost
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
@@ -350,13 +350,11 @@ def _hostile_attribution() -> Attribution:
         Function(name=text, file=text, line=1, package=other)
         for text, other in zip(HOSTILE, HOSTILE[::-1], strict=True)
     ]
-    leaves = (attributing.node(entry, 1_000, 2_000) for entry in every)
     return attributing.attribution(
         id="hostile",
         case=HOSTILE[1],
         python=HOSTILE[0],
         duetbench=HOSTILE[2],
-        notes=HOSTILE,
         change="20261119-hostile-0",
         comparison=HOSTILE[4],
         rows=tuple(
@@ -364,13 +362,12 @@ def _hostile_attribution() -> Attribution:
                 entry,
                 1_000,
                 2_000,
-                caller=entry,
-                native=(Native(symbol=entry.name, base=1, head=2),),
+                caller=entry.name,
+                native=(OwnCost(name=entry.name, base=1, head=2),),
             )
             for entry in every
         ),
-        own=tuple(PackageTotal(package=text, base=1, head=2_000) for text in HOSTILE),
-        tree=attributing.node(every[0], 100_000, 116_000, *leaves),
+        own=tuple(OwnCost(name=text, base=1, head=2_000) for text in HOSTILE),
         packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
     )
 

@@ -96,29 +96,23 @@ def run(
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
     comparison = find_comparison(names[0], folder) if len(names) == 1 else None
     attributions: list[Attribution] = []
-
-    def keep(found: Attribution) -> None:
-        files.save(folder, found)
-        attributions.append(found)
-        if not as_json:
-            print_attribution(console, found)
-
     with machine(wait, narrator.say), revisions.copies() as copies:
-        scope = explain.scope(select, narrator, copies)
-        if comparison is not None:
-            sides = explain.sides_of_comparison(
-                comparison, scope, partial(subject, copies), prepare
-            )
-            surest = None if select else explain.moved_most(comparison, sides)
-            for pair in [surest] if surest else explain.once(sides):
-                found = attribute(*pair, narrator)
-                keep(found.model_copy(update={"comparison": comparison.id}))
-        else:
+        scope, moved = explain.scope(select, narrator, copies), None
+        if comparison is None:
             base, head = (*names, None, None)[:2]
             contrast = Contrast((base, head), *words)
             require_code("why", contrast)
-            for pair in explain.once(prepare(contrast, scope)):
-                keep(attribute(*pair, narrator))
+            sides = prepare(contrast, scope)
+        else:
+            today = partial(subject, copies)
+            sides = explain.sides_of_comparison(comparison, scope, today, prepare)
+            moved = None if select else explain.moved_most(comparison, sides)
+        for pair in [moved] if moved else explain.once(sides):
+            found = attribute(*pair, narrator, comparison)
+            files.save(folder, found)
+            attributions.append(found)
+            if not as_json:
+                print_attribution(console, found)
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
 
@@ -132,8 +126,7 @@ def explain_comparison(
         return None
     try:
         with measuring():
-            attributed = attribute(*moved, narrator)
+            return attribute(*moved, narrator, comparison)
     except CountError as problem:
         narrator.say(f"which code it is was not found out: {problem}")
         return None
-    return attributed.model_copy(update={"comparison": comparison.id})

@@ -13,14 +13,7 @@ from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import findings, formats
-from duetbench.store.attribution import (
-    APPLICATION,
-    PYTHON,
-    Attribution,
-    Function,
-    PackageTotal,
-    Row,
-)
+from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, OwnCost, Row
 from duetbench.store.change import Cause, CommitCause, Effect, Release, Share, order
 
 
@@ -80,12 +73,17 @@ def _effect(effect: Effect) -> str:
     return f"{formats.change(effect.interval)} ({within}, {effect.duets} duets)"
 
 
-FIRST: Final = 3
+CANNOT_SEE: Final = (
+    "It counts instructions of one request at a time, without a server: it sees no "
+    "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
+    "the server's own threads."
+)
+
+_FIRST: Final = 3
 """Rows shown in narrow places; compiled code is shown only for these."""
 
-_NATIVE: Final = 3  # compiled functions named per row
 _LONGEST: Final = 150  # characters of a cell in issues and comments
-HEAD: Final = ("of a request", "entries", "function", "where", "package", "called by")
+_HEAD: Final = ("of a request", "entries", "function", "where", "package", "called by")
 _ALIGN: Final = ("---:", "---:", "---", "---", "---", "---")
 
 
@@ -100,10 +98,6 @@ class RowText(NamedTuple):
     caller: str
     native: tuple[str, ...]
     row: Row
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return tuple(cell for cell in self if isinstance(cell, str))
 
     @property
     def effect(self) -> str:
@@ -136,13 +130,13 @@ class AttributionText:
 
     @property
     def headline(self) -> str:
-        record, totals = self.record, self.record.totals
+        record, totals, spread = self.record, self.record.totals, self.record.spread
         name = record.asked or case_names.name(record.case).what
         ratio = totals.head / totals.base
-        if abs(ratio - 1) <= totals.spread:
-            repeat = formats.size(totals.spread)
+        if abs(ratio - 1) <= spread:
+            repeat = formats.size(spread)
             return f"{name}: instructions per request did not move (counts repeat within {repeat})."
-        scatter = Interval(ratio, ratio * (1 - totals.spread), ratio * (1 + totals.spread))
+        scatter = Interval(ratio, ratio * (1 - spread), ratio * (1 + spread))
         return (
             f"{name} executes {formats.change(scatter).lstrip('+−')} "
             f"{'more' if ratio > 1 else 'fewer'} instructions per request "
@@ -193,28 +187,25 @@ class AttributionText:
 
     @property
     def rows(self) -> tuple[RowText, ...]:
-        """The rows that moved by more than equal sides differ."""
-        rows = (row for row in self.record.rows if self._moved(row.base, row.head))
-        return tuple(map(self._row, rows))
-
-    def _moved(self, base: float, head: float) -> bool:
-        least = self.record.threshold * self.record.counted.base
-        return head != base and abs(head - base) >= least
+        return tuple(map(self._row, self.record.rows))
 
     def _row(self, row: Row) -> RowText:
-        native = (code for code in row.native[:_NATIVE] if code.base != code.head)
+        function = row.function
         return RowText(
-            of_request(self.record, row.base, row.head),
+            self._part(row),
             " → ".join(map(_entries, row.entries)) if row.entries else "",
-            row.function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
-            place(row.function),
-            self._package(row.function.package),
-            row.caller.name if row.caller else "",
-            tuple(
-                f"{code.symbol} {of_request(self.record, code.base, code.head)}" for code in native
-            ),
+            function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+            f"{function.file}:{function.line}" if function.line else function.file,
+            self._package(function.package),
+            row.caller or "",
+            tuple(f"{code.name} {self._part(code)}" for code in row.native),
             row,
         )
+
+    def _part(self, figures: Row | OwnCost) -> str:
+        """Return a change as a signed share of a request of the base: `+8.0 %`."""
+        change = 100 * (figures.head - figures.base) / self.record.counted.base
+        return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
 
     def _package(self, package: str) -> str:
         if package == PYTHON:
@@ -225,20 +216,15 @@ class AttributionText:
     @property
     def by_package(self) -> tuple[tuple[str, str, str, str], ...]:
         """Own figures of each package on both sides, and their change beyond the threshold."""
-
-        def place(part: PackageTotal) -> tuple[float, str]:
-            return -abs(part.head - part.base), part.package
-
+        least = self.record.threshold * self.record.counted.base
         return tuple(
             (
-                self._package(part.package),
+                self._package(part.name),
                 units.count(part.base),
                 units.count(part.head),
-                of_request(self.record, part.base, part.head)
-                if self._moved(part.base, part.head)
-                else formats.MISSING,
+                self._part(part) if abs(part.head - part.base) >= least else formats.MISSING,
             )
-            for part in sorted(self.record.own, key=place)
+            for part in self.record.own
         )
 
 
@@ -246,19 +232,14 @@ def _entries(figure: float) -> str:
     return units.count(figure) if figure == round(figure) else units.significant(figure)
 
 
-def place(function: Function) -> str:
-    """Return `fastapi/routing.py:412`; for compiled code its file alone."""
-    return f"{function.file}:{function.line}" if function.line else function.file
-
-
 def brief(record: Attribution, releases: tuple[Release, ...] = ()) -> str:
     """Write an attribution's sentences and first rows as Markdown for issues and comments."""
     text = AttributionText(record, releases)
     sentences = f"{text.headline} {text.cause} {text.between}".rstrip()
-    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(HEAD)))}"]
-    if rows := text.rows[:FIRST]:
-        cells = ([short(cell, _LONGEST) for cell in row.cells] for row in rows)
-        parts.append(formats.grid(HEAD, _ALIGN, cells))
+    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(_HEAD)))}"]
+    if rows := text.rows[:_FIRST]:
+        cells = ([short(str(cell), _LONGEST) for cell in row[: len(_HEAD)]] for row in rows)
+        parts.append(formats.grid(_HEAD, _ALIGN, cells))
         parts.append(f"{text.scatter} It explains, and is never a verdict.")
     return "\n\n".join(parts)
 
@@ -279,23 +260,15 @@ def print_attribution(console: Console, record: Attribution) -> None:
             for row in rows
         ]
         console.print()
-        formats.print_rows(console, ("", *HEAD[:3]), cells)
+        formats.print_rows(console, ("", *_HEAD[:3]), cells)
         console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
-    native = [f"{row.function}: {', '.join(row.native)}" for row in text.rows if row.native]
+    native = [f"{row.function}: {', '.join(row.native)}" for row in rows if row.native]
     own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]
     for title, lines in (
-        ("compiled code below the first rows", native[:FIRST]),
+        ("compiled code below the first rows", native[:_FIRST]),
         ("own instructions by package", own),
-        ("it cannot see", record.notes),
+        ("it cannot see", [CANNOT_SEE]),
     ):
         if lines:
             console.print(Text(f"\n  {title}", style="bold"))
             console.print(Text("\n".join(f"    {line}" for line in lines)), soft_wrap=True)
-
-
-def of_request(record: Attribution, base: float, head: float) -> str:
-    """Return a change as a signed share of a request of the base: `+8.0 %`."""
-    if base == head:
-        return "0 %"
-    change = 100 * (head - base) / record.counted.base
-    return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"

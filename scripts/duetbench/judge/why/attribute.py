@@ -6,11 +6,10 @@ The case is one that is given, or the one that moved most in a change or a compa
 import hashlib
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
@@ -22,7 +21,6 @@ from packaging.utils import canonicalize_name
 from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import METRICS
-from duetbench.core.text import short
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import change_locks, counted, matching, preparation
@@ -31,19 +29,14 @@ from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
-from duetbench.judge.why.ranking import DRIVER, Calls, Fact, Name
+from duetbench.judge.why.ranking import DRIVER, ROOT, Calls, Fact, Name
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.attribution import (
-    APPLICATION,
-    PYTHON,
-    Attribution,
-    Totals,
-)
+from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
 from duetbench.store.change import StackState
 from duetbench.store.comparison import Comparison
 
@@ -59,56 +52,48 @@ Functions of equal sides differed by up to 0.27 %, and not in the same direction
 COUNTS_SECONDS: Final = 180.0
 """Limit for the plain counts of both sides."""
 
-CANNOT_SEE: Final = (
-    "It counts instructions of one request at a time, without a server: it sees no "
-    "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
-    "the server's own threads."
-)
-"""Note of every attribution."""
+_STUBS: Final = 3, 12
+"""The CPython from which on a profiler can tell its functions apart."""
 
 _FROZEN: Final = "<frozen "
 
 _Facts = Mapping[Place, Observed]
 
 
-@dataclass(frozen=True, slots=True)
-class _Functions:
-    """What both sides' functions have, run by run."""
-
-    base: tuple[Profile, ...]
-    head: tuple[Profile, ...]
-    facts: tuple[_Facts, _Facts]
-    unknown: str = ""  # why there are no facts
-
-
 def attribute(
-    base: SideCase, head: SideCase, narrator: Narrator | None = None, *, runs: int | None = None
+    base: SideCase,
+    head: SideCase,
+    narrator: Narrator,
+    comparison: Comparison | None = None,
+    *,
+    runs: int = RUNS,
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
+
+    It explains a comparison, if one is given.
 
     Raises:
         CountError: They cannot be counted, or not by function.
     """
+    sides, case = (base, head), head.case
+    pythons = [side.testbed.interpreters[side.case.python] for side in sides]
+    for python in pythons:
+        if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
+            raise CountError(
+                f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
+                "repeat it with --python 3.14"
+            )
     began, when = time.monotonic(), datetime.now(UTC)
-    with _step(narrator, "counting", "the instructions of a request on both sides"):
-        plain = counted.instructions((base, head), COUNTS_SECONDS)
+    with narrator.step("counting", "the instructions of a request on both sides"):
+        plain = counted.instructions(sides, COUNTS_SECONDS)
     if isinstance(plain, str):
         raise CountError(plain)
-    if narrator:
-        narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
-    with _step(narrator, "profiling", "function by function, up to a minute") as show:
-        both = _counted(base, head, runs or RUNS, show)
-    before, after = both.base, both.head
-    calls = _calls(base, before, both.facts[0]), _calls(head, after, both.facts[1])
-    ranked = ranking.rank(
-        calls[0](profiling.median(before)),
-        calls[1](profiling.median(after)),
-        THRESHOLD,
-        [(calls[0](one), calls[1](other)) for one, other in zip(before, after, strict=True)],
-    )
-    case = head.case
-    pythons = [side.testbed.interpreters[side.case.python] for side in (base, head)]
-    versions = dict.fromkeys(f"{python.version}{python.suffix}" for python in pythons)
+    narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
+    with narrator.step("profiling", "function by function, up to a minute") as show:
+        profiles, facts = _counted(base, head, runs, show)
+    before, after = map(_calls, sides, profiles, facts)
+    medians, *each = zip(before, after, strict=True)
+    own = ranking.by_package(*medians)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
@@ -116,41 +101,35 @@ def attribute(
         duetbench=__version__,
         case=case.id,
         asked=None if case_names.name(case.id).known else case_names.of(case).what,
-        python=" → ".join(versions),
-        base=StackState(stack=base.case.stack, digest=base.testbed.stacks[base.case.stack].digest),
-        head=StackState(stack=case.stack, digest=head.testbed.stacks[case.stack].digest),
+        python=" → ".join(dict.fromkeys(f"{one.version}{one.suffix}" for one in pythons)),
+        base=_state(base),
+        head=_state(head),
         packages=tuple(
             move
             for move in matching.package_changes(base.testbed, head.testbed)
             if move.stack == case.stack
         ),
-        totals=Totals(base=plain.base, head=plain.head, spread=plain.spread),
-        counted=Totals(
-            base=ranked.base, head=ranked.head, spread=max(_spread(before), _spread(after))
-        ),
-        runs=len(before),
+        comparison=comparison.id if comparison else None,
+        totals=Totals(base=plain.base, head=plain.head),
+        spread=plain.spread,
+        counted=Totals(base=sum(one.base for one in own), head=sum(one.head for one in own)),
+        runs=runs,
         threshold=THRESHOLD,
         seconds=time.monotonic() - began,
-        rows=ranked.rows,
-        own=ranked.own,
-        tree=ranked.tree,
-        notes=(
-            *([f"Entries were not counted: {both.unknown}"] if both.unknown else []),
-            CANNOT_SEE,
-        ),
+        rows=tuple(ranking.rank(*medians, THRESHOLD, each)),
+        own=own,
     )
 
 
-def _step(
-    narrator: Narrator | None, what: str, why: str
-) -> AbstractContextManager[Callable[[str], object]]:
-    return narrator.step(what, why) if narrator else nullcontext(len)
+def _state(side: SideCase) -> StackState:
+    stack = side.case.stack
+    return StackState(stack=stack, digest=side.testbed.stacks[stack].digest)
 
 
 def _counted(
     base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
-) -> _Functions:
-    """Count instructions by function, and entries; `show` is told the progress."""
+) -> tuple[Sequence[Sequence[Profile]], Sequence[_Facts]]:
+    """Count instructions by function, and entries, of both sides; `show` is told the progress."""
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
         turns = [
             (pool.submit(_profile, base, run), pool.submit(_profile, head, run))
@@ -162,16 +141,11 @@ def _counted(
             for done, (one, other) in enumerate(turns):
                 show(f"{done} of {runs} runs of each side")
                 results.append((one.result(), other.result()))
+            return list(zip(*results, strict=True)), [facts.result() for facts in entries]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # else all others are waited for
             counting.Process.end_all()
             raise
-        before, after = zip(*results, strict=True)
-        try:
-            facts = entries[0].result(), entries[1].result()
-        except CountError as error:  # beside none of the other side, entries would seem to change
-            return _Functions(before, after, ({}, {}), unknown=short(str(error)))
-        return _Functions(before, after, facts)
 
 
 def _profile(side: SideCase, run: int) -> Profile:
@@ -207,64 +181,43 @@ def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
     return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
 
 
-def _owners(packages: Path) -> Mapping[str, str]:
-    """The distribution of each file in a folder of packages."""
-    return {
+def _calls(side: SideCase, profiles: Sequence[Profile], entries: _Facts) -> list[Calls]:
+    """Name the functions of the medians of a side's profiles, and of each profile."""
+    packages, standard = profiles[0].packages, profiles[0].standard
+    owners = {
         str(file): canonicalize_name(dist.name)
         for dist in distributions(path=[str(packages)])
         for file in dist.files or ()
     }
-
-
-def _calls(
-    side: SideCase, profiles: tuple[Profile, ...], entries: _Facts
-) -> Callable[[Profile], Calls]:
-    """Name the functions of a side's profiles, all of which lie in the same folders."""
-    packages, standard = profiles[0].packages, profiles[0].standard
-    owners = _owners(packages)
-    application = side.testbed.subject.folder(side.case).resolve()
-    driver = (Path(counted.__file__).resolve().parents[1],)
-    name = cache(lambda code: name_of(code, packages, standard, application, driver, owners))
-    places: defaultdict[Name, list[Fact]] = defaultdict(list)
+    folders = {
+        standard: PYTHON,
+        side.testbed.subject.folder(side.case).resolve(): APPLICATION,
+        Path(counted.__file__).resolve().parents[2]: DRIVER,
+    }
+    name = cache(lambda code: name_of(code, packages, owners, folders))
+    facts: dict[Name, Fact] = {}
     for (qualified, file, line), one in entries.items():
-        places[name(Code(qualified, file))].append(Fact(line, one.entries, one.code))
-    facts = {function: _sum(several) for function, several in places.items()}
+        function, fact = name(Code(qualified, file)), Fact(max(line, 1), one.entries, one.code)
+        if same := facts.get(function):  # functions of one name in one file
+            fact = Fact(min(fact.line, same.line), fact.entries + same.entries)
+        facts[function] = fact
 
     def calls(profile: Profile) -> Calls:
-        chains = profile.chains.items()
-        return Calls({tuple(map(name, chain)): own for chain, own in chains}, facts)
+        paths: defaultdict[tuple[Name, ...], Counter[str]] = defaultdict(Counter)
+        for chain, own in profile.chains.items():
+            paths[ROOT, *map(name, chain)].update(own)
+        return Calls(paths, facts)
 
-    return calls
-
-
-def _sum(facts: list[Fact]) -> Fact:
-    """One fact of functions that have the same name in the same file."""
-    first = min(facts, key=lambda fact: fact.line)
-    return Fact(
-        line=max(first.line, 1),
-        entries=sum(fact.entries for fact in facts),
-        code=first.code if len(facts) == 1 else "",
-    )
-
-
-def _spread(profiles: tuple[Profile, ...]) -> float:
-    """Largest minus smallest total, as a share."""
-    totals = [profile.total for profile in profiles]
-    return (max(totals) - min(totals)) / min(totals)
+    return [*map(calls, (profiling.median(profiles), *profiles))]
 
 
 def name_of(
-    code: Code,
-    packages: Path,
-    standard: Path,
-    application: Path,
-    drivers: tuple[Path, ...],
-    owners: Mapping[str, str],
+    code: Code, packages: Path, owners: Mapping[str, str], folders: Mapping[Path, str]
 ) -> Name:
     """Name a function, or an extension module, which is one for all interpreters.
 
-    Folders are those of its side's packages, standard library and application, and of what sends
-    requests; `owners` has the distribution of each file in `packages`.
+    `owners` has the distribution of each file in `packages`; what lies in other `folders` belongs
+    to what they stand for.
     """
     path = Path(code.file)
     if code.file.startswith(_FROZEN):
@@ -276,8 +229,7 @@ def name_of(
         if path.suffix == ".so":
             file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
         return Name(code.name, file, package)
-    places = [(standard, PYTHON), (application, APPLICATION)]
-    for folder, package in (*places, *((driver.parent, DRIVER) for driver in drivers)):
+    for folder, package in folders.items():
         if path.is_relative_to(folder):
             return Name(code.name, path.relative_to(folder).as_posix(), package)
     return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)
@@ -305,30 +257,24 @@ def sides_of_comparison(
         )
     if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
         return prepare(Contrast((base.commit, head.commit)), scope)
-    if comparison.cross or head.kind == "several":
+    stacks = {move.stack for move in comparison.packages}
+    if comparison.cross or head.kind == "several" or len(stacks) != 1:
         raise UsageError(
-            f"{comparison.id}: expected two versions of the code, found {base.label} and "
-            f"{head.label}: give both sides themselves (--base, --head)"
+            f"{comparison.id}: expected two commits, or packages of one stack that moved, found "
+            f"{base.label} and {head.label}: give both sides themselves (--base, --head)"
         )
-    stacks = dict.fromkeys(move.stack for move in comparison.packages)
-    if len(stacks) != 1:
-        raise UsageError(
-            f"{comparison.id}: expected revisions, or packages of one stack that moved, found "
-            f"{len(stacks)} stacks: give both sides themselves (--base, --head)"
-        )
-    return of_locks(subject(), change_locks.between(comparison, next(iter(stacks))), scope)
+    return of_locks(subject(), change_locks.between(comparison, *stacks), scope)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     """The case that moved most surely in what requests execute, on both sides; None: none did."""
+    served = {pair.case.id: pair.sides for pair in sides.pairs}
     moved = [
         finding
         for finding in comparison.findings
-        if finding.moved and finding.ratio and executes(finding.subject)
+        if finding.moved and finding.ratio and executes(finding.subject) and finding.case in served
     ]
-    cases = [finding.case for finding in sorted(moved, key=change_locks.least, reverse=True)]
-    served = {pair.case.id: pair.sides for pair in sides.pairs}
-    return next((served[case] for case in cases if case in served), None)
+    return served[max(moved, key=change_locks.least).case] if moved else None
 
 
 def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
@@ -344,9 +290,7 @@ def once(sides: Sides) -> list[BothSides]:
     """Return the selected cases, each piece of code once; UsageError: none, or too many."""
     by_code: dict[object, BothSides] = {}
     for pair in sides.pairs:
-        case = pair.case
-        code = case.python, case.stack, case.experiment, case.endpoint.name
-        by_code.setdefault(code, pair.sides)
+        by_code.setdefault(counted.code_of(pair.head), pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")

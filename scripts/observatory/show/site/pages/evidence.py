@@ -9,7 +9,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.show.change import AttributionText
+from duetbench.show.change import CANNOT_SEE, AttributionText
 from duetbench.show.html.charts import group
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
@@ -114,6 +114,7 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
         text.cause,
         text=text,
         record=record,
+        cannot_see=CANNOT_SEE,
         change=describe(change) if change else None,
         finding=finding(change, site.quotes) if change else "",
     )
