@@ -52,9 +52,7 @@ class Row(Frozen):
     base: Amount = Field(description="Instructions per request, trampolined.")
     head: Amount = Field(description="Instructions per request, trampolined.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
-    native: tuple[OwnCost, ...] = Field(
-        default=(), description="The compiled code that moved most."
-    )
+    native: tuple[OwnCost, ...] = Field(default=(), description="What moved most.")
 
 
 class Totals(Frozen):

@@ -103,7 +103,7 @@ def _share_out(base: Calls, head: Calls) -> defaultdict[Name, _Share]:
         for path, own in calls.paths.items():
             place = _owner(path, common, kept)
             share = shares[path[place]]
-            (share.head if calls is head else share.base).update(own)
+            (share.head if sign > 0 else share.base).update(own)
             share.callers[path[max(place - 1, 0)]] += sign * sum(own.values())
     return shares
 
@@ -132,7 +132,7 @@ def _kept(base: Calls, head: Calls, common: Set[Name]) -> set[Name]:
             cost = sum(own.values())
             below = {name for caller, name in pairwise(path) if caller not in common}
             totals[side].update(dict.fromkeys(path, cost))
-            inside[side].update(dict.fromkeys(below & common, cost))
+            inside[side].update(dict.fromkeys(below, cost))
 
     def alike(name: Name) -> bool:
         old, new = (one[name] for one in inside)
