@@ -26,7 +26,6 @@ from duetbench.judge.comparison import require_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.why import attribute as explain
-from duetbench.judge.why.attribute import attribute
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.show.change import print_attribution
@@ -108,7 +107,7 @@ def run(
             sides = explain.sides_of_comparison(comparison, scope, today, prepare)
             moved = None if select else explain.moved_most(comparison, sides)
         for pair in [moved] if moved else explain.once(sides):
-            found = attribute(*pair, narrator, comparison)
+            found = explain.attribute(*pair, narrator, comparison)
             files.save(folder, found)
             attributions.append(found)
             if not as_json:
@@ -126,7 +125,7 @@ def explain_comparison(
         return None
     try:
         with measuring():
-            return attribute(*moved, narrator, comparison)
+            return explain.attribute(*moved, narrator, comparison)
     except CountError as problem:
         narrator.say(f"which code it is was not found out: {problem}")
         return None
