@@ -74,8 +74,10 @@ def read(line: str, folder: Path) -> Request:
             "'GET /items/7' or 'POST /orders @order.json'"
         )
     body = from_bytes(_bytes(folder / rest[1:], line)) if rest.startswith("@") else rest
-    title = f"{method} {' '.join(texts)}"
-    return Request(method, paths(texts, folder), _headers(rest, body), body, title)
+    headers = _headers(rest, body)
+    if _FORM_TYPE in headers.values():
+        body = body.strip()  # the end of a file's line is no part of a password
+    return Request(method, paths(texts, folder), headers, body, f"{method} {' '.join(texts)}")
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
