@@ -52,7 +52,7 @@ def test_the_variable_names_the_copy_as_it_named_the_original(
 @pytest.mark.parametrize(
     ("text", "value", "words"),
     [
-        ("URI", "", "URI is not set: set it, or add --env URI=… or the file that has it, such as"),
+        ("URI", "", "URI is not set: set it, or add --env URI=… or the --env-file that has it"),
         ("URL", "mysql://a:secret@b/c", "PostgreSQL or SQLite, such as .*, found mysql://…$"),
         ("URL", "secret", "found another value$"),
         ("URL", "sqlite:///no.db", "expected a file of SQLite, found no /no.db"),

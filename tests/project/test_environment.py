@@ -79,7 +79,7 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     for sides, answers in zip((("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")), words, strict=True):
         done = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
         assert "packages from .venv" in done.out, done.err
-        assert "with uncommitted files: data, seed" in done.out
+        assert "with uncommitted files: data/word, seed" in done.out
         found = Comparison.model_validate_json(file.read_bytes())
         (finding,) = [one for one in found.findings if one.subject == "answer"]
         assert finding.verdict is Verdict.DIFFERENT

@@ -147,8 +147,10 @@ def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:
+            whole = [*dict.fromkeys(names)]
             tops = [*dict.fromkeys(name.partition("/")[0] for name in names)]
-            shown = ", ".join(tops[:_SHOWN]) + ", …" * (len(tops) > _SHOWN)
+            listed = whole if len(whole) <= _SHOWN else tops
+            shown = ", ".join(listed[:_SHOWN]) + ", …" * (len(listed) > _SHOWN)
             narrator.say(text.format(shown))
 
 

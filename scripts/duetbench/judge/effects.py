@@ -147,7 +147,8 @@ def _observe(pair: Pair, tell: Early, alone: bool, ends: float) -> Outcome:
 
 
 def _look(pair: Pair, tell: Sequence[Observer], ends: float, *, at_once: bool) -> _Both | str:
-    """Observe both sides, and again if they differ."""
+    """Observe both sides, and again if they differ, for which there is always time."""
+    began = time.monotonic()
     both = _attempt(pair, _MEMORY, tell, ends, at_once)
     _require_right(pair.head, both)
     if isinstance(both, str):
@@ -157,6 +158,7 @@ def _look(pair: Pair, tell: Sequence[Observer], ends: float, *, at_once: bool) -
         return both
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
+    ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
     again = _attempt(pair, _MEMORY * memory, tell, ends, at_once)
     if isinstance(again, str):
         return again
