@@ -6,13 +6,13 @@ from pathlib import Path
 
 from duetbench.cli.options import machine
 from duetbench.cli.run import execute, observe
-from duetbench.cli.target_options import deploy
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, revisions
 from duetbench.judge.comparison import Extent
+from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.why import attribute as attribution
 from duetbench.project import target as targets
@@ -123,7 +123,7 @@ def run(
     """
     project, console = _project(root, target), Console(quiet=True)
     narrator = Narrator(console)
-    with machine(), deploy(project, narrator) as place:
+    with machine(), deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
         folder, seen = results or project.results, partial(observe, say=console.say)
         finished, _ = execute(plan, place, folder, console, observe=seen, installs=narrator)

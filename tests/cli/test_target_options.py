@@ -67,9 +67,6 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("compare", "--head", "server=granian", "--only", "counts"), "--only: both sides"),
         (("compare", "--only", "effects", "--start"), "--start and --only were given"),
         (("why", "--head", "server=granian", "--app", "a:b"), "why: both sides execute the same"),
-        (("compare", "--with", "x==1"), "--with is gone: --head PACKAGE==VERSION"),
-        (("compare", "--material=cpu=1%"), "--material is gone: --limit WHAT=SIZE"),
-        (("show", "--markdown", "x"), "--markdown is gone: -o FILE.md"),
         (("compare", "-o", "x.txt"), "-o x.txt: expected a file .json or .md or .html, or -"),
         (("bisect", "--head", "loop=uvloop", "--app", "a:b"), "bisect: expected packages"),
         (("show", ":bug:"), "no result has the name ':bug:'"),  # and is no picture

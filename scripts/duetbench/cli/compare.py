@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
@@ -34,7 +35,6 @@ from duetbench.cli.target_options import (
     with_options,
     with_target,
 )
-from duetbench.cli.verbs import hook
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
@@ -183,7 +183,9 @@ def run(
     def explain(comparison: "Comparison", both: "Sides") -> None:
         nonlocal attribution
         if why is not None:
-            attribution = hook("why:explain_comparison")(comparison, both, reporter)
+            attribution = resolve_name("duetbench.cli.why:explain_comparison")(
+                comparison, both, reporter
+            )
 
     prepare = {"prepare": asked.prepare} if asked.prepare else {}
     with machine(wait, console.say, timed=extent.only != "effects"):

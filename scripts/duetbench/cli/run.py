@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
@@ -27,7 +28,7 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import Options, deploy, with_options, with_target
+from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -77,9 +78,10 @@ def run_command(
     project = with_options(repository(console), options)
     ended = [] if dry_run else clean_up(console)
     narrator = Narrator(console)
+    deployed = resolve_name("duetbench.judge.deployment:deployed")
     with (
         nullcontext() if dry_run else machine(wait, console.say),
-        deploy(project, narrator) as subject,
+        deployed(project, narrator) as subject,
     ):
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
         if dry_run:

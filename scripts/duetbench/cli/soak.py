@@ -14,7 +14,6 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import (
     Options,
-    deploy,
     with_options,
     with_target,
 )
@@ -23,6 +22,7 @@ from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration, print_json
 from duetbench.judge import growth
+from duetbench.judge.deployment import deployed
 from duetbench.measure import assembly, soak
 from duetbench.project import plan
 from duetbench.show import formats
@@ -63,7 +63,7 @@ def soak_command(
     narrator, progress = Narrator(console), Progress(console)
     project = with_options(repository(console), options)
     clean_up(console)
-    with machine(wait, console.say), deploy(project, narrator) as subject:
+    with machine(wait, console.say), deployed(project, narrator) as subject:
         cases = plan.select(subject.cases(), select or ())
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])

@@ -6,23 +6,20 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Exit, Option, echo
+from typer.core import TyperCommand
 
-from duetbench.cli.verbs import RenamingCommand, stored
+from duetbench.cli.verbs import stored
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.host.console import Narrator
 from duetbench.project import target
 from duetbench.project.target import OPTIONS
 
 if TYPE_CHECKING:
-    from duetbench.project.deployed_target import DeployedTarget
     from duetbench.project.project import Project, Repository
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
@@ -35,7 +32,7 @@ Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
 
 
-class TargetCommand(RenamingCommand):
+class TargetCommand(TyperCommand):
     """A command with the options of a target, most of which only --help-app shows."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -205,14 +202,3 @@ def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:
     unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
     set_ = f"to repeat it, set {', '.join(unset)}: values of variables are never recorded"
     return (*([add] if names else []), *([set_] if unset else []))
-
-
-def deploy(project: "Project", narrator: Narrator) -> "AbstractContextManager[DeployedTarget]":
-    """Provide for a while a copy of a repository in which its application can be measured.
-
-    It needs no earlier set-up. Raises SetupError if something cannot be installed here.
-    """
-    prepared: AbstractContextManager[DeployedTarget] = import_module(
-        "duetbench.judge.deployment"
-    ).deployed(project, narrator)
-    return prepared

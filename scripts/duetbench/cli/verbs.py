@@ -4,11 +4,9 @@ Completion prints the table below and imports none of them. What only a call of 
 imported in its function, if that is slow: a command's `--help` imports the rest.
 """
 
-import pkgutil
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -16,8 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
-
-from duetbench.core.errors import UsageError
 
 Table = Mapping[str, tuple[str, str]]
 
@@ -46,48 +42,6 @@ CI: Final[Table] = {
 """The commands of `duetbench ci`."""
 
 
-def hook(place: str) -> Any:
-    """Import another command's function, `MODULE:NAME`, only when it is needed."""
-    return pkgutil.resolve_name(f"{__package__}.{place}")
-
-
-RENAMED: Final = {
-    "--with": "--head PACKAGE==VERSION",
-    "--head-with": "--head PACKAGE==VERSION",
-    "--base-with": "--base PACKAGE==VERSION",
-    "--stack-as-of": "--base as-of=DATE, --head as-of=DATE",
-    "--lock": "--base lock=FILE, --head lock=FILE",
-    "--base-env": "--base env.NAME=VALUE",
-    "--head-env": "--head env.NAME=VALUE",
-    "--base-server-arg": "--base arg=ARGUMENT",
-    "--head-server-arg": "--head arg=ARGUMENT",
-    "--material": "--limit WHAT=SIZE",
-    "--same-answers": "--limit answers",
-    "--fail-on": "--limit sql=0, --only counts or --only effects",
-    "--counts-only": "--only counts",
-    "--output": "-o FILE.json",
-    "--markdown": "-o FILE.md",
-    "--html": "-o FILE.html",
-    "--details": "`duetbench show`",
-    "--select": "--path or --request says what is measured",
-    "--profile": "experiments have `observatory measure` and `observatory compare`",
-    "--seed": "only `observatory` has it",
-    "--resume": "`duetbench show` has what an interrupted run kept",
-}
-"""Options of earlier versions, and what replaces them."""
-
-
-class RenamingCommand(TyperCommand):
-    """A command that says what replaces an option of an earlier version."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = {name for param in self.params for name in param.opts}
-        for name in (word.partition("=")[0] for word in takewhile(lambda word: word != "--", args)):
-            if name in RENAMED.keys() - own:
-                raise UsageError(f"{name} is gone: {RENAMED[name]}")
-        return super().parse_args(ctx, args)
-
-
 class Verb(TyperCommand):
     """A command's line in a list; the command itself is created when it is resolved."""
 
@@ -104,7 +58,7 @@ class Verb(TyperCommand):
         else:
             function = getattr(module, f"{self.name}_command")
             info = CommandInfo(
-                self.name, cls=getattr(function, "command", RenamingCommand), callback=function
+                self.name, cls=getattr(function, "command", TyperCommand), callback=function
             )
             command = get_command_from_info(
                 info, pretty_exceptions_short=True, rich_markup_mode=None
