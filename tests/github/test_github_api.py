@@ -33,7 +33,7 @@ def test_what_goes_wrong_on_their_side_is_asked_again(fault: dict[str, Any], ste
 def test_patience_ends(step: Step) -> None:
     step.github.fail(status=503, times=-1)
     with (
-        step.connected(patience=1e9) as github,
+        step.connected() as github,
         pytest.raises(ServiceError, match=r"503 to GET .*given up at try 12") as caught,
     ):
         github.get("/pulls/12")
@@ -70,7 +70,7 @@ def test_it_does_not_wait_longer_than_it_may(step: Step) -> None:
     """An hour is not waited for in a job of minutes; the message says how long it would be."""
     step.github.fail(status=429, headers={"Retry-After": "3600"})
     with (
-        step.connected(patience=300) as github,
+        step.connected() as github,
         pytest.raises(ServiceError, match="asks to wait 3600 s; given up at try 1 within"),
     ):
         github.get("/pulls/12")

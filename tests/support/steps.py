@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -81,8 +81,8 @@ class Step:
         return done
 
     @contextmanager
-    def connected(self, **options: Any) -> Iterator[GitHub]:
-        with GitHub(Context.of(os.environ), **options) as github:
+    def connected(self) -> Iterator[GitHub]:
+        with GitHub(Context.of(os.environ)) as github:
             yield github
 
     @property

@@ -9,10 +9,10 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 import json
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import httpx
-from tenacity import RetryCallState, Retrying, retry_if_exception_type
+from tenacity import RetryCallState, retry, retry_if_exception_type
 from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
@@ -34,31 +34,38 @@ _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "check that the job's `permissions:` allow it and that the conversation is not locked",
     404: "check that it exists and that the job's `permissions:` let the token see it",
-    409: "it has changed in the meantime; try again",
     410: "it has been removed or is switched off",
-    422: "GitHub rejects these values",
 }
 
 
 class _TemporaryError(ServiceError):
-    """A request failed, and may succeed after `delay` seconds."""
+    """A request failed, and may succeed after `delay` seconds; None: GitHub states no delay."""
 
-    def __init__(self, message: str, status: int | None = None, delay: float | None = None) -> None:
-        super().__init__(message, status)
-        self.delay = delay
+    delay: float | None = None
+
+
+def _delay(state: RetryCallState) -> float:
+    delay: float | None = getattr(state.outcome and state.outcome.exception(), "delay", None)
+    return wait_random_exponential(multiplier=1, max=30)(state) if delay is None else delay
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    error: Any = state.outcome and state.outcome.exception()
+    end = f"given up at try {state.attempt_number} within {PATIENCE:.0f} s: try again later"
+    raise ServiceError(f"{error}; {end}", error.status) from error
 
 
 class GitHub:
     """One repository on GitHub, with one token. Use it as a context manager.
 
     Paths begin below the repository. All methods raise ServiceError if GitHub refuses, or fails for
-    longer than `patience`, in s.
+    longer than `PATIENCE`.
     """
 
-    def __init__(self, context: Context, *, patience: float = PATIENCE) -> None:
+    def __init__(self, context: Context) -> None:
         self.context = context
-        self._patience = patience
         self._http = httpx.Client(
+            base_url=f"{context.api_url}/repos/{context.repository}",
             headers={
                 "Accept": "application/vnd.github+json",
                 "Authorization": f"Bearer {context.token}",
@@ -94,13 +101,9 @@ class GitHub:
                 return entries
         raise ServiceError(f"{path}: expected at most {PAGES} pages, found more")
 
-    def download(self, path: str, most: int) -> bytes:
-        """Return a file of at most so many bytes."""
-        return self._request("GET", path, most)
-
     def _json(self, method: str, path: str, absent: Collection[int], **content: Any) -> Any:
         try:
-            body = self._request(method, path, LARGEST, **content)
+            body = self.download(path, LARGEST, method, **content)
             return json.loads(body) if body else None
         except ValueError as error:
             raise ServiceError(f"{path}: expected JSON, found: {short(str(error))}") from error
@@ -109,27 +112,18 @@ class GitHub:
                 raise
             return None
 
-    def _request(self, method: str, path: str, most: int, **content: Any) -> bytes:
-        """Send a request, repeat it while that may help, and return the answer's body."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(_TemporaryError),
-            wait=_delay,
-            stop=stop_after_attempt(ATTEMPTS) | stop_before_delay(self._patience),
-            sleep=WAIT,
-            reraise=True,
-        )
-        try:
-            return retrying(self._send_once, method, path, most, **content)
-        except _TemporaryError as error:
-            tries = retrying.statistics["attempt_number"]
-            end = f"given up at try {tries} within {self._patience:.0f} s: try again later"
-            raise ServiceError(f"{error}; {end}", error.status) from error
-
-    def _send_once(self, method: str, path: str, most: int, **content: Any) -> bytes:
-        address = f"{self.context.api_url}/repos/{self.context.repository}{path}"
+    @retry(
+        retry=retry_if_exception_type(_TemporaryError),
+        wait=_delay,
+        stop=stop_after_attempt(ATTEMPTS) | stop_before_delay(PATIENCE),
+        sleep=lambda seconds: WAIT(seconds),  # noqa: PLW0108 - tests replace it later
+        retry_error_callback=_give_up,
+    )
+    def download(self, path: str, most: int, method: str = "GET", **content: Any) -> bytes:
+        """Return an answer of at most so many bytes; repeat the request while that may help."""
         body = bytearray()
         try:
-            with self._http.stream(method, address, **content) as response:
+            with self._http.stream(method, path, **content) as response:
                 for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > most:
@@ -140,12 +134,6 @@ class GitHub:
         if not response.is_success:
             raise _problem(response, bytes(body))
         return bytes(body)
-
-
-def _delay(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome is not None else None
-    delay = error.delay if isinstance(error, _TemporaryError) else None
-    return wait_random_exponential(multiplier=1, max=30)(state) if delay is None else delay
 
 
 def _problem(response: httpx.Response, body: bytes) -> ServiceError:
@@ -162,8 +150,9 @@ def _problem(response: httpx.Response, body: bytes) -> ServiceError:
             delay = float(after)
         elif spent and reset.isdecimal():
             delay = max(0.0, int(reset) - time.time()) + 1
-        sentence += f"; it asks to wait {delay:.0f} s"
-        return _TemporaryError(sentence, status, delay)
+        error = _TemporaryError(f"{sentence}; it asks to wait {delay:.0f} s", status)
+        error.delay = delay
+        return error
     if status >= 500 or status == 408:
         return _TemporaryError(sentence, status)
     return ServiceError(f"{sentence}; {_ADVICE.get(status, 'expected success')}", status)
