@@ -229,7 +229,7 @@ def test_what_no_verb_expects_does_not_look_like_a_finding(
 ) -> None:
     """A full disk wherever it is met, and a mistake of ours: Python itself would end with 1."""
 
-    def fail(_: object) -> None:
+    def fail() -> None:
         raise error
 
     monkeypatch.setattr(duetbench.cli, "app", fail)

@@ -4,7 +4,6 @@ import errno
 import re
 import sys
 import traceback
-from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -46,19 +45,15 @@ def _root(_version_: VersionOption = False) -> None:
     """What did this change do to our Python web application, and which release did it?"""
 
 
-def main(
-    application: typer.Typer | None = None,
-    name: str = "duetbench",
-    words: Sequence[str] | None = None,
-) -> None:
-    """Run a command line, this process's or `words`; an expected error is one line, and exits.
+def main(application: typer.Typer | None = None, name: str = "duetbench") -> None:
+    """Run this process's command line; an expected error is one line, and exits.
 
     A bug keeps its traceback, and does not exit as Python does: code 1 would say that something got
     slower. A closed pipe does not exit with 1 either, as typer and rich would.
     """
     try:
         with interruptible():
-            (application or app)(words)
+            (application or app)()
     except DuetbenchError as error:
         _say(name, str(error))
         sys.exit(error.exit_code)

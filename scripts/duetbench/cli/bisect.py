@@ -28,6 +28,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.project.project import Repository
 from duetbench.project.setting import Contrast
 from duetbench.show.change import cause_lines, commit_lines
+from duetbench.store.change import Cause
 from duetbench.store.result_files import find_comparison
 from duetbench.trend import commit_search, mixed_locks
 
@@ -62,7 +63,7 @@ def bisect_command(
     wait: WaitOption = None,
     *,
     options: Options,
-) -> None:
+) -> Cause | None:
     """Find the release, or the commit, that caused a change.
 
     $ duetbench bisect --base lock=uv.lock@main --app shop.main:app --path /items/7
@@ -110,6 +111,7 @@ def bisect_command(
     clean_up(console)
     reporter = Reporter(console)
     result: Any
+    found = None
     with machine(wait, console.say):
         if evidence:
             with resumable():
@@ -126,6 +128,7 @@ def bisect_command(
             lines = commit_lines(causes, *ends, again)
     if as_json:
         print_json(result)
-        return
+        return found
     for line in lines:
         console.say(line)
+    return found

@@ -1,36 +1,30 @@
 """`duetbench ci sides`, `compare` and `report`: compare a pull request, and comment on it."""
 
-import io
-import json
 import os
 import re
 import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ValidationError
 from typer import Argument, Exit, Option
 
-from duetbench.cli import main
+from duetbench.cli import app as every_command
 from duetbench.cli.options import budget_option, commit
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.github import actions, archives, comments, event, proposals
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
+from duetbench.github.event import Pull
 from duetbench.github.proposals import Upgrade
 from duetbench.host import git, proc
 from duetbench.host.console import Console, errors
-from duetbench.host.signals import InterruptedRun
-from duetbench.judge.findings import UNDECIDED
-from duetbench.show.report import Report, make_report
+from duetbench.show.report import make_report
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
@@ -42,8 +36,6 @@ _NAMES: Final = 10
 
 _SECRET: Final = {git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
-
-_JUDGED: Final = frozenset({0, 1, UNDECIDED})
 
 BaseOption = Annotated[
     str,
@@ -163,8 +155,14 @@ def compare_command(
     Exit code 0: compared, whatever the result; 1: with --fail-on slower, what `duetbench compare`
     calls worse; others as of that command, if nothing could be measured.
     """
-    target = _target(app, paths_, requests, args)
-    time = ["--budget", budget] if budget else []
+    try:
+        options = [
+            *_lines({"--app": app, "--path": paths_, "--request": requests}),
+            *shlex.split(args),
+            *_lines({"--budget": budget}),
+        ]
+    except ValueError as error:
+        raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
@@ -172,15 +170,12 @@ def compare_command(
         place.mkdir(parents=True)
     file, code_file = report / proposals.COMPARISON, report / proposals.WHY
     sides = commit("BASE", base), commit("HEAD", head)
-    output = ["-o", str(file), "--why", str(code_file)]
-    output += ["--only", only] if only else []
-    output += _lines({"--limit": limits})
-    code = _call("compare", *sides, *target, *time, *output)
-    if code not in _JUDGED or not file.is_file():
-        raise Exit(code)
+    output = ("-o", str(file), "--why", str(code_file))
+    which = _lines({"--only": only, "--limit": limits})
+    code = _call("compare", *sides, *options, *output, *which) or 0
     comparison = comments.with_check(files.read(Comparison, file), code, fail_on)
     files.replace(file, files.encode(comparison))
-    cause = _cause(comparison, file, [*target, *time]) if upgrade else None
+    cause = _cause(comparison, file, options) if upgrade else None
     if cause is not None:
         files.write(report / proposals.UPGRADE, cause)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
@@ -191,15 +186,6 @@ def compare_command(
     files.save(results, comparison)
     if code == 1 and fail_on != "never":
         raise Exit(code)
-
-
-def _target(app: str, paths_: str, requests: str, args: str) -> list[str]:
-    """Return the options that select what is measured; raises UsageError."""
-    words = _lines({"--app": app, "--path": paths_, "--request": requests})
-    try:
-        return [*words, *shlex.split(args)]
-    except ValueError as error:
-        raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
 
 
 def _lines(options: Mapping[str, str]) -> list[str]:
@@ -217,28 +203,23 @@ def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
     moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
         return Upgrade()
-    with redirect_stdout(io.StringIO()) as printed:
-        _call("bisect", str(file), "--json", *options)
     try:
-        output = json.loads(printed.getvalue())
-        cause = {name: output[name] for name in Cause.model_fields}
-        return Upgrade(cause=Cause.model_validate_json(json.dumps(cause)))
-    except (ValueError, TypeError, KeyError, ValidationError):
+        return Upgrade(cause=_call("bisect", str(file), *options))
+    except Exception as error:  # of any kind: the comparison is there without it
+        errors().say(f"duetbench: the search for the release: {error}")
         return Upgrade(note="the search for it failed; the job's log has the reason")
 
 
-def _call(*words: str) -> int:
-    """Run another command, of which no process gets this job's own variables; its exit code."""
+def _call(*words: str) -> Any:
+    """Run another command, of which no process gets this job's own variables.
+
+    Returns its exit code if it ends with one, or else what it returns; raises as that command.
+    """
     kept = {name: os.environ.pop(name) for name in _SECRET & os.environ.keys()}
     try:
-        main(words=words)
-    except SystemExit as end:
-        if isinstance(end.__context__, InterruptedRun):
-            raise
-        return int(end.code or 0)
+        return every_command(words, standalone_mode=False)
     finally:
         os.environ.update(kept)
-    return 0
 
 
 def report_command(
@@ -276,84 +257,56 @@ def report_command(
     """
     if (source is None, pull is None, head is None).count(True) not in {0, 3}:
         raise UsageError("expected --from, --pr, --base and --head together, or none of them")
-    with GitHub(Context.of(os.environ)) as github:
+    problems: list[str] = []
+    with GitHub(Context.of(os.environ)) as github, proc.scratch() as place:
+        context = github.context
         if source is not None and pull is not None and head is not None:
-            sides = commit("--base", base), commit("--head", head)
-            _report_here(github, source, pull, *sides, only_if_changed)
+            pulls = [Pull(pull, commit("--base", base), commit("--head", head))]
+            url, words, folders = context.run_url, f"{context.site_url}method/", {"": source}
         else:
-            safe = actions.URL.fullmatch(words) and "//" not in words.partition("://")[2]
-            run = event.field(github.context.event(), "workflow_run")
-            _report_run(github, run, base, words if safe else "", only_if_changed)
-
-
-def _report_here(
-    github: GitHub, source: Path, pull: int, base: str, head: str, only_if_changed: bool
-) -> None:
-    """Comment with the result of an earlier job of this run, or the reason for none."""
-    context = github.context
-    try:
-        words = f"{context.site_url}method/"
-        answer, body = _report(source, base, head, context.run_url, words)
-    except (ArtifactError, RecordError) as error:
-        _publish(github, pull, comments.failed(head, context.run_url, str(error)))
-        raise
-    _publish(github, pull, body, answer=answer, only_if_changed=only_if_changed)
-
-
-def _publish(
-    github: GitHub,
-    pull: int,
-    body: str,
-    name: str = "",
-    *,
-    answer: Report | None = None,
-    only_if_changed: bool = False,
-) -> None:
-    title = f"### duetbench: {name}\n\n" if name else ""
-    begin = not only_if_changed or answer is None or answer.news
-    result = comments.publish(github, pull, comments.KIND, title + body, name, begin=begin)
-    Console().say(result)
-    actions.summary(title + body)
-    if answer and (address := os.environ.get(comments.WEBHOOK)):
-        link = result.split()[-1] if "https://" in result else github.context.run_url
-        repository, verdict = github.context.repository, answer.headline
-        if problem := comments.notify(address, repository, pull, verdict, link):
-            errors().say(f"note: {comments.WEBHOOK}: {problem}")
-
-
-def _report_run(
-    github: GitHub, run: Mapping[str, Any], base: str, words: str, only_if_changed: bool
-) -> None:
-    """Fetch the result of another workflow's run, check it, and comment with it."""
-    url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
-    with proc.scratch() as place:
-        fetched = archives.fetch(github, run["id"], f"{ARTIFACT}*", place)
-        matches = filter(None, map(_ARTIFACT.fullmatch, fetched.accepted))
-        applications = {match[0]: match[1] or "" for match in matches}
-        if len(applications) > _NAMES:
-            raise ArtifactError(f"run {run['id']}: expected at most {_NAMES} comparisons")
-        pulls = event.measured_pulls(github, run, base) if applications else []
-        problems = [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
-        for (pull, start), (artifact, name) in product(pulls, sorted(applications.items())):
+            run = event.field(context.event(), "workflow_run")
+            url = f"{context.run_url.rpartition('/')[0]}/{run['id']}"
+            if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
+                words = ""
+            folders, problems = _fetch_results(github, run["id"], place)
+            pulls = event.measured_pulls(github, run, base) if folders else []
+        for asked, (name, folder) in product(pulls, folders.items()):
+            answer, title = None, f"### duetbench: {name}\n\n" if name else ""
             try:
-                answer, body = _report(place / artifact, start, run["head_sha"], url, words)
+                comparison, upgrade, code = proposals.proposal(folder, asked.base, asked.head)
+                text = comments.report(comparison, upgrade, code)
+                answer = make_report(comparison)
+                body = title + comments.sign(text, asked.head, url, words)
             except (ArtifactError, RecordError) as error:
-                problems.append(f"artifact '{artifact}': {error}")
-            else:
-                _publish(github, pull, body, name, answer=answer, only_if_changed=only_if_changed)
+                problems.append(f"artifact '{folder.name}': {error}")
+                if source is None:
+                    continue
+                body = comments.failed(asked.head, url, str(error))
+            begin = not only_if_changed or answer is None or answer.news
+            said = comments.publish(github, asked.number, comments.KIND, body, name, begin=begin)
+            Console().say(said)
+            actions.summary(body)
+            if answer is not None:
+                _notify(context, asked.number, answer.headline, said)
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _report(source: Path, base: str, head: str, url: str, words: str) -> tuple[Report, str]:
-    """Return the answer on two commits, and their checked comparison as a comment.
+def _fetch_results(github: GitHub, run: int, place: Path) -> tuple[dict[str, Path], list[str]]:
+    """Fetch what a run has compared: folders by the applications' names, and what was refused."""
+    fetched = archives.fetch(github, run, f"{ARTIFACT}*", place)
+    matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched.accepted)))
+    folders = {match[1] or "": place / match[0] for match in matches}
+    if len(folders) > _NAMES:
+        raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
+    return folders, [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
 
-    Raises ArtifactError or RecordError.
-    """
-    if not source.exists():
-        raise ArtifactError("no comparison has arrived")
-    comparison, upgrade, code = proposals.proposal(source, base, head)
-    body = comments.report(comparison, upgrade, code)
-    return make_report(comparison), comments.sign(body, head, url, words)
+
+def _notify(context: Context, pull: int, verdict: str, said: str) -> None:
+    """Send a verdict to the address that wants it, with a link to the comment or to the run."""
+    if address := os.environ.get(comments.WEBHOOK):
+        link = said.rsplit(maxsplit=1)[-1] if "https://" in said else context.run_url
+        if problem := comments.notify(address, context.repository, pull, verdict, link):
+            errors().say(f"note: {comments.WEBHOOK}: {problem}")

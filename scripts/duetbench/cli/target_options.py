@@ -93,16 +93,16 @@ _HELP_APP: Final = _parameter(
 )
 
 
-def with_target(verb: Callable[..., None]) -> Callable[..., None]:
+def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that describe a target, as its parameter `options`."""
     signature = inspect.signature(verb)
     own = [p for name, p in signature.parameters.items() if name != "options"]
 
     @functools.wraps(verb)
-    def wrapped(**values: Any) -> None:
+    def wrapped(**values: Any) -> Any:
         del values["help_app"]
         options = {parameter.name: values.pop(parameter.name) for parameter in _OFFERED}
-        verb(**values, options=_read(options))
+        return verb(**values, options=_read(options))
 
     parameters = [*own, *_OFFERED, _HELP_APP]
     wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer

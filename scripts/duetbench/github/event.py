@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from duetbench.core.errors import ServiceError, UsageError
@@ -65,19 +65,27 @@ def merge_base(github: GitHub, branch: str, head: str) -> str:
     return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
 
-def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[tuple[int, str]]:
-    """Return the open pull requests whose head a run measured, and the bases, as GitHub has them.
+class Pull(NamedTuple):
+    """A pull request, and the commits that are compared for it."""
+
+    number: int
+    base: str
+    head: str
+
+
+def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[Pull]:
+    """Return the open pull requests whose head a run measured, as GitHub has them.
 
     An event from a fork names no pull request, and the run's own statements prove nothing.
     `base`: compare their heads with it instead of their own bases. Raises ServiceError.
     """
     if run["event"] != "pull_request" or not (run["head_repository"] and run["head_branch"]):
         return []  # of a fork or a branch that has been removed
-    branch = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
+    head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
     return [
-        (pull["number"], merge_base(github, base or pull["base"]["ref"], run["head_sha"]))
-        for pull in github.get_all("/pulls", state="open", head=branch)
-        if pull["head"]["sha"] == run["head_sha"]
+        Pull(pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
+        for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
+        if pull["head"]["sha"] == head
     ]
 
 

@@ -47,6 +47,8 @@ def proposal(
     out: people copy what a comment tells them to run.
     Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
     """
+    if not source.exists():
+        raise ArtifactError("no comparison has arrived")
     try:
         files = dict(archives.folder(source))
         upgrade, attribution = files.pop(UPGRADE, None), files.pop(WHY, None)
