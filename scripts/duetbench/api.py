@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from duetbench.cli.options import machine
 from duetbench.cli.run import execute, observe
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
+from duetbench.host.machine import measuring
+from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, revisions
 from duetbench.judge.comparison import Extent
@@ -83,7 +84,7 @@ def compare(
         DuetbenchError: Nothing can be compared; the message says what to do.
     """
     project = _project(root, target)
-    with machine():
+    with interruptible(), measuring():
         return comparisons.compare(
             project, _contrast(contrast), extent or Extent(), reporter or _silent()
         )
@@ -123,7 +124,7 @@ def run(
     """
     project, console = _project(root, target), Console(quiet=True)
     narrator = Narrator(console)
-    with machine(), deployed(project, narrator) as place:
+    with interruptible(), measuring(), deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
         folder, seen = results or project.results, partial(observe, say=console.say)
         finished, _ = execute(plan, place, folder, console, observe=seen, installs=narrator)
@@ -158,7 +159,7 @@ def bisect(
         DuetbenchError: Nothing can be searched; the message says what to do.
     """
     project = _project(root, target)
-    with machine():
+    with interruptible(), measuring():
         return commit_search.search(project, (good, bad), select, seconds, reporter or _silent())
 
 
@@ -176,7 +177,7 @@ def bisect_releases(
     Args and errors as `bisect`; without `select` the case that moved most surely is searched.
     """
     project = _project(root, target)
-    with machine():
+    with interruptible(), measuring():
         return mixed_locks.search(project, evidence, select, seconds, reporter or _silent())[1]
 
 
@@ -201,7 +202,7 @@ def why(
         DuetbenchError: Nothing can be counted; the message says what to do.
     """
     project, reporter = _project(root, target), reporter or _silent()
-    with machine(), revisions.copies() as copies:
+    with interruptible(), measuring(), revisions.copies() as copies:
         scope = attribution.scope(select, reporter, copies)
         pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)

@@ -21,10 +21,9 @@ from duetbench.cli.options import (
     console_beside,
     html_page,
     machine,
-    put,
     reports,
     repository,
-    require_files,
+    require_file,
     write_reports,
 )
 from duetbench.cli.target_options import (
@@ -39,7 +38,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
-from duetbench.host.console import Console
+from duetbench.host.console import Console, write
 
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent
@@ -174,7 +173,7 @@ def run(
     extent.require_sense(contrast)
     if why is not None:
         require_code("--why", contrast)
-    require_files({"--why": [why] if why else []})
+        require_file("--why", why)
     console = console_beside(files)
     asked = find(console)
     clean_up(console)
@@ -216,8 +215,8 @@ def run(
                 ".html": lambda: html_page(comparison),
             },
         )
-        if attribution is not None:
-            put(visible_json(attribution.model_dump_json()) + "\n", why)
+        if attribution is not None and why is not None:
+            write(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
         own = comparison.model_copy(update={"to_repeat": asked.own_lacking})
         _print(console, own, attribution, more)

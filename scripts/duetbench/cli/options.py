@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -12,8 +12,8 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.host.console import Console, write
-from duetbench.host.signals import InterruptedRun, interruptible
+from duetbench.host.console import STANDARD, Console, write
+from duetbench.host.signals import InterruptedRun
 
 if TYPE_CHECKING:
     from duetbench.project.project import Repository
@@ -23,7 +23,6 @@ SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatabl
 SECONDS: Final = "Seconds of load per case, e.g. 10."
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_STANDARD: Final = Path("-")
 _TIMES: Final = "180s, 5m, 1h or 1h30m"
 
 SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
@@ -95,11 +94,10 @@ def clean_up(console: Console) -> list[str]:
     return sentences
 
 
-@contextmanager
 def machine(
     wait: str | None = None, say: Callable[[str], object] = len, *, timed: bool = True
-) -> Iterator[None]:
-    """Hold the machine for a measurement, and let signals interrupt it.
+) -> AbstractContextManager[None]:
+    """Hold the machine for a measurement.
 
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
     and `say` is told what it waits for. What is not `timed` needs no machine of its own.
@@ -107,16 +105,14 @@ def machine(
     from duetbench.host.machine import measuring
 
     patience = budget_seconds(wait, "--wait") or 0.0
-    with interruptible(), measuring(patience, say) if timed else nullcontext():
-        yield
+    return measuring(patience, say) if timed else nullcontext()
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Let signals interrupt a measurement that saves every duet."""
+    """Say of an interrupted measurement that every duet was saved."""
     try:
-        with interruptible():
-            yield
+        yield
     except InterruptedRun as interruption:
         interruption.advice = "all duets are kept; the same command continues"
         raise
@@ -152,48 +148,42 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     Raises UsageError if a path can be no file of these kinds, RecordError if it cannot be written.
     """
     for path in paths or ():
-        if path != _STANDARD and path.suffix not in kinds:
+        if path != STANDARD and path.suffix not in kinds:
             raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
-    found = [*(paths or ()), *[_STANDARD] * as_json]
+    found = [*(paths or ()), *[STANDARD] * as_json]
     if len(found) > len(set(found)):
         raise UsageError("-o: expected different files")
-    require_files({"-o": found})
+    for path in found:
+        require_file("-o", path)
     return found
 
 
-def require_files(paths: Mapping[str, Sequence[Path]]) -> None:
-    """Check that files, by option, can be written; raises as `reports`."""
+def require_file(option: str, path: Path) -> None:
+    """Check that the file of an option can be written; raises as `reports`."""
     from duetbench.store import files
 
-    for option, path in ((option, path) for option, own in paths.items() for path in own):
-        if path == _STANDARD:
-            continue
-        if path.is_dir():
-            raise UsageError(f"{option} {path}: expected a file, found a folder")
-        if not path.parent.is_dir():
-            raise UsageError(f"{option} {path}: there is no folder {path.parent}: create it first")
-        if path.is_file() or not path.exists():  # not for pipes and devices
-            files.require_writable(path)
+    if path == STANDARD:
+        return
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: expected a file, found a folder")
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}: create it first")
+    if path.is_file() or not path.exists():  # not for pipes and devices
+        files.require_writable(path)
 
 
 def console_beside(paths: Sequence[Path]) -> Console:
     """Return a console, which prints to standard error if standard output is one of the files."""
-    return Console(stderr=_STANDARD in paths)
+    return Console(stderr=STANDARD in paths)
 
 
 def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]]) -> None:
     """Write each file, with the text of its suffix; RecordError if it cannot be written."""
     for path in paths:
-        put(texts[path.suffix or ".json"](), path)
+        write(texts[path.suffix or ".json"](), path)
 
 
 def html_page(comparison: object) -> str:
     """Return a comparison as one HTML page; only this imports what makes pages."""
     page: str = import_module("duetbench.show.html.comparison_page").one_file(comparison)
     return page
-
-
-def put(text: str, path: Path | None) -> None:
-    """Write a text to a file or, with `-`, to standard output; RecordError if it cannot be."""
-    if path is not None:
-        write(text, None if path == _STANDARD else path)

@@ -23,7 +23,6 @@ from duetbench.cli.options import (
     clean_up,
     console_beside,
     machine,
-    put,
     reports,
     repository,
     write_reports,
@@ -34,7 +33,7 @@ from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
 from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, Progress, duration
+from duetbench.host.console import Console, Narrator, Progress, duration, write
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import assembly, launch, runner
 from duetbench.measure.testbed import SideCase, Testbed
@@ -206,7 +205,7 @@ def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
     console.say(f"cases: {len(plan.cases)}; launches: {number}, about {duration(seconds)}")
     value = {"expected_seconds": round(seconds, 1), "plan": plan.model_dump(mode="json")}
     for path in written:
-        put(f"{json.dumps(value, indent=1)}\n", path)
+        write(f"{json.dumps(value, indent=1)}\n", path)
 
 
 def _measure(

@@ -57,54 +57,31 @@ def _page(is_set: bool) -> None:
         raise Exit
 
 
-def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:
-    """Create a parameter of a command's function, from which typer creates an option."""
-    return inspect.Parameter(
-        name.replace("-", "_"),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if kind is bool else None,
-        annotation=Annotated[kind if kind is bool else kind | None, option],
-    )
-
-
-_OFFERED: Final = [
-    _parameter(
-        name,
-        option.kind,
-        Option(
-            f"--{name}",
-            metavar=option.metavar or None,
-            help=option.help,
-            show_default=False,
-        ),
-    )
-    for name, option in OPTIONS.items()
-]
-
-_HELP_APP: Final = _parameter(
-    "help-app",
-    bool,
-    Option(
-        "--help-app",
-        callback=_page,
-        is_eager=True,
-        help="Show all options of an application: requests, server, environment, commands.",
-    ),
-)
-
-
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that describe a target, as its parameter `options`."""
+    offered: dict[str, tuple[Any, Any]] = {}
+    for name, option in OPTIONS.items():
+        metavar, words = option.metavar or None, option.help
+        offered[name] = option.kind, Option(f"--{name}", metavar=metavar, help=words)
+    page = "Show all options of an application: requests, server, environment, commands."
+    offered["help-app"] = bool, Option("--help-app", callback=_page, is_eager=True, help=page)
     signature = inspect.signature(verb)
-    own = [p for name, p in signature.parameters.items() if name != "options"]
+    parameters = [p for name, p in signature.parameters.items() if name != "options"]
+    parameters += [
+        inspect.Parameter(
+            name.replace("-", "_"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if kind is bool else None,
+            annotation=Annotated[kind if kind is bool else kind | None, option],
+        )
+        for name, (kind, option) in offered.items()
+    ]
 
     @functools.wraps(verb)
     def wrapped(**values: Any) -> Any:
-        del values["help_app"]
-        options = {parameter.name: values.pop(parameter.name) for parameter in _OFFERED}
-        return verb(**values, options=_read(options))
+        given = {name: values.pop(name.replace("-", "_")) for name in offered}
+        return verb(**values, options=_read(given))
 
-    parameters = [*own, *_OFFERED, _HELP_APP]
     wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     wrapped.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
@@ -118,7 +95,7 @@ def _read(values: dict[str, Any]) -> Options:
     """
     keys: dict[str, Any] = {}
     for option in OPTIONS.values():
-        value = values[option.name.replace("-", "_")]
+        value = values[option.name]
         several = option.kind == list[str]
         keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
     headers = dict(_pair("--header", text, ":") for text in keys["headers"])

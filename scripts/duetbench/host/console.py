@@ -29,6 +29,9 @@ PLAIN_WIDTH: Final = 120
 """Columns of files and pipes, which have no width of their own, unless COLUMNS sets another."""
 
 
+STANDARD: Final = Path("-")
+"""Stands for standard output where a file is named."""
+
 BRIEF_STEP_S: Final = 5.0
 """Seconds up to which a step prints no line, so the first minute of a run fits one screen."""
 
@@ -77,12 +80,12 @@ def json_text(value: Any) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, for programs."""
-    write(json_text(value), None)
+    write(json_text(value))
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write a text to a file, or to standard output if `output` is None."""
-    if output is None:
+def write(text: str, output: Path = STANDARD) -> None:
+    """Write a text to a file, or to standard output."""
+    if output == STANDARD:
         sys.stdout.write(text)
         sys.stdout.flush()  # a closed pipe raises its error here, not when the interpreter ends
     else:

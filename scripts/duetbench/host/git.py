@@ -16,13 +16,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from duetbench.core.errors import HistoryError
 from duetbench.core.text import short
 from duetbench.host import proc
-
-T = TypeVar("T")
 
 TOKEN: Final = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 

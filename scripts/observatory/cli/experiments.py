@@ -5,10 +5,10 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli.options import ReportsOption, ResultsOption, put, reports
+from duetbench.cli.options import ReportsOption, ResultsOption, reports
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
-from duetbench.host.console import Console, write
+from duetbench.host.console import STANDARD, Console, write
 from duetbench.store import files, run_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import summarise
@@ -43,7 +43,7 @@ def show_command(
     published, reference = load_published(project.root), reference_runs(project.results)
     page = published_page.make_page(summary, published, reference=reference)
     for path in reports(output, ".md"):
-        put(as_markdown(page), path)
+        write(as_markdown(page), path)
     if not output:
         print_page(Console(), page)
 
@@ -77,4 +77,4 @@ def findings_command(
         name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
         for name in names
     }
-    write(write_findings(experiments, links), output)
+    write(write_findings(experiments, links), output or STANDARD)

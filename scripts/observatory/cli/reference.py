@@ -12,13 +12,13 @@ from typer import Context
 from typer.main import get_group
 
 from duetbench.cli import app
-from duetbench.cli.options import put
 from duetbench.cli.verbs import Verb
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
+from duetbench.host.console import write
 from duetbench.project import schema
 from duetbench.project.configuration import Configuration, SourceBuild
 from duetbench.project.target import OPTIONS, Target
@@ -76,9 +76,9 @@ def reference_command() -> None:
     They have the commands, keys, metrics, flags and files of this version.
     """
     root = paths.project_root()
-    put(reference(), root / PAGE)
-    put(files.schema(Run), root / "results" / "schema.json")
-    put(files.schema(Comparison), root / "results" / "comparison.schema.json")
+    write(reference(), root / PAGE)
+    write(files.schema(Run), root / "results" / "schema.json")
+    write(files.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
 def reference() -> str:

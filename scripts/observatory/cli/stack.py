@@ -77,7 +77,7 @@ def bump_command(
         actions.outputs({"moved": str(moved).lower(), "commit": commit})
 
     if not push:
-        write(lock_branch.message(renew(root)), None)
+        write(lock_branch.message(renew(root)))
         return
     bump = lock_branch.advance(
         root,
@@ -89,7 +89,7 @@ def bump_command(
     report(bump.moved, bump.commit)
     text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
     actions.summary(f"```text\n{text}```")
-    write(f"{text}commit {bump.commit}\n", None)
+    write(f"{text}commit {bump.commit}\n")
 
 
 @stack_app.command("links")
