@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import (
-        Attribution,
-        Cause,
-        CommitCause,
-        Comparison,
-        Contrast,
-        Extent,
-        Run,
-        Target,
-        bisect,
-        bisect_releases,
-        compare,
-        load,
-        run,
-        why,
-    )
+    from duetbench.api import bisect, bisect_releases, compare, load, run, why
+    from duetbench.core.model import Run
+    from duetbench.judge.comparison import Extent
+    from duetbench.project.setting import Contrast
+    from duetbench.project.target import Target
+    from duetbench.store.attribution import Attribution
+    from duetbench.store.change import Cause, CommitCause
+    from duetbench.store.comparison import Comparison
 
 __all__ = [
     "Attribution",

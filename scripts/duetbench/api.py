@@ -16,7 +16,6 @@ from duetbench.judge.comparison import Extent
 from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.why import attribute as attribution
-from duetbench.project import target as targets
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project, Repository
 from duetbench.project.setting import Contrast
@@ -26,23 +25,6 @@ from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, CommitCause
 from duetbench.store.comparison import Comparison
 from duetbench.trend import commit_search, mixed_locks
-
-__all__ = [
-    "Attribution",
-    "Cause",
-    "CommitCause",
-    "Comparison",
-    "Contrast",
-    "Extent",
-    "Run",
-    "Target",
-    "bisect",
-    "bisect_releases",
-    "compare",
-    "load",
-    "run",
-    "why",
-]
 
 
 def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
@@ -94,9 +76,7 @@ def _project(root: Path | None, target: Target | None) -> Project:
     """Return a repository with its target, whose other keys the repository may declare."""
     place = root.resolve() if root else paths.project_root(stand_in=False)
     given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
-    if (known := targets.of(place, given)) is None:
-        raise paths.undeclared(place, "no target, no [tool.duetbench] with an app")
-    return Project(place, known)
+    return Project.of(place, given)
 
 
 def run(

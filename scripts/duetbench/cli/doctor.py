@@ -1,7 +1,7 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
@@ -65,35 +65,34 @@ def doctor_command(
 
 def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = True) -> None:
     """Print a diagnosis, whether it is ready first; raises Exit if something is lacking."""
-    console = Console()
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
-        lacking = ", ".join(diagnosis.lacking)
-        not_ready = f"Not ready to measure: {lacking}; {remedy}"
-        console.say(not_ready if diagnosis.lacking else "Ready to measure")
-    if details and not as_json:
-        tables: dict[str, list[tuple[str, ...]]] = {
-            f"Machine {diagnosis.machine.id}": [(), *diagnosis.conditions.items()],
-            "What measuring needs": [
-                ("what", "state", "detail"),
-                *((finding.what, finding.state, finding.detail) for finding in diagnosis.findings),
-            ],
-        }
-        for title, (head, *rows) in tables.items():
-            table = Table(*head, title=title, title_justify="left", show_header=bool(head))
-            for row in rows:  # as plain text: no mark-up, and checksums and paths are not cut
-                table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
-            console.print(table)
-    elif not as_json:
-        for finding in diagnosis.findings:
-            if finding.what in diagnosis.lacking:
-                console.say(f"  {finding.what}: {finding.state}: {finding.detail}")
-        conditions = diagnosis.conditions
-        console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
-        console.say(f"  {conditions['load']}")
+        _print(Console(), diagnosis, remedy, details=details)
     if diagnosis.lacking:
         raise Exit(1)
+
+
+def _print(console: Console, diagnosis: Diagnosis, remedy: str, *, details: bool) -> None:
+    lacking, conditions = diagnosis.lacking, diagnosis.conditions
+    not_ready = f"Not ready to measure: {', '.join(lacking)}; {remedy}"
+    console.say(not_ready if lacking else "Ready to measure")
+    rows = [(finding.what, finding.state, finding.detail) for finding in diagnosis.findings]
+    if not details:
+        for what, state, detail in rows:
+            if what in lacking:
+                console.say(f"  {what}: {state}: {detail}")
+        console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
+        console.say(f"  {conditions['load']}")
+        return
+    for title, head, cells in (
+        (f"Machine {diagnosis.machine.id}", (), conditions.items()),
+        ("What measuring needs", ("what", "state", "detail"), rows),
+    ):
+        table = Table(*head, title=title, title_justify="left", show_header=bool(head))
+        for row in cells:  # as plain text: no mark-up, and checksums and paths are not cut
+            table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
+        console.print(table)
 
 
 Look = Callable[[], str]
@@ -110,8 +109,12 @@ def diagnose(
     `looks` check more than what any measurement needs, and which of them is `optional`.
     """
     first = machine.core_times()
-    every: dict[str, Look] = {"oha": partial(_oha, configured.oha), **looks}
-    findings = tuple(_findings(every, optional))
+    every: dict[str, Look] = {
+        "oha": partial(_oha, configured.oha),
+        **looks,
+        tools.VALGRIND: _valgrind,
+    }
+    findings = tuple(_findings(every, {*optional, tools.VALGRIND}))
     noise = machine.disturbance()  # after the checks, which take core time themselves
     last = machine.core_times()
     fingerprint = machine.fingerprint()
@@ -120,12 +123,8 @@ def diagnose(
     return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
 
 
-def _list(cores: Sequence[int]) -> str:
-    return ", ".join(map(str, cores))
-
-
 def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
-    server, client = _list(facts.server_cores), _list(facts.client_cores)
+    server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
     shared = list(machine.siblings_split(machine.allocate()))
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
@@ -156,11 +155,6 @@ def _findings(looks: Mapping[str, Look], optional: Collection[str]) -> Iterator[
                 yield Item(what=what, state="missing", detail=str(error))
         except DuetbenchError as error:
             yield Item(what=what, state="wrong", detail=str(error))
-    if place := shutil.which(tools.VALGRIND):
-        yield Item(what=tools.VALGRIND, state="ok", detail=place)
-    else:
-        detail = f"not required; {tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}"
-        yield Item(what=tools.VALGRIND, state="absent", detail=detail)
 
 
 def _oha(spec: OhaSpec) -> str:
@@ -168,3 +162,9 @@ def _oha(spec: OhaSpec) -> str:
     if fault := tools.oha_fault(spec, tools.oha_place(spec)):
         raise DuetbenchError(fault)
     return f"{spec.version}, {tools.oha_origin(program)}; {program}"
+
+
+def _valgrind() -> str:
+    if place := shutil.which(tools.VALGRIND):
+        return place
+    raise SetupError(f"{tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}")

@@ -15,7 +15,6 @@ from typer.core import TyperCommand
 
 from duetbench.cli.verbs import stored
 from duetbench.core.errors import UsageError
-from duetbench.host import paths
 from duetbench.project import target
 from duetbench.project.target import OPTIONS
 
@@ -126,7 +125,6 @@ def with_options(repository: "Repository", options: Options) -> "Project":
     from duetbench.project.project import Project
 
     root = repository.root
-    declared = target.of(root, options)
     here, app = Path.cwd(), options["app"]
     if app and here != root and here.is_relative_to(root):
         from duetbench.project.target_locks import module_files
@@ -135,10 +133,8 @@ def with_options(repository: "Repository", options: Options) -> "Project":
         found = [p for p in places for file in module_files(name) if (p / file).is_file()]
         if found == [here]:
             # What starts in a folder is imported from it, also if it lists no packages.
-            root, declared = here, target.of(here, options)
-    if declared is None:
-        raise paths.undeclared(root, "no --app, no [tool.duetbench] with an app")
-    return Project(root, declared)
+            root = here
+    return Project.of(root, options)
 
 
 def repetition(options: Options, *, own: bool = False) -> list[str]:

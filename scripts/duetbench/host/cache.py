@@ -10,8 +10,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,20 +67,6 @@ def isolate(package: Path, place: Path) -> Path:
     return folder
 
 
-@contextmanager
-def exclusive(target: Path, say: Say) -> Iterator[None]:
-    """Hold the lock of an artefact; say so if another process holds it first."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lock = _lock(target)
-    try:
-        guard = lock.acquire(timeout=0)
-    except filelock.Timeout:
-        say(f"another set-up is making {target.name}: waiting for it")
-        guard = lock.acquire()
-    with guard:
-        yield
-
-
 def _lock(target: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(target.parent / f".{target.name}.lock")
 
@@ -105,7 +91,14 @@ def make(
     if fault(target) is None:
         touch(target)
         return False
-    with exclusive(target, say):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = _lock(target)
+    try:
+        guard = lock.acquire(timeout=0)
+    except filelock.Timeout:
+        say(f"another set-up is making {target.name}: waiting for it")
+        guard = lock.acquire()
+    with guard:
         if fault(target) is None:
             return False  # another process has built it meanwhile
         for rest in target.parent.glob(f"{_STAGING}{target.name}-*"):  # from killed builds
@@ -113,9 +106,7 @@ def make(
         staging = target.parent / f"{_STAGING}{target.name}-{os.getpid()}-{time.monotonic_ns()}"
         staging.mkdir(parents=True)
         try:
-            started = time.monotonic()
-            stamp = dict(build(staging))
-            stamp["seconds"] = round(time.monotonic() - started, 1)
+            stamp = build(staging)
             os.sync()  # after a power cut, an artefact with a stamp has all its contents
             with (staging / STAMP).open("w") as file:
                 json.dump(stamp, file, indent=1, sort_keys=True)

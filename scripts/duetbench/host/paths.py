@@ -60,15 +60,6 @@ def project_root(*, stand_in: bool = True) -> Path:
     )
 
 
-def undeclared(what: Path | str, reason: str) -> UsageError:
-    """The error for a repository `what`, or a state of one, that declares nothing to measure."""
-    return UsageError(
-        f"{what} declares nothing to measure ({reason}): name its application, as in "
-        "`--app shop.main:app --path /items/7`, or keep that in [tool.duetbench] of "
-        "pyproject.toml, which `duetbench init` writes"
-    )
-
-
 def declares(folder: Path) -> bool:
     """Whether a folder's `pyproject.toml` has `[tool.duetbench]`, or it has a `duetbench.toml`."""
     return _table(folder) is not None
