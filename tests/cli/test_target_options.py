@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,7 +22,6 @@ from duetbench.cli.target_options import (
     Options,
     left_out,
     repetition,
-    unrecorded,
     with_options,
     with_target,
 )
@@ -124,16 +124,15 @@ def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> Non
     }  # fmt: skip
     said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
     headers = "--header x-key: {A} --header accept: */* --python 3.13"
-    assert " ".join(repetition(options)) == f"{said} {headers}"
-    own = f"{said} --env-file f --before rm x --login POST /in … {headers}"
-    assert " ".join(repetition(options, own=True)) == own
-    assert unrecorded(options) == "--env-file f --before 'rm x' --login 'POST /in …'"
-    add, unset = left_out(options)
+    safe, private = repetition(options)
+    assert " ".join(safe) == f"{said} {headers}"
+    assert shlex.join(private) == "--env-file f --before 'rm x' --login 'POST /in …'"
+    add, unset = left_out(options, private)
     assert "add --env-file, --before, --login again" in add
     assert "set A: values" in unset
     monkeypatch.setenv("A", "secret")
-    assert left_out(options) == (add,)
-    assert left_out(options, own=True) == ()
+    assert left_out(options, private) == (add,)
+    assert left_out(options) == ()
 
 
 VALUES: Final = {
@@ -176,7 +175,7 @@ def test_the_value_of_a_private_header_becomes_a_variable() -> None:
     assert typed["headers"] == {
         "authorization": "{HEADER_AUTHORIZATION}", "x-api-key": "{KEY}", "accept": "text/html",
     }  # fmt: skip
-    assert "secret" not in " ".join(repetition(typed, own=True))
+    assert "secret" not in " ".join(chain(*repetition(typed)))
 
 
 def test_what_starts_in_a_folder_is_imported_from_it(
@@ -198,14 +197,15 @@ def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.Mon
     option = target.OPTIONS[name]
     value = VALUES[option.metavar] if not option.choices else option.choices[0]
     typed = parse(["--app", "a:b", *([f"--{name}", value] if value else [f"--{name}"])])
-    words = ["--profile", "quick", "--seed", "1", *repetition(typed)]
+    safe, private = repetition(typed)
+    words = ["--profile", "quick", "--seed", "1", *safe]
     record = comparison_of(reproduce=(shlex.join(["duetbench", "compare", *words]),))
     record = record.model_copy(update={"budget_seconds": None})
     for command in (rebuilt(record), why_command(record)):
-        again = f"{command} {unrecorded(typed)}"
+        again = f"{command} {shlex.join(private)}"
         assert parse(shlex.split(again)[2:]) == typed
         assert "secret" not in again
-    assert bool(left_out(typed)) == (target.OPTIONS[name].safe is None)
+    assert bool(left_out(typed, private)) == (target.OPTIONS[name].safe is None)
 
 
 @pytest.mark.real

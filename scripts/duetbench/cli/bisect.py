@@ -124,8 +124,8 @@ def bisect_command(
                 project, ends, select or "*", limit, reporter, start=start
             )
             result = [cause.model_dump(mode="json") for cause in causes]
-            again = repetition(options, own=True)
-            lines = commit_lines(causes, *ends, again)
+            safe, private = repetition(options)
+            lines = commit_lines(causes, *ends, [*safe, *private])
     if as_json:
         print_json(result)
         return found

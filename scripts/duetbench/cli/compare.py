@@ -1,5 +1,6 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +31,6 @@ from duetbench.cli.target_options import (
     Options,
     left_out,
     repetition,
-    unrecorded,
     with_options,
     with_target,
 )
@@ -120,15 +120,17 @@ def compare_command(
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
 
+    safe, private = repetition(options)
+
     def find(console: Console) -> Asked:
         project = with_options(repository(console), options)
-        words = (*repeating(extent, budget, limit), *repetition(options))
-        return Asked(project, words, left_out(options), left_out(options, own=True))
+        words = (*repeating(extent, budget, limit), *safe)
+        return Asked(project, words, left_out(options, private), left_out(options))
 
     run(
         find, contrast, extent, limit or (), why,
         files=reports(output, ".json", ".md", ".html", as_json=as_json),
-        wait=wait, more=unrecorded(options),
+        wait=wait, more=shlex.join(private),
     )  # fmt: skip
 
 

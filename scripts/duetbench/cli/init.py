@@ -193,17 +193,9 @@ def _toml(value: Any) -> str:
     """Write a value in TOML."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
-    if isinstance(value, str):
-        return _text(value)
-    return (
-        f"[{', '.join(map(_toml, value))}]"
-        if isinstance(value, tuple | list)
-        else json.dumps(value)
-    )
-
-
-def _text(value: str) -> str:
-    """Write a string in TOML: JSON escapes all that TOML does except DEL."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON escapes in strings all that TOML does except DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -4,8 +4,7 @@ import functools
 import inspect
 import os
 import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -137,41 +136,37 @@ def with_options(repository: "Repository", options: Options) -> "Project":
     return Project.of(root, options)
 
 
-def repetition(options: Options, *, own: bool = False) -> list[str]:
-    """Return options that repeat a call: variables by name only.
+def repetition(options: Options) -> tuple[list[str], list[str]]:
+    """Return the options that repeat a call, variables by name only.
 
-    With `own`, also those that only their author should run again.
+    First those that reports may have, then those that only their author should run again.
     """
-    return [word for safe, words in _written(options) if safe or own for word in words]
-
-
-def unrecorded(options: Options) -> str:
-    """Return the options that `repetition` leaves out, for the end of a command."""
-    return shlex.join(word for safe, words in _written(options) if not safe for word in words)
-
-
-def _written(options: Options) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Yield options as words, and whether reports may have them."""
     of_keys = {option.key: option for option in OPTIONS.values()}
+    safe, private = list[str](), list[str]()
     headers = [f"{name}: {text}" for name, text in options["headers"].items()]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
         if not target.was_given(value):
             continue
         if option.kind is bool:
-            yield True, (f"--{option.name}",)
+            safe.append(f"--{option.name}")
             continue
         for text in value if option.kind == list[str] else [f"{value}"]:
-            safe = option.safe is not None and option.safe.fullmatch(text) is not None
-            # The rest of a login may be a password.
-            shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" and not safe else text
-            yield safe, (f"--{option.name}", shown)
+            if option.safe is not None and option.safe.fullmatch(text):
+                safe += f"--{option.name}", text
+            else:
+                # The rest of a login may be a password.
+                shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" else text
+                private += f"--{option.name}", shown
+    return safe, private
 
 
-def left_out(options: Options, *, own: bool = False) -> tuple[str, ...]:
-    """Return sentences on what `repetition` leaves out, if anything."""
-    names = [] if own else shlex.split(unrecorded(options))[::2]
-    add = f"to repeat it, add {', '.join(dict.fromkeys(names))} again: the command omits that"
+def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
+    names = ", ".join(dict.fromkeys(private[::2]))
     unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
-    set_ = f"to repeat it, set {', '.join(unset)}: values of variables are never recorded"
-    return (*([add] if names else []), *([set_] if unset else []))
+    lacking = {
+        f"to repeat it, add {names} again: the command omits that": names,
+        f"to repeat it, set {', '.join(unset)}: values of variables are never recorded": unset,
+    }
+    return tuple(sentence for sentence, some in lacking.items() if some)
