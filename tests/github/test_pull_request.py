@@ -19,7 +19,7 @@ from duetbench.cli import pull_request
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.github import actions, comments, event, proposals
 from duetbench.github.event import NONE
-from duetbench.github.proposals import Upgrade
+from duetbench.github.proposals import Check
 from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
 from duetbench.store.attribution import APPLICATION, Attribution, Function
@@ -67,6 +67,7 @@ CAUSE: Final = Cause(
     suspects=(),
     reason="",
 )
+UPGRADE: Final = Check(exit_code=1, fail_on="never", upgrade=True, cause=CAUSE)
 
 
 def compared(**changes: Any) -> Comparison:
@@ -80,7 +81,7 @@ def compared(**changes: Any) -> Comparison:
 
 NAMES: Final = {
     Comparison: proposals.COMPARISON,
-    Upgrade: proposals.UPGRADE,
+    Check: proposals.CHECK,
     Attribution: proposals.WHY,
 }
 
@@ -199,7 +200,7 @@ def ended(step: Step) -> Step:
     return step
 
 
-def packed(*sent: Comparison | Upgrade | Attribution) -> bytes:
+def packed(*sent: Comparison | Check | Attribution) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
@@ -207,7 +208,7 @@ def packed(*sent: Comparison | Upgrade | Attribution) -> bytes:
     return buffer.getvalue()
 
 
-def report(ended: Step, *sent: Comparison | Upgrade | Attribution, words: str = "") -> Done:
+def report(ended: Step, *sent: Comparison | Check | Attribution, words: str = "") -> Done:
     """What the job of run 5 has sent is reported."""
     ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
     return ended("report", "--words", words)
@@ -215,10 +216,11 @@ def report(ended: Step, *sent: Comparison | Upgrade | Attribution, words: str = 
 
 def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
     words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
-    done = report(ended, compared(), Upgrade(cause=CAUSE), words=words)
+    done = report(ended, compared(), UPGRADE, words=words)
     assert (done.code, done.err) == (0, "")
     (body,) = ended.ours()
-    text = body.partition("\n")[2]
+    assert f"\n{WOULD}\n" in body
+    text = body.partition("\n")[2].replace(f"{WOULD}\n\n", "")
     assert text[: len(LEAD)] == LEAD
     assert text[len(LEAD) :].startswith("|  | before → after | change |\n")
     assert len(text.partition("<details>")[0].splitlines()) < 16, "with the blank lines"
@@ -401,11 +403,12 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         return
     assert called[1] == ("bisect", file, *target, "--budget", "5m")
     assert len(called) == 2
-    assert files.read(Upgrade, to / "report" / "upgrade.json").cause == CAUSE
+    found = files.read(Check, to / "report" / "check.json")
+    assert found == UPGRADE.model_copy(update={"exit_code": code, "fail_on": fail_on})
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     stored = files.read(Comparison, rest)
-    assert stored == comments.with_check(compared(), code, fail_on)
-    assert comments.report(stored).splitlines()[2] == check, "in the comment of a later job, too"
+    assert stored == compared()
+    assert comments.report(stored, found).splitlines()[2] == check, "in a later job's comment, too"
     assert step.summary.replace(f"{check}\n\n", "", 1).startswith(f"{LEAD}|  | ")
     assert "**Which code it is**: " in step.summary.partition("<details>")[2]
 

@@ -19,7 +19,7 @@ from duetbench.github import actions, archives, comments, event, proposals
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.event import Pull
-from duetbench.github.proposals import Upgrade
+from duetbench.github.proposals import Check
 from duetbench.host import git, proc
 from duetbench.host.console import Console, errors
 from duetbench.show.report import make_report
@@ -173,13 +173,12 @@ def compare_command(
     output = ("-o", str(file), "--why", str(code_file))
     which = _lines({"--only": only, "--limit": limits})
     code = _call("compare", *sides, *options, *output, *which) or 0
-    comparison = comments.with_check(files.read(Comparison, file), code, fail_on)
-    files.replace(file, files.encode(comparison))
-    cause = _cause(comparison, file, options) if upgrade else None
-    if cause is not None:
-        files.write(report / proposals.UPGRADE, cause)
+    comparison = files.read(Comparison, file)
+    searched = _search(comparison, file, options) if upgrade else {}
+    check = Check(exit_code=code, fail_on=fail_on, upgrade=bool(upgrade), **searched)
+    files.write(report / proposals.CHECK, check)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(comments.report(comparison, cause, attribution))
+    actions.summary(comments.report(comparison, check, attribution))
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison, attribution):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
@@ -198,16 +197,16 @@ def _lines(options: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _cause(comparison: Comparison, file: Path, options: list[str]) -> Upgrade:
+def _search(comparison: Comparison, file: Path, options: list[str]) -> dict[str, Any]:
     """Search for the package that moved an application; a single one needs no search."""
     moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
-        return Upgrade()
+        return {}
     try:
-        return Upgrade(cause=_call("bisect", str(file), *options))
+        return {"cause": _call("bisect", str(file), *options)}
     except Exception as error:  # of any kind: the comparison is there without it
         errors().say(f"duetbench: the search for the release: {error}")
-        return Upgrade(note="the search for it failed; the job's log has the reason")
+        return {"note": "the search for it failed; the job's log has the reason"}
 
 
 def _call(*words: str) -> Any:
@@ -273,8 +272,8 @@ def report_command(
         for asked, (name, folder) in product(pulls, folders.items()):
             answer, title = None, f"### duetbench: {name}\n\n" if name else ""
             try:
-                comparison, upgrade, code = proposals.proposal(folder, asked.base, asked.head)
-                text = comments.report(comparison, upgrade, code)
+                comparison, check, code = proposals.proposal(folder, asked.base, asked.head)
+                text = comments.report(comparison, check, code)
                 answer = make_report(comparison)
                 body = title + comments.sign(text, asked.head, url, words)
             except (ArtifactError, RecordError) as error:

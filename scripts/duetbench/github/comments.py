@@ -25,8 +25,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import GitHub
-from duetbench.github.proposals import Upgrade
-from duetbench.judge.findings import UNDECIDED
+from duetbench.github.proposals import Check
 from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
@@ -42,11 +41,6 @@ WEBHOOK: Final = "DUETBENCH_WEBHOOK"
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
-
-FAIL_ON: Final = frozenset({"never", "slower"})
-"""What may fail a check."""
-
-_CODE, _FAIL_ON = "exit_code", "fail_on"  # keys of a comparison's method
 
 KIND: Final = "comparison"
 ANSWER: Final = "answer"
@@ -188,15 +182,16 @@ def refused(reason: str, head: str | None) -> str:
 
 
 def report(
-    comparison: Comparison, upgrade: Upgrade | None = None, code: Attribution | None = None
+    comparison: Comparison, check: Check | None = None, code: Attribution | None = None
 ) -> str:
-    """Return a comparison as text without effects, with its upgrade and the functions behind it.
+    """Return a comparison as text without effects, with its check and the functions behind it.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        lead = tuple(_upgrade(comparison, upgrade)) if upgrade is not None else ()
-        body = as_markdown(comparison, lead=lead, check=_check(comparison), end="", code=code)
+        lead = tuple(_upgrade(comparison, check)) if check and check.upgrade else ()
+        line = check_line(comparison, check.exit_code, check.fail_on) if check else ""
+        body = as_markdown(comparison, lead=lead, check=line, end="", code=code)
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -256,29 +251,16 @@ def sign(text: str, head: str, url: str, words: str) -> str:
     )
 
 
-def with_check(comparison: Comparison, code: int, fail_on: str) -> Comparison:
-    """Record what the job does with a comparison, for the comment that another job writes."""
-    method = {**comparison.method, _CODE: code, _FAIL_ON: fail_on}
-    return comparison.model_copy(update={"method": method})
-
-
-def _check(comparison: Comparison) -> str:
-    code, fail_on = (comparison.method.get(name) for name in (_CODE, _FAIL_ON))
-    if not (code in {0, 1, UNDECIDED} and fail_on in FAIL_ON):
-        return ""
-    return check_line(comparison, int(code), str(fail_on))
-
-
-def _upgrade(comparison: Comparison, upgrade: Upgrade) -> Iterator[str]:
+def _upgrade(comparison: Comparison, check: Check) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(str, comparison.packages)))
     packages = escape(some(moved, _NAMED)) or "no package that is installed here"
     yield f"**Upgrade**: only locks differ: {packages}."
     changes = any(finding.moved for finding in comparison.findings)
-    if upgrade.cause is not None:
-        yield f"**Cause**: {escape('; '.join(cause_lines(upgrade.cause)))}."
+    if check.cause is not None:
+        yield f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
     elif changes and len(moved) == 1:
         yield "**Cause**: no other package moved."
     elif changes:
-        reason = escape(upgrade.note).rstrip(".") or "no search ran"
+        reason = escape(check.note).rstrip(".") or "no search ran"
         yield f"**Cause**: not known: {reason}."

@@ -22,36 +22,39 @@ from duetbench.store.change import Cause, Release
 from duetbench.store.comparison import Comparison, PackageChange
 
 COMPARISON: Final = "comparison.json"
-UPGRADE: Final = "upgrade.json"
+CHECK: Final = "check.json"
 WHY: Final = "attribution.json"
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class Upgrade(Artefact):
-    """Result of the search for the release that moved an application, on an upgrade branch."""
+class Check(Artefact):
+    """What a job does with a comparison; on an upgrade branch, with the release that moved it."""
 
-    noun: ClassVar[str] = "an upgrade's search result"
+    noun: ClassVar[str] = "a job's check"
 
     format: Literal[1] = 1
+    exit_code: Literal[0, 1, 3]
+    fail_on: Literal["never", "slower"]
+    upgrade: bool = False
     cause: Cause | None = Field(default=None, description="Null: no search ran.")
     note: str = Field(default="", description="Why there is no cause.")
 
 
 def proposal(
     source: Path, base: str, head: str
-) -> tuple[Comparison, Upgrade | None, Attribution | None]:
+) -> tuple[Comparison, Check | None, Attribution | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with the search for an upgrade's release, and with an attribution. Commands are left
-    out: people copy what a comment tells them to run.
+    It may come with its job's check, and with an attribution. Commands are left out: people copy
+    what a comment tells them to run.
     Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
     """
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
     try:
         files = dict(archives.folder(source))
-        upgrade, attribution = files.pop(UPGRADE, None), files.pop(WHY, None)
+        data, attribution = files.pop(CHECK, None), files.pop(WHY, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])
         for side, commit, record in (
@@ -62,14 +65,14 @@ def proposal(
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
         cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
-        search = None if upgrade is None else _parse(Upgrade, upgrade)
-        if search and (cause := search.cause):
+        check = None if data is None else _parse(Check, data)
+        if check and (cause := check.cause):
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
         code = None if attribution is None else _parse(Attribution, attribution)
         if code is not None:
             require("comparison of an attribution", comparison.id, code.comparison)
-        return comparison.model_copy(update={"cases": cases}), search, code
+        return comparison.model_copy(update={"cases": cases}), check, code
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
 
