@@ -119,32 +119,34 @@ def compare_command(
 
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
-
     safe, private = repetition(options)
 
     def find(console: Console) -> Asked:
-        project = with_options(repository(console), options)
-        words = (*repeating(extent, budget, limit), *safe)
-        return Asked(project, words, left_out(options, private), left_out(options))
+        return Asked(
+            with_options(repository(console), options),
+            (*repeating(extent, budget, limit), *safe),
+            left_out(options, private),
+            left_out(options),
+            shlex.join(private),
+        )
 
-    run(
-        find, contrast, extent, limit or (), why,
-        files=reports(output, ".json", ".md", ".html", as_json=as_json),
-        wait=wait, more=shlex.join(private),
-    )  # fmt: skip
+    written = reports(output, ".json", ".md", ".html", as_json=as_json)
+    run(find, contrast, extent, limit or (), why, files=written, wait=wait)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is compared, the options that repeat it, and what these lack: for all, for its author.
 
-    `prepare` makes its sides, if not as those of an application.
+    `more` are options for its author alone. `prepare` makes the sides, if not as those of an
+    application.
     """
 
     project: Any
     words: Sequence[str]
     lacking: tuple[str, ...] = ()
     own_lacking: tuple[str, ...] = ()
+    more: str = ""
     prepare: Any = None
 
 
@@ -157,18 +159,20 @@ def run(
     *,
     files: Sequence[Path],
     wait: str | None,
-    more: str = "",
     keep: Callable[["Comparison"], object] = id,
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
-    `find` prints what is asked. `keep` gets a complete comparison.
+    `find` prints what is asked, once that makes sense. `keep` gets a complete comparison.
     """
+    from duetbench.github import actions
     from duetbench.judge.comparison import compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.session import InterruptedComparison
     from duetbench.show import findings
+    from duetbench.show.comparison_text import as_markdown
+    from duetbench.show.report import check_line
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, material=sizes)
@@ -207,7 +211,8 @@ def run(
             comparison, interruption = problem.comparison, problem
     effects = extent.only == "effects"
     code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
-    text = _summarise(comparison, code, attribution)
+    text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
+    actions.summary(text)  # for the page of the job, in GitHub Actions
     try:
         write_reports(
             files,
@@ -221,7 +226,7 @@ def run(
             write(visible_json(attribution.model_dump_json()) + "\n", why)
     finally:
         own = comparison.model_copy(update={"to_repeat": asked.own_lacking})
-        _print(console, own, attribution, more)
+        _print(console, own, attribution, asked.more)
         if comparison.status == "complete":
             keep(comparison)
     if interruption is not None:
@@ -241,17 +246,6 @@ def repeating(
         *(["--budget", budget] if budget else []),
         *(word for text in limits or () for word in ("--limit", text)),
     )
-
-
-def _summarise(comparison: "Comparison", code: int, attribution: "Attribution | None") -> str:
-    """Return a report as Markdown; in GitHub Actions, the page of the job has it as well."""
-    from duetbench.github import actions
-    from duetbench.show.comparison_text import as_markdown
-    from duetbench.show.report import check_line
-
-    text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
-    actions.summary(text)
-    return text
 
 
 def _print(

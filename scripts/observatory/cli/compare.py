@@ -80,15 +80,12 @@ def compare_command(
         *of_tool.repeating(extent, budget, limit),
     )
 
-    def find(console: Console) -> Asked:
-        checkout = Checkout(repository(console).root, profile)
-        return Asked(checkout, words, prepare=sides.prepare)
-
     def keep(comparison: Comparison) -> None:
         if results is not None:
             Console().say(f"\nsaved: {files.save(results, comparison)}")
 
-    of_tool.run(
-        find, contrast, extent, limit or (), why,
-        files=reports(output, ".json", ".md", ".html", as_json=as_json), wait=wait, keep=keep,
-    )  # fmt: skip
+    def find(console: Console) -> Asked:
+        return Asked(Checkout(repository(console).root, profile), words, prepare=sides.prepare)
+
+    written = reports(output, ".json", ".md", ".html", as_json=as_json)
+    of_tool.run(find, contrast, extent, limit or (), why, files=written, wait=wait, keep=keep)
