@@ -314,9 +314,8 @@ def test_signals_are_ignored_while_an_interrupted_command_cleans_up_and_not_afte
     def measure() -> None:
         with interruptible():
             try:
-                with interruptible():
-                    os.kill(os.getpid(), signal.SIGTERM)
-                    time.sleep(30)
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(30)
             finally:
                 ignored.append(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)
 

@@ -14,7 +14,6 @@ from typing import Final
 HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that interrupt a run."""
 
-_OPEN: Final[list[object]] = []  # contexts, each within the one before
 _AGAIN_S: Final = 0.05
 """Seconds after which a signal that arrived in a finaliser is sent again; it has ended by then."""
 
@@ -66,15 +65,11 @@ def interruptible() -> Iterator[None]:
     # Ignored signals stay ignored, as nohup requires.
     handled = [n for n in HANDLED if signal.getsignal(n) is not signal.SIG_IGN]
     before = {n: signal.signal(n, on_signal) for n in handled}
-    _OPEN.append(before)
     # An exception inside a finaliser goes no further, and later signals would be ignored.
     earlier, sys.unraisablehook = sys.unraisablehook, on_unraisable
     try:
         yield
     finally:
         sys.unraisablehook = earlier
-        _OPEN.remove(before)
         for number, handler in before.items():
-            # After an interrupt they stay ignored while an outer context cleans up.
-            if signal.getsignal(number) is on_signal or not _OPEN:
-                signal.signal(number, handler)
+            signal.signal(number, handler)

@@ -15,7 +15,6 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
-from duetbench.host.signals import interruptible
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -156,10 +155,7 @@ def _confirm(
     def explain(record: Change) -> None:
         resolve_name("observatory.cli.why:explain_change")(project, record, results, narrator)
 
-    with interruptible():
-        judged, left = confirm.confirm(
-            own, judge, seconds, results, log=console.say, explain=explain
-        )
+    judged, left = confirm.confirm(own, judge, seconds, results, log=console.say, explain=explain)
     sentences = [_sentence(record) for record in judged]
     for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
         console.say(line)

@@ -15,7 +15,6 @@ from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
-from duetbench.host.signals import interruptible
 from duetbench.project import stacks
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -138,9 +137,7 @@ def sandbox_command(
         actions.annotate(level, text if level == "notice" else f"{text}; {_REMEDY}")
     if grave := [text for level, text in found if level == "error"]:
         raise SetupError(f"nothing was started: {grave[0]}; {_REMEDY}")
-    with interruptible():
-        code = sandbox.run(paths.project_root(), words)
-    if code:
+    if code := sandbox.run(paths.project_root(), words):
         raise Exit(code)
 
 

@@ -11,7 +11,6 @@ from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, duration
-from duetbench.host.signals import interruptible
 from observatory.matrix.checkout import Checkout
 from observatory.show.site import build
 
@@ -49,15 +48,8 @@ def site_command(
         raise UsageError(f"{results}: expected a results folder, found none (--results)")
     narrator = Narrator(Console())
     began = time.monotonic()
-    with interruptible():
-        site = build.build(
-            root,
-            results,
-            output,
-            narrator,
-            base=f"{base.rstrip('/')}/" if base else base,
-            with_asv=asv,
-        )
+    address = f"{base.rstrip('/')}/" if base else base
+    site = build.build(root, results, output, narrator, base=address, with_asv=asv)
     for note in site.notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)
