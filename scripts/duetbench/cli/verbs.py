@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -72,32 +72,37 @@ class Verb(TyperCommand):
         return command
 
 
-class VerbGroup(TyperGroup):
-    """A group of commands from a table, with modules in a package; a subclass names them.
+def group(table: Table, package: str = __package__, text: str = "", **settings: Any) -> typer.Typer:
+    """Make a group of commands from a table, with modules in a package.
 
     Its help is `text`, a file of `help/`, if it has one.
     """
 
-    listed: ClassVar[Table]
-    package: ClassVar[str] = __package__
-    text: ClassVar[str] = ""
+    class Group(TyperGroup):
+        def __init__(self, **given: Any) -> None:
+            verbs = {
+                verb: Verb(verb, f"{package}.{module}", line)
+                for verb, (module, line) in table.items()
+            }
+            super().__init__(**{**given, "commands": verbs})
 
-    def __init__(self, **settings: Any) -> None:
-        verbs = {
-            verb: Verb(verb, f"{self.package}.{module}", line)
-            for verb, (module, line) in self.listed.items()
-        }
-        super().__init__(**{**settings, "commands": verbs})
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            if text:
+                formatter.write(stored(text))
+            else:
+                super().format_help(ctx, formatter)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if self.text:
-            formatter.write(stored(self.text))
-        else:
-            super().format_help(ctx, formatter)
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, verb, rest = super().resolve_command(ctx, args)
+            return name, verb.load() if isinstance(verb, Verb) else verb, rest
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, verb, rest = super().resolve_command(ctx, args)
-        return name, verb.load() if isinstance(verb, Verb) else verb, rest
+    return typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        **settings,
+    )
 
 
 def stored(name: str) -> str:
@@ -105,10 +110,4 @@ def stored(name: str) -> str:
     return (Path(__file__).parent / "help" / f"{name}.txt").read_text("utf-8")
 
 
-class _WorkflowVerbs(VerbGroup):
-    listed = CI
-
-
-ci_app = typer.Typer(
-    cls=_WorkflowVerbs, no_args_is_help=True, help=VERBS["ci"][1], rich_markup_mode=None
-)
+ci_app = group(CI, help=VERBS["ci"][1])

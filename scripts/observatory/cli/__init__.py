@@ -2,11 +2,9 @@
 
 from typing import Final
 
-import typer
-
 from duetbench.cli import VersionOption
 from duetbench.cli import main as run
-from duetbench.cli.verbs import Table, VerbGroup
+from duetbench.cli.verbs import Table, group
 
 VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
@@ -35,16 +33,7 @@ VERBS: Final[Table] = {
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
 
 
-class _ObservatoryVerbs(VerbGroup):
-    listed, package = VERBS, __package__
-
-
-app = typer.Typer(
-    cls=_ObservatoryVerbs,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = group(VERBS, __package__)
 
 
 @app.callback()
