@@ -38,16 +38,18 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
+from duetbench.github import actions
 from duetbench.host.console import Console, write
+from duetbench.project.setting import Contrast
+from duetbench.store.attribution import Attribution
+from duetbench.store.comparison import Comparison
+from duetbench.store.result_files import comparison_file
 
 if TYPE_CHECKING:
     from duetbench.judge.comparison import Extent
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.pairs import Sides
     from duetbench.judge.session import Question
-    from duetbench.project.setting import Contrast
-    from duetbench.store.attribution import Attribution
-    from duetbench.store.comparison import Comparison
 
 
 @with_target
@@ -115,7 +117,6 @@ def compare_command(
     machine is busy.
     """
     from duetbench.judge.comparison import Extent
-    from duetbench.project.setting import Contrast
 
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
@@ -152,20 +153,19 @@ class Asked:
 
 def run(
     find: Callable[[Console], Asked],
-    contrast: "Contrast",
+    contrast: Contrast,
     extent: "Extent",
     limits: Sequence[str],
     why: Path | None,
     *,
     files: Sequence[Path],
     wait: str | None,
-    keep: Callable[["Comparison"], object] = id,
+    keep: Callable[[Comparison], object] = id,
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
     `find` prints what is asked, once that makes sense. `keep` gets a complete comparison.
     """
-    from duetbench.github import actions
     from duetbench.judge.comparison import compare, require_code
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
@@ -185,7 +185,7 @@ def run(
     clean_up(console)
     reporter, attribution, interruption = Reporter(console), None, None
 
-    def explain(comparison: "Comparison", both: "Sides") -> None:
+    def explain(comparison: Comparison, both: "Sides") -> None:
         nonlocal attribution
         if why is not None:
             attribution = resolve_name("duetbench.cli.why:explain_comparison")(
@@ -249,11 +249,10 @@ def repeating(
 
 
 def _print(
-    console: Console, comparison: "Comparison", attribution: "Attribution | None", more: str
+    console: Console, comparison: Comparison, attribution: Attribution | None, more: str
 ) -> None:
     """Print the report, and where all of it is."""
     from duetbench.show.comparison_text import print_comparison
-    from duetbench.store.result_files import comparison_file
 
     print_comparison(console, comparison, details=False, code=attribution, more=more)
     # In a job or a sandbox the folder may be gone when somebody reads this.

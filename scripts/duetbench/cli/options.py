@@ -6,17 +6,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
+from duetbench.host import process_session
 from duetbench.host.console import STANDARD, Console, write
+from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-
-if TYPE_CHECKING:
-    from duetbench.project.project import Repository
+from duetbench.project.project import Repository
+from duetbench.store import files
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
@@ -84,7 +85,6 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
 
 def clean_up(console: Console) -> list[str]:
     """End processes that killed runs left on this machine; print and return a sentence for each."""
-    from duetbench.host import process_session
     from duetbench.measure import testbed
 
     sentences = process_session.reap()
@@ -102,8 +102,6 @@ def machine(
     Preparations belong to it, since they would disturb another one. `wait` is the value of --wait,
     and `say` is told what it waits for. What is not `timed` needs no machine of its own.
     """
-    from duetbench.host.machine import measuring
-
     patience = budget_seconds(wait, "--wait") or 0.0
     return measuring(patience, say) if timed else nullcontext()
 
@@ -118,10 +116,8 @@ def resumable() -> Iterator[None]:
         raise
 
 
-def repository(console: Console) -> "Repository":
+def repository(console: Console) -> Repository:
     """Find the repository to measure, and print its path; UsageError if there is none."""
-    from duetbench.project.project import Repository
-
     found = Repository.here(stand_in=False)
     console.say(f"repository: {found.root}")
     return found
@@ -160,8 +156,6 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
 
 def require_file(option: str, path: Path) -> None:
     """Check that the file of an option can be written; raises as `reports`."""
-    from duetbench.store import files
-
     if path == STANDARD:
         return
     if path.is_dir():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from typer import Exit, Option, echo
 from typer.core import TyperCommand
@@ -15,10 +15,9 @@ from typer.core import TyperCommand
 from duetbench.cli.verbs import stored
 from duetbench.core.errors import UsageError
 from duetbench.project import target
+from duetbench.project.project import Project, Repository
 from duetbench.project.target import OPTIONS
-
-if TYPE_CHECKING:
-    from duetbench.project.project import Project, Repository
+from duetbench.project.target_locks import module_files
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with private values."""
@@ -119,15 +118,11 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if sign else os.environ[name]
 
 
-def with_options(repository: "Repository", options: Options) -> "Project":
+def with_options(repository: Repository, options: Options) -> Project:
     """Return a repository with its application, from keys and options; raises as `target.of`."""
-    from duetbench.project.project import Project
-
     root = repository.root
     here, app = Path.cwd(), options["app"]
     if app and here != root and here.is_relative_to(root):
-        from duetbench.project.target_locks import module_files
-
         name, places = app.partition(":")[0], (here, root / "src", root)
         found = [p for p in places for file in module_files(name) if (p / file).is_file()]
         if found == [here]:

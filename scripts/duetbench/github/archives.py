@@ -4,8 +4,6 @@ An archive is refused as a whole if an entry is no plain file, has a name outsid
 pattern, or exceeds a limit. Artifacts are fetched one by one: a bad one does not affect the others.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import tarfile
@@ -16,14 +14,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError
 from duetbench.core.text import printable
+from duetbench.github.api import GitHub
 from duetbench.store.files import replace
-
-if TYPE_CHECKING:
-    from duetbench.github.api import GitHub
 
 MOST_ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""

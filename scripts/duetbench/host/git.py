@@ -4,8 +4,6 @@ Credentials of the checkout or the workflow reach git by its environment, which 
 shows.
 """
 
-from __future__ import annotations
-
 import atexit
 import base64
 import os
