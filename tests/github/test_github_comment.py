@@ -62,8 +62,8 @@ def keep(step: Step, comparison: Comparison) -> None:
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; the last text is the report."""
     with step.connected() as github:
-        result = comments.publish(github, 12, comments.KIND, comments.queued(HEAD, RUN))
-    assert result.startswith("created https://")
+        did, link = comments.publish(github, 12, comments.KIND, comments.queued(HEAD, RUN))
+    assert (did, link[:8]) == ("created", "https://")
     keep(step, compared(WORSE))
     done = told(step)
     assert (done.code, done.err) == (0, "")

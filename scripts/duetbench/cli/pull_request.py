@@ -282,11 +282,16 @@ def report_command(
                     continue
                 body = comments.failed(asked.head, url, str(error))
             begin = not only_if_changed or answer is None or answer.news
-            said = comments.publish(github, asked.number, comments.KIND, body, name, begin=begin)
-            Console().say(said)
+            done, link = comments.publish(
+                github, asked.number, comments.KIND, body, name, begin=begin
+            )
+            Console().say(f"{done} {link}".rstrip())
             actions.summary(body)
-            if answer is not None:
-                _notify(context, asked.number, answer.headline, said)
+            address = os.environ.get(comments.WEBHOOK)
+            if address and answer is not None:
+                facts = (context.repository, asked.number, answer.headline, link or context.run_url)
+                if problem := comments.notify(address, *facts):
+                    errors().say(f"note: {comments.WEBHOOK}: {problem}")
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
@@ -301,11 +306,3 @@ def _fetch_results(github: GitHub, run: int, place: Path) -> tuple[dict[str, Pat
     if len(folders) > _NAMES:
         raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
     return folders, [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
-
-
-def _notify(context: Context, pull: int, verdict: str, said: str) -> None:
-    """Send a verdict to the address that wants it, with a link to the comment or to the run."""
-    if address := os.environ.get(comments.WEBHOOK):
-        link = said.rsplit(maxsplit=1)[-1] if "https://" in said else context.run_url
-        if problem := comments.notify(address, context.repository, pull, verdict, link):
-            errors().say(f"note: {comments.WEBHOOK}: {problem}")

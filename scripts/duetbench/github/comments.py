@@ -104,24 +104,25 @@ def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
 
 def publish(
     github: GitHub, pull: int, kind: str, body: str, name: str = "", *, begin: bool = True
-) -> str:
-    """Write the comment of a kind and name in place of its old text; return what was done.
+) -> tuple[str, str]:
+    """Write the comment of a kind and name in place of its old text; return what was done, where.
 
-    Without `begin`, only an existing comment is written. Raises ServiceError.
+    Without `begin`, only an existing comment is written; if there is none, the address is empty.
+    Raises ServiceError.
     """
     body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
     old = _own(github, pull, kind, name)
     if not (old or begin):
-        return "nothing to say: nothing changed"
+        return "nothing to say: nothing changed", ""
     new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
     _remove(github, (_own(github, pull, kind, name) if new else old)[1:])
     if new:
-        return f"created {new['html_url']}"
+        return "created", new["html_url"]
     if old[0]["body"] == body:
-        return f"unchanged {old[0]['html_url']}"
+        return "unchanged", old[0]["html_url"]
     edited = github.send("PATCH", f"/issues/comments/{old[0]['id']}", body=body)
-    return f"updated {edited['html_url']}"
+    return "updated", edited["html_url"]
 
 
 def withdraw(github: GitHub, pull: int, kind: str) -> None:
