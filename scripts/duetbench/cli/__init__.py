@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from duetbench.cli.verbs import VERBS, group
+from duetbench.cli.verbs import VERBS, make_group
 from duetbench.core import __version__
 from duetbench.core.errors import FAILED, DuetbenchError, UsageError
 from duetbench.host.signals import InterruptedRun, interruptible
@@ -20,7 +20,7 @@ _LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
 """A name that somebody has given, and that is longer than any of a file or a package."""
 
 
-app = group(VERBS, text="duetbench")
+app = make_group(VERBS, text="duetbench")
 
 
 def _version(is_set: bool) -> None:

@@ -14,7 +14,6 @@ from duetbench.project import tools
 from duetbench.project.configuration import Configuration
 from duetbench.project.project import Repository
 
-GIT_REMEDY: Final = "install it (Debian: apt-get install git)"
 DAYS: Final = 30
 """A month: longer than most reviews take, and a night's locks are used only once."""
 
@@ -71,7 +70,8 @@ def set_up(configured: Configuration, narrator: Narrator) -> dict[str, bool]:
 
     Raises SetupError if a part cannot be installed; earlier parts are kept.
     """
-    command.require(command.missing("git", "to say what is measured", GIT_REMEDY))
+    remedy = "install it (Debian: apt-get install git)"
+    command.require(command.missing("git", "to say what is measured", remedy))
     oha_now = tools.oha_fault(configured.oha, tools.oha_place(configured.oha)) is not None
     tools.ensure_oha(configured.oha, narrator)
     origin = tools.oha_origin(tools.find_oha(configured.oha))

@@ -72,7 +72,9 @@ class Verb(TyperCommand):
         return command
 
 
-def group(table: Table, package: str = __package__, text: str = "", **settings: Any) -> typer.Typer:
+def make_group(
+    table: Table, package: str = __package__, text: str = "", **settings: Any
+) -> typer.Typer:
     """Make a group of commands from a table, with modules in a package.
 
     Its help is `text`, a file of `help/`, if it has one.
@@ -110,4 +112,4 @@ def stored(name: str) -> str:
     return (Path(__file__).parent / "help" / f"{name}.txt").read_text("utf-8")
 
 
-ci_app = group(CI, help=VERBS["ci"][1])
+ci_app = make_group(CI, help=VERBS["ci"][1])

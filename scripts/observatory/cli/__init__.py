@@ -4,7 +4,7 @@ from typing import Final
 
 from duetbench.cli import VersionOption
 from duetbench.cli import main as run
-from duetbench.cli.verbs import Table, group
+from duetbench.cli.verbs import Table, make_group
 
 VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
@@ -33,7 +33,7 @@ VERBS: Final[Table] = {
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""
 
 
-app = group(VERBS, __package__)
+app = make_group(VERBS, __package__)
 
 
 @app.callback()
