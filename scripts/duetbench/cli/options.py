@@ -131,9 +131,9 @@ def day(text: str, option: str, more: str = "") -> date:
         raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
 
 
-def commit(option: str, text: str | None) -> str:
+def commit(option: str, text: str) -> str:
     """Read a commit's full name; UsageError if it is not one."""
-    if text is None or not _COMMIT.fullmatch(text):
+    if not _COMMIT.fullmatch(text):
         raise UsageError(f"{option}: expected a commit as 40 hex digits, found {text!r}")
     return text
 
