@@ -165,12 +165,14 @@ def find(text: str, variables: Mapping[str, str], folder: Path, python: Path) ->
     names = re.findall(r"\{(\w+)\}", text) or [text]
     if lacking := [name for name in names if name not in variables]:
         has_it = re.compile(rf"(?m)^\s*(?:export\s+)?{lacking[0]}\s*=")
-        file = next(
+        declaring = next(
             (name for name in _ENV_FILES
              if (folder / name).is_file() and has_it.search((folder / name).read_text("utf-8"))),
             "",
         )  # fmt: skip
-        where = f"--env-file {file}, which has it" if file else "the --env-file that has it"
+        where = (
+            f"--env-file {declaring}, which has it" if declaring else "the --env-file that has it"
+        )
         raise UsageError(
             f"{OPTION}: {lacking[0]} is not set: set it, or add --env {lacking[0]}=… or {where}"
         )
