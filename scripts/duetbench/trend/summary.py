@@ -8,8 +8,7 @@ A failed launch has no figures and is left out.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+from duetbench.core.model import Case, CaseResult, Commands, Frozen, Run, Status
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -75,13 +74,6 @@ def summarise(run: Run) -> RunSummary:
     return RunSummary(run=run, cases=cases)
 
 
-def too_few(launches: int) -> str:
-    """Return why so few launches have no interval; empty: they are enough."""
-    if launches >= ENOUGH_LAUNCHES:
-        return ""
-    return "one launch" if launches == 1 else f"{launches} launches"
-
-
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = result.usable
@@ -90,13 +82,16 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         for launch in result.launches
         if launch.status is Status.FAILED
     )
-    figures = zip(METRICS, estimates(samples_of([good], METRICS))[0].tolist(), strict=True)
+    figures = {
+        name: [launch.metrics[name] for launch in good if name in launch.metrics]
+        for name in METRICS
+    }
     return CaseSummary(
         case=result.case,
         status=result.status,
         expected=max(expected, len(result.launches)),
         measured=len(good),
-        metrics={name: _interval(*figure) for name, figure in figures if figure[-1]},
+        metrics={name: estimate(known) for name, known in figures.items() if known},
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
@@ -106,22 +101,8 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
 
 def estimate(values: Sequence[float]) -> Interval:
     """Return mean and 95 % t interval of one figure per launch, of at least one launch."""
-    return _interval(*estimates(np.array(values, dtype=float)).tolist())
-
-
-def _interval(mean: float, low: float, high: float, number: float) -> Interval:
+    mean, low, high, number = estimates(np.array(values, dtype=float)).tolist()
     return Interval(mean, low, high, int(number)) if number > 1 else Interval(mean)
-
-
-def samples_of(
-    cases: Sequence[Sequence[Launch]], metrics: Collection[str]
-) -> npt.NDArray[np.float64]:
-    """Return the figures of the launches of cases: launches × cases × metrics, NaN for none."""
-    block = np.full((max(map(len, cases), default=0) or 1, len(cases), len(metrics)), math.nan)
-    for row, launches in enumerate(cases):
-        for place, launch in enumerate(launches):
-            block[place, row] = [launch.metrics.get(name, math.nan) for name in metrics]
-    return block
 
 
 def estimates(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -145,27 +126,16 @@ def estimates(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.stack((mean, low, high, number), axis=-1)
 
 
-def values(run: Run, case: str, metric: str) -> list[float]:
-    """Return the figures of one metric, one per good launch of a case; empty if there are none."""
-    return [
-        launch.metrics[metric]
-        for result in run.results
-        if result.case.id == case
-        for launch in result.usable
-        if metric in launch.metrics
-    ]
-
-
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
-    launches = [
-        {flag.name: flag.detail for flag in reversed(launch.flags)}
-        for launch in result.launches
-        if launch.status is Status.OK
-    ]
-    details = {name: text for flags in reversed(launches) for name, text in flags.items()}
+    counts = Counter[FlagName]()
+    details: dict[FlagName, str] = {}
+    for launch in result.launches:
+        if launch.status is Status.OK:
+            counts.update({flag.name: 1 for flag in launch.flags})
+            details = {**{flag.name: flag.detail for flag in reversed(launch.flags)}, **details}
     warnings = [
-        WarningCount(name=name, launches=count, detail=details[name])
-        for name, count in Counter(chain(*map(reversed, launches))).most_common()
+        WarningCount(name=name, launches=number, detail=details[name])
+        for name, number in counts.most_common()
         if name is not FlagName.FEW_LAUNCHES
     ]
     if 0 < good < ENOUGH_LAUNCHES:

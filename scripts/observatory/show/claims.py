@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Machine
+from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
 from duetbench.project.setting import OPTIONS, Setting
 from duetbench.show import formats
 from duetbench.store.comparison import CaseComparison, Comparison
-from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate, values
+from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
 from observatory.matrix.published import CaseShape, Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 
@@ -199,7 +199,7 @@ class Evidence:
         )
 
     def _figures(self, case: str, metric: str) -> dict[str, list[float]]:
-        by_run = {run.run.id: values(run.run, case, metric) for run in self.runs}
+        by_run = {run.run.id: _values(run.run, case, metric) for run in self.runs}
         return {run: figures for run, figures in by_run.items() if figures}
 
 
@@ -240,6 +240,17 @@ def _ratio(comparison: Comparison, row: CaseComparison, metric: str) -> tuple[In
     pairs = [(duet.base.get(metric, 0), duet.head.get(metric, 0)) for duet in alone]
     ratios = [head / base for base, head in pairs if base > 0 and head > 0]
     return estimate(ratios) if ratios else None, turns
+
+
+def _values(run: Run, case: str, metric: str) -> list[float]:
+    """Return the figures of one metric, one per good launch of a case; empty if there are none."""
+    return [
+        launch.metrics[metric]
+        for result in run.results
+        if result.case.id == case
+        for launch in result.usable
+        if metric in launch.metrics
+    ]
 
 
 def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:

@@ -18,7 +18,7 @@ from duetbench.show import formats
 from duetbench.show.html.charts import TONES, Caption, Quantity
 from duetbench.show.html.words import day
 from duetbench.store.change import SeriesName
-from duetbench.trend.summary import too_few
+from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site import plots
@@ -110,7 +110,14 @@ def newest_figure(case: str, tables: Sequence[Table]) -> tuple[str, str]:
     figure, interval, note = cells(table, metric, point)
     if point.figure is None or point.case.status != "measured":
         return figure, note
-    return figure, too_few(point.figure.n) or interval
+    return figure, _too_few(point.figure.n) or interval
+
+
+def _too_few(launches: int) -> str:
+    """Return why so few launches have no interval; empty: they are enough."""
+    if launches >= ENOUGH_LAUNCHES:
+        return ""
+    return "one launch" if launches == 1 else f"{launches} launches"
 
 
 def spark(case: str, tables: Sequence[Table]) -> Markup:
