@@ -1,11 +1,11 @@
-"""Locks that differ from the checkout's: newly resolved ones, or those on both sides of a change.
+"""Finds the locks on both sides of a change, which the checkout need not have any more.
 
-A stack is resolved as of a date, or with other versions of some packages. The cache keeps its lock
-by its digest, which records contain: a text is right if its digest is. A lock that was resolved as
-of a date is resolved again. A lock that cannot be found is resolved from the other side's, with the
+The cache keeps locks by their digests, which records contain: a text is right if its digest is. A
+lock that cannot be found is resolved from that of its date, or else from the other side's, with the
 versions that were recorded.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
 from datetime import date
@@ -15,14 +15,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import locks
 from duetbench.project.subject import Subject
 from duetbench.store.change import StackState
-from duetbench.store.comparison import (
-    SIDES,
-    Comparison,
-    Finding,
-    PackageChange,
-    SideName,
-    SideRecord,
-)
+from duetbench.store.comparison import SIDES, Comparison, Finding, PackageChange, SideRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class Locks:
 
     base: str
     head: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
 
 def find_locks(subject: Subject, change: Between, narrator: Narrator) -> Locks:
@@ -71,52 +64,37 @@ def find_locks(subject: Subject, change: Between, narrator: Narrator) -> Locks:
         HistoryError: Neither lock can be found.
         SetupError: uv finds no package set with the recorded versions.
     """
-    notes: list[str] = []
-    texts = {side: _find_lock(subject, change, side, narrator, notes) for side in SIDES}
-    if not any(texts.values()):
+    states = {"base": change.base, "head": change.head}
+    commits = {"base": change.base_commit, "head": change.head_commit}
+    found = {side: _find_lock(subject, states[side], commits[side], narrator) for side in SIDES}
+    if not any(found.values()):
         raise HistoryError(
             f"{change.id}: neither lock of the stack {change.base.stack} is found any more: "
             f"{subject.lost_locks}"
         )
-    for side in [side for side, text in texts.items() if text is None]:
-        other = next(filter(None, texts.values()))
-        texts[side] = _rebuild(subject, change, side, other, narrator)
+    texts, notes = {}, []
+    for side in SIDES:
+        texts[side] = found[side] or next(filter(None, found.values()))
+        if hashlib.sha256(texts[side].encode()).hexdigest() == states[side].digest:
+            continue
+        versions = {move.package: getattr(move, side) for move in change.packages}
+        pins = [f"{package}=={version}" for package, version in versions.items() if version]
+        name = change.base.stack
+        with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
+            texts[side] = locks.resolve(subject, name, None, tick, keep=texts[side], pins=pins)
         notes.append(
             f"The lock of {side} is not found any more; it was resolved again from the recorded "
             "versions"
         )
-    return Locks(texts["base"] or "", texts["head"] or "", tuple(notes))
+    return Locks(texts["base"], texts["head"], tuple(notes))
 
 
 def _find_lock(
-    subject: Subject, change: Between, side: SideName, narrator: Narrator, notes: list[str]
+    subject: Subject, state: StackState, commit: str | None, narrator: Narrator
 ) -> str | None:
-    """Return a side's lock as it was, or resolved as of its date; None if not possible.
-
-    If the index has changed since then, the lock of that date gets the recorded versions.
-    """
-    state = change.base if side == "base" else change.head
-    commit = change.base_commit if side == "base" else change.head_commit
+    """Return a lock as it was, or as the index has it for its date now; None if not possible."""
     text = subject.find_lock(state.stack, state.digest, commit)
-    if text is not None or state.as_of is None:
-        return text
-    again = locks.resolve_stack(subject, state.stack, narrator, date.fromisoformat(state.as_of))
-    text = again.lock.read_text("utf-8")
-    if again.digest == state.digest:
-        return text
-    notes.append(
-        f"The lock of {side} was resolved again as of {state.as_of}, with the recorded versions: "
-        "it is not the file that was measured then"
-    )
-    return _rebuild(subject, change, side, text, narrator)
-
-
-def _rebuild(
-    subject: Subject, change: Between, side: SideName, keep: str, narrator: Narrator
-) -> str:
-    """Resolve a lock with a side's recorded versions, and otherwise as in the lock `keep`."""
-    versions = {move.package: getattr(move, side) for move in change.packages}
-    pins = [f"{package}=={version}" for package, version in versions.items() if version]
-    name = change.base.stack
-    with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-        return locks.resolve(subject, name, None, tick, keep=keep, pins=pins)
+    if text is None and state.as_of:
+        day = date.fromisoformat(state.as_of)
+        return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
+    return text
