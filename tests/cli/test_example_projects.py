@@ -166,25 +166,26 @@ def test_two_commits_have_copies_of_a_postgresql_database(
 
 @pytest.mark.long
 @pytest.mark.real
-@pytest.mark.parametrize("order", ["file first", "calls first"])
+@pytest.mark.parametrize("plan", ["A B Read C D E Fail F G Call H I J", "Call Nothing Read"])
 def test_two_commits_that_do_different_things_are_both_named(
-    order: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    plan: str, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One opens a file, the other makes 600 calls, and one between them nothing."""
+    """One opens a file, the other makes 600 calls, the rest nothing, and one of those fails."""
     root = laid_out(projects, "bare", monkeypatch)
     steps = {
         "Read": "    with open(__file__):\n        pass\n",
-        "Nothing": "",
         "Call": "    for _ in range(600):\n        one()\n",
     }
     source = (root / "bare.py").read_text("utf-8") + "\n\ndef one() -> None:\n    pass\n"
-    for subject, work in list(steps.items())[:: 1 if order == "file first" else -1]:
-        source = source.replace("    token = f", f"{work}    token = f") + f"\n# {subject}\n"
-        (root / "bare.py").write_text(source, "utf-8")
+    for subject in plan.split():
+        source = source.replace("    token = f", f"{steps.get(subject, '')}    token = f")
+        source += f"\n# {subject}\n"
+        fault = "raise SystemExit('no')\n" * (subject == "Fail")
+        (root / "bare.py").write_text(source + fault, "utf-8")
         commit(root, subject)
     done = bench(
-        "bisect", "HEAD~3", "HEAD", "--app", "bare:app", "--env", f"BARE_TOKEN={SECRET}",
-        "--path", "/nothing", "--expect-status", "401",
+        "bisect", f"HEAD~{len(plan.split())}", "HEAD", "--app", "bare:app",
+        "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--expect-status", "401",
     )  # fmt: skip
     assert done.code == 0, done
     named = [line for line in done.out.splitlines() if "→" in line]

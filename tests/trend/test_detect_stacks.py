@@ -365,19 +365,19 @@ def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path
     series = SeriesName(machine="here", case=DEPENDENT, metric=CPU)
     same = mixed_locks.SearchTask(series, "one", four[0], four[0])
     with pytest.raises(UsageError, match="same versions"):
-        mixed_locks.find(Checkout(root), same, QUIETLY, 600.0, 1, making(Ratios(None)))
+        mixed_locks.find(Checkout(root), same, QUIETLY, 600.0, making(Ratios(None)))
     sought = mixed_locks.SearchTask(series, "one", *four)
     played: list[Ratios] = []
     for stop in (7, None):
         played.append(Ratios(stop))
         if stop:
             with pytest.raises(InterruptedRun):
-                mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+                mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, making(played[-1]))
             (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
             with kept.open("a") as stream:
                 stream.write('[["half", [], ["be')  # as a killed one leaves it
         else:
-            cause = mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, 1, making(played[-1]))
+            cause = mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, making(played[-1]))
     assert [len(one.duet_log) for one in played] == [7, 20]  # of 26; in one of them it was stopped
     assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares

@@ -1,6 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -16,12 +16,7 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.target_options import (
-    Options,
-    repetition,
-    with_options,
-    with_target,
-)
+from duetbench.cli.target_options import Options, repetition, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
@@ -29,6 +24,7 @@ from duetbench.project.project import Repository
 from duetbench.project.setting import Contrast
 from duetbench.show.change import cause_lines, commit_lines
 from duetbench.store.change import Cause
+from duetbench.store.comparison import Comparison
 from duetbench.store.result_files import find_comparison
 from duetbench.trend import commit_search, mixed_locks
 
@@ -91,44 +87,41 @@ def bisect_command(
     limit = budget_seconds(budget) or 0.0
     contrast = Contrast(base=of_base or (), head=of_head or ())
     _ = contrast.settings  # which refuses wrong words
-    words = bool(of_base or of_head)
-    if names and words:
-        raise UsageError("expected a comparison, two commits, or --base and --head: choose one")
-    if len(names or []) > 2:
-        raise UsageError(f"expected a comparison, or GOOD and BAD, found {' '.join(names or [])}")
-    name, bad = (*(names or []), None, None)[:2]
-    comparison = None
-    if name and not bad:
-        comparison = find_comparison(name, results or here.results)
-        if comparison is None:
-            raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
+    given = tuple(names or ()), bool(of_base or of_head)
+    evidence: Comparison | Contrast | None
+    match given:
+        case (_, _), False:
+            evidence = None
+        case (name,), False:
+            evidence = find_comparison(name, results or here.results)
+            if evidence is None:
+                raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
+        case (), True:
+            evidence = contrast
+        case _:
+            raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
     project = with_options(here, options)
-    evidence = comparison or (contrast if words else None)
     if start and evidence:
         raise UsageError("--start searches between two commits: give GOOD and BAD")
-    if not (evidence or bad):
-        raise UsageError("expected what to search: GOOD BAD, --base lock=FILE, or a comparison")
     clean_up(console)
     reporter = Reporter(console)
-    result: Any
-    found = None
+    cause = None
     with machine(wait, console.say):
         if evidence:
             with resumable():
-                task, found = mixed_locks.search(project, evidence, select, limit, reporter)
-            result = {"series": task.series.model_dump(), **found.model_dump(mode="json")}
-            lines = cause_lines(found)
+                task, cause = mixed_locks.search(project, evidence, select, limit, reporter)
+            result: object = {"series": task.series.model_dump(), **cause.model_dump(mode="json")}
+            lines = cause_lines(cause)
         else:
-            ends = str(name), str(bad)
-            causes = commit_search.search(
-                project, ends, select or "*", limit, reporter, start=start
-            )
-            result = [cause.model_dump(mode="json") for cause in causes]
+            good, bad = given[0]
+            ends, cases = (good, bad), select or "*"
+            causes = commit_search.search(project, ends, cases, limit, reporter, start=start)
+            result = [one.model_dump(mode="json") for one in causes]
             safe, private = repetition(options)
-            lines = commit_lines(causes, *ends, [*safe, *private])
+            lines = commit_lines(causes, good, bad, [*safe, *private])
     if as_json:
         print_json(result)
-        return found
-    for line in lines:
-        console.say(line)
-    return found
+    else:
+        for line in lines:
+            console.say(line)
+    return cause

@@ -13,14 +13,15 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import Final
 
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.metrics import CPU, METRICS
-from duetbench.host import cache, machine, paths
+from duetbench.host import machine, paths
+from duetbench.host.cache import digest
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks, deployment, preparation, revisions
@@ -28,7 +29,7 @@ from duetbench.judge.change_locks import find_locks
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
@@ -40,8 +41,6 @@ from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
 from duetbench.trend.bisection import TIME_IS_UP, Names, ReleaseSearch, StuckError
 
-FOLDER: Final = "searches"  # folder of unfinished searches, below the state folder
-
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
@@ -51,10 +50,6 @@ class SearchTask:
     stack: str
     base: str
     head: str
-
-    @property
-    def id(self) -> str:
-        return cache.digest(*self.series.model_dump().values(), self.base, self.head)
 
 
 def of_comparison(
@@ -141,7 +136,7 @@ def search(
         else:
             subject = deployment.working(project, reporter, copies)
             task = of_comparison(subject, evidence, select, reporter)
-        return task, find(subject, task, reporter, seconds, DEFAULT_SEED, Real)
+        return task, find(subject, task, reporter, seconds)
 
 
 def find(
@@ -149,8 +144,7 @@ def find(
     task: SearchTask,
     reporter: Reporter,
     seconds: float,
-    seed: int,
-    make: MakeInstruments,
+    make: MakeInstruments = Real,
 ) -> Cause:
     """Search on this machine for `seconds`; an interrupted search is continued.
 
@@ -161,23 +155,16 @@ def find(
     """
     with measuring(), revisions.copies() as copies:
         ends = time.monotonic() + seconds
-        mixed = MixedLocks(subject, task, reporter, copies, ends, seed, make)
-        moves, row = mixed.moves, mixed.row
+        mixed = MixedLocks(subject, task, reporter, copies, ends, make)
+        moves, releases = mixed.moves, mixed.releases
         if not moves:
             raise UsageError("both locks have the same versions: there is nothing to search")
-        if not row:
+        if not releases:
             reason = "packages were only added or removed, which mixed locks cannot separate"
-            suspects = tuple(sorted(move.package for move in moves))
+            suspects = tuple(move.package for move in moves)
             return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
-        reporter.start(
-            f"{task.series.case}: {len(moves)} packages moved, {len(row)} of them can be the cause",
-            seconds,
-        )
-        releases = {
-            move.package: Release(package=move.package, version=move.head, previous=move.base)
-            for move in moves
-            if move.package in row and move.head
-        }
+        counts = f"{len(moves)} packages moved, {len(releases)} of them can be the cause"
+        reporter.start(f"{task.series.case}: {counts}", seconds)
         try:
             cause = ReleaseSearch(releases, mixed, task.series.metric, reporter.say).run()
         finally:
@@ -197,87 +184,77 @@ class MixedLocks:
         reporter: Reporter,
         copies: Path,
         ends: float,
-        seed: int,
         make: MakeInstruments,
     ) -> None:
-        self.subject, self.task, self.reporter = subject, task, reporter
-        self._copies, self._ends = copies, ends
-        self._logs = paths.state_dir() / "logs"
+        self.subject, self.task, self.reporter, self._ends = subject, task, reporter, ends
         known = (case for case in subject.cases() if case.id == task.series.case)
         if (case := next(known, None)) is None:
             raise UsageError(f"no case here is {task.series.case}, so there is nothing to measure")
-        self.case = case
-        self.journal = Journal(paths.state_dir() / FOLDER / f"{task.id}.jsonl")
+        self.case, logs = case, paths.state_dir() / "logs"
+        self._scope = Scope((glob.escape(case.id),), logs, reporter, copies)
+        self._loop = Loop(make(logs), reporter, DEFAULT_SEED)
+        name = digest(*task.series.model_dump().values(), task.base, task.head)
+        self.journal = Journal(paths.state_dir() / "searches" / f"{name}.jsonl")
         self._known: dict[str, deque[float | None]] = defaultdict(deque)
         for key, log in self.journal.lines:
             self._known[key].append(log)
-        self._loop = Loop(make(self._logs), reporter, seed)
-        self._texts: dict[Names, str] = {}
-        self._pairs: dict[tuple[Names, Names], Pair] = {}
-        self._packages = [
-            stacks.parse(text, f"lock of {task.stack}", subject.version)
-            for text in (task.base, task.head)
-        ]
-        self.moves = differences(task.stack, self._packages[0], self._packages[1])
-        self._pinned = frozenset(move.package for move in self.moves if move.base and move.head)
-        self.row = tuple(sorted(self._pinned))
-        self.seconds = sum(duet_seconds(self.case))
+        self._text, self._pair = cache(self._lock), cache(self._prepare)
+        self._before, self._after = self._versions(task.base), self._versions(task.head)
+        self.moves = differences(task.stack, self._before, self._after)
+        self.releases = {
+            move.package: Release(package=move.package, version=move.head, previous=move.base)
+            for move in self.moves
+            if move.base and move.head
+        }
 
     def resolve(self, moving: Names) -> Names:
         """Resolve a mixed lock; return which packages of the row moved in it.
 
         Raises SetupError if that fails, or if one of them has neither of its versions there.
         """
-        versions = stacks.parse(self._text(moving), "mixed lock", self.subject.version)
-        before, after = self._packages
-        if neither := [p for p in self.row if versions.get(p) not in {before[p], after[p]}]:
-            raise SetupError(f"{neither[0]} would be {versions.get(neither[0], 'gone')}")
-        return frozenset(p for p in self.row if versions[p] == after[p])
+        versions = self._versions(self._text(moving))
+        for name in self.releases:
+            if versions.get(name) not in {self._before[name], self._after[name]}:
+                raise SetupError(f"{name} would be {versions.get(name, 'gone')}")
+        return frozenset(name for name in self.releases if versions[name] == self._after[name])
 
-    def duet(self, purpose: str, base: Names, head: Names) -> float | None:
+    def duet(self, base: Names, head: Names) -> float | None:
         """Run a duet, or take its result from an interrupted search; None: it was not usable."""
-        key = " ".join((purpose, *sorted(base), "→", *sorted(head)))
+        key = " ".join((*sorted(base), "→", *sorted(head)))
         if self._known[key]:
             return self._known[key].popleft()
         left = self._ends - time.monotonic()
-        if self.seconds > left:
+        if sum(duet_seconds(self.case)) > left:
             raise StuckError(TIME_IS_UP)
-        log = self._measure(base, head, left)
-        self.journal.add([key, log])
-        return log
-
-    def _measure(self, base: Names, head: Names, left: float) -> float | None:
-        if (base, head) not in self._pairs:
-            sides = self._sides(base, head)
-            before, after = (SideCase(self.case, side.testbed) for side in sides)
-            self._pairs[base, head] = Pair(before, after)
-        pair = self._pairs[base, head]
+        pair = self._pair(base, head)
         self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
         if reason := pair.duets.void:
             raise SetupError(reason)
-        if not pair.duets.all[-1].usable:
-            return None
-        return float(pair.duets.logs(self.task.series.metric)[-1])
+        usable = pair.duets.all[-1].usable
+        log = float(pair.duets.logs(self.task.series.metric)[-1]) if usable else None
+        self.journal.add([key, log])
+        return log
 
-    def _text(self, moving: Names) -> str:
+    def _versions(self, lock: str) -> dict[str, str]:
+        return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
+
+    def _lock(self, moving: Names) -> str:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
-        if not moving or moving.issuperset(self.row):
+        if not moving or moving.issuperset(self.releases):
             return self.task.head if moving else self.task.base
-        if moving not in self._texts:
-            stack, names = self.task.stack, ", ".join(sorted(moving))
-            with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
-                pins = self._pins(moving)
-                self._texts[moving] = locks.resolve(
-                    self.subject, stack, None, tick, keep=self.task.base, pins=pins
-                )
-        return self._texts[moving]
+        stack = self.task.stack
+        with self.reporter.step(
+            f"stack {stack}", f"with {', '.join(sorted(moving))} moved"
+        ) as tick:
+            keep, pins = self.task.base, self._pins(moving)
+            return locks.resolve(self.subject, stack, None, tick, keep=keep, pins=pins)
 
     def _pins(self, moving: Names) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
         A package with several versions, one per platform, cannot be pinned to one of them.
         """
-        before, after = self._packages
+        before, after = self._before, self._after
         several = {
             name
             for text in (self.task.base, self.task.head)
@@ -289,19 +266,20 @@ class MixedLocks:
             low, high = before.get(name, after.get(name, "")), after.get(name, before.get(name, ""))
             if name in moving:
                 pins.append(f"{name}=={high}")
-            elif name in self._pinned:
+            elif name in self.releases:
                 low, high = sorted((low, high), key=Version)
                 pins.append(f"{name}>={low},<={high}")
             else:
                 pins.append(f"{name}=={low}")
         return pins
 
-    def _sides(self, base: Names, head: Names) -> tuple[Side, Side]:
+    def _prepare(self, base: Names, head: Names) -> Pair:
         def state(moved: Names) -> tuple[str, str]:
             name = f"{self.task.stack} with {', '.join(sorted(moved)) or 'nothing'} moved"
             return name, self._text(moved)
 
-        only = (glob.escape(self.case.id),)
-        scope = Scope(only, self._logs, self.reporter, self._copies)
-        both = preparation.of_locks(self.subject, self.task.stack, state(base), state(head), scope)
-        return both.base, both.head
+        both = preparation.of_locks(
+            self.subject, self.task.stack, state(base), state(head), self._scope
+        )
+        before, after = (SideCase(self.case, side.testbed) for side in (both.base, both.head))
+        return Pair(before, after)

@@ -20,9 +20,7 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
 from duetbench.show.change import cause_lines
 from duetbench.store import files
 from duetbench.store.change import Cause
@@ -111,7 +109,7 @@ def _search_changes(
             with resumable():
                 task = task_of(project, record, reporter)
                 here = project.with_case(record.series.case)
-                cause = mixed_locks.find(here, task, reporter, share, DEFAULT_SEED, Real)
+                cause = mixed_locks.find(here, task, reporter, share)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue
