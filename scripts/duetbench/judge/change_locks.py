@@ -15,7 +15,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import locks
 from duetbench.project.subject import Subject
 from duetbench.store.change import StackState
-from duetbench.store.comparison import SIDES, Comparison, Finding, PackageChange, SideRecord
+from duetbench.store.comparison import SIDES, Comparison, Finding, PackageChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,15 @@ def least(finding: Finding) -> float:
 
 def between(comparison: Comparison, stack: str) -> Between:
     """Return the two states of one stack that a comparison compared."""
-
-    def state(side: SideRecord) -> StackState:
-        digest = next(record.digest for record in side.stacks if record.name == stack)
-        return StackState(stack=stack, digest=digest)
-
-    base, head = comparison.base, comparison.head
+    sides = comparison.base, comparison.head
+    before, after = (
+        StackState(stack=stack, digest=record.digest)
+        for side in sides
+        for record in side.stacks
+        if record.name == stack
+    )
     packages = tuple(move for move in comparison.packages if move.stack == stack)
-    return Between(comparison.id, state(base), state(head), packages, base.commit, head.commit)
+    return Between(comparison.id, before, after, packages, *(side.commit for side in sides))
 
 
 @dataclass(frozen=True, slots=True)

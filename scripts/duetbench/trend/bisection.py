@@ -11,7 +11,7 @@ Pins move packages, and some drag others along: what counts is the content of th
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ Names = frozenset[str]
 """Packages that have moved in a mixed lock."""
 
 TIME_IS_UP: Final = "the time was up"
+UNDECIDED: Final = "undecided"
 
 FROM: Final = 0.01
 """Log ratio of the smallest change that is searched for; a smaller remainder counts as none."""
@@ -33,7 +34,7 @@ FROM: Final = 0.01
 SIZED: Final = 8  # fewest duets of releases alone, and of the whole: they measure its size
 
 PRECISE: Final = 2.5
-"""A figure with so many times its interval's half between two ends is nearer to one, or halfway."""
+"""Halves of a figure's interval between two ends from which on it is nearer to one, or halfway."""
 
 Item = TypeVar("Item")
 
@@ -121,7 +122,7 @@ def _decisive(figures: Iterable[Interval], before: float, after: float) -> Inter
         if PRECISE * half(figure) <= abs(after - before):
             return figure
     if not figure.excludes((before + after) / 2):
-        raise DuetbenchError("undecided")
+        raise DuetbenchError(UNDECIDED)
     return figure
 
 
@@ -129,27 +130,22 @@ class StuckError(DuetbenchError):
     """A search cannot go on; the message says why."""
 
 
-class Measurer(Protocol):
-    """Seam between a search and everything that is measured."""
-
-    def resolve(self, moving: Names) -> Names:
-        """Return which packages move where these do; SetupError if there is no such stack."""
-
-    def duet(self, base: Names, head: Names) -> float | None:
-        """Run another duet: log(head / base); None: it was not usable.
-
-        Raises:
-            StuckError: There is no time for it.
-            SetupError: It cannot run.
-        """
-
-
 @dataclass
 class ReleaseSearch:
-    """A search among releases by package, for what moved a metric."""
+    """A search among releases by package, for what moved a metric.
+
+    Attributes:
+        resolve: Returns which packages move where some do; SetupError if there is no such stack.
+        duet: Runs another duet of base and head: log(head / base); None: it was not usable. Raises
+            StuckError without time for it, SetupError if it cannot run.
+        say: Gets a sentence per answer.
+        whole: Effect of all packages.
+        rest: Effect of those outside the shares.
+    """
 
     releases: Mapping[str, Release]
-    measurer: Measurer
+    resolve: Callable[[Names], Names]
+    duet: Callable[[Names, Names], float | None]
     metric: str
     say: Callable[[str], None]
     whole: Effect | None = None
@@ -158,7 +154,7 @@ class ReleaseSearch:
     suspects: Names = frozenset()
 
     def run(self) -> Cause:
-        """Search; an InterruptedRun of the measurer passes through."""
+        """Search; an InterruptedRun passes through."""
         reason, self.suspects = "", frozenset(self.releases)
         try:
             self._search()
@@ -194,7 +190,7 @@ class ReleaseSearch:
             self.suspects = names = self._narrow(base, row, math.log(effect.ratio))
             # The shortest comes first, which others extend: pydantic, then pydantic-core.
             ordered = sorted(names, key=lambda name: (len(name), name))
-            head = self.measurer.resolve(base | names)
+            head = self.resolve(base | names)
             ordered += sorted(head - base - names)
             if head != row:
                 what = f"{_list(head - base)} alone"
@@ -214,7 +210,7 @@ class ReleaseSearch:
         locks = [base.union(left[:number]) for number in range(len(left) + 1)]
 
         def looks(moving: Names) -> Iterator[Interval]:
-            moved = self.measurer.resolve(moving)
+            moved = self.resolve(moving)
             if moved == row:  # one of them drags the others along
                 yield Interval(size, size, size)
             yield from map(_interval, self._measure(base, moved, 0.0))
@@ -224,11 +220,13 @@ class ReleaseSearch:
 
         found, unknown = largest(locks[1:], (0.0, size), looks, say)
         before = locks[locks.index(found[0]) - 1]
-        names = self.measurer.resolve(found[-1]) - self.measurer.resolve(before)
+        names = self.resolve(found[-1]) - self.resolve(before)
         if len(found) > 1 and TIME_IS_UP not in unknown.values():
+            undecided = UNDECIDED in unknown.values()
+            what = "no duets separate" if undecided else "no mixed lock separates"
             if names == row:
-                raise StuckError("no mixed lock separates them")
-            self.say(f"taken as one, since no mixed lock separates them: {_list(names)}")
+                raise StuckError(f"{what} them")
+            self.say(f"taken as one, since {what} them: {_list(names)}")
         return names
 
     def _compare(self, base: Names, head: Names, least: float, what: str) -> tuple[Effect, bool]:
@@ -248,7 +246,7 @@ class ReleaseSearch:
         """Run duets, as many as a comparison at most, and weigh them after each."""
         logs: list[float] = []
         for _ in range(2 * rule.MOST):
-            log = self.measurer.duet(base, head)
+            log = self.duet(base, head)
             if log is not None:
                 logs.append(log)
                 if found := rule.weigh(np.array(logs), self.metric, least):

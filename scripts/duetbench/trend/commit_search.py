@@ -8,9 +8,9 @@ The largest change is searched first, then what is left before the commit found,
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -126,12 +126,11 @@ class CommitSearch:
         """
         last = len(self.commits) - 1
         causes = [] if loaded else self._causes(-1, last, ("effects", "counts"))
-        if not causes:
-            if not loaded:
-                failure = self._count_failure()
-                why = f"no count ({failure})" if failure else "both execute the same instructions"
-                self.say(f"what a request does shows nothing; {why}: duets decide")
-            causes = self._causes(-1, last, ("duets",))
+        if not causes and not loaded:
+            failure = self._count_failure()
+            why = f"no count ({failure})" if failure else "both execute the same instructions"
+            self.say(f"what a request does shows nothing; {why}: duets decide")
+        causes = causes or self._causes(-1, last, ("duets",))
         return tuple(sorted(causes, key=lambda cause: -cause.traits[0].size))
 
     def _causes(self, good: int, bad: int, order: Sequence[Means]) -> list[CommitCause]:
@@ -162,14 +161,13 @@ class CommitSearch:
         what = f"what a request does ({what})" if means == "effects" else what
         self.say(f"{bad - good} commits: which of them changed {what} at {case}?")
 
-        def looks(at: int) -> Iterator[Interval]:
-            yield self._figure(at, place, means)
-
         def say(at: int, answer: str) -> None:
             self.say(f"{self.commits[at].id[:10]} {self.commits[at].subject}: {answer}")
 
-        ends = [self._figure(at, place, means).estimate for at in (good, bad)]
-        found, skipped = largest(range(good + 1, bad + 1), (ends[0], ends[1]), looks, say)
+        figure = partial(self._figure, place=place, means=means)
+        ends = figure(good).estimate, figure(bad).estimate
+        row = range(good + 1, bad + 1)
+        found, skipped = largest(row, ends, lambda at: [figure(at)], say)
         before, after = found[0] - 1, found[-1]
         changed = {place: self._trait(before, after, place, means)}
         changed |= self._traits(before, after, means)
@@ -201,9 +199,9 @@ class CommitSearch:
     def _trait(self, good: int, bad: int, place: Place, means: Means) -> Trait:
         """Describe how a figure differs between two places."""
         before, after = (self._figure(at, place, means).estimate for at in (good, bad))
-        exact = means == "effects"
-        figures = {"effect": (before, after)} if exact else {"ratio": math.exp(after - before)}
-        return Trait(case=place[0], metric=place[1], **figures)
+        if means == "effects":
+            return Trait(case=place[0], metric=place[1], effect=(before, after))
+        return Trait(case=place[0], metric=place[1], ratio=math.exp(after - before))
 
     def _figure(self, at: int, place: Place, means: Means) -> Interval:
         """Return a figure of a commit; raises DuetbenchError if nothing tells it.
@@ -238,8 +236,8 @@ class CommitSearch:
                 continue
             if finding.ratio and finding.low and finding.high:
                 ratio, low, high = map(math.log, (finding.ratio, finding.low, finding.high))
-                row = _Row(finding.moved, 0.0, Interval(ratio, low, high))
-                rows[finding.case, finding.subject] = row
+                figure = Interval(ratio, low, high)
+                rows[finding.case, finding.subject] = _Row(finding.moved, 0.0, figure)
         return rows
 
     def _count_failure(self) -> str:

@@ -96,17 +96,15 @@ def of_contrast(
     """
     if contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
-    globs, logs = (select,) if select else (), paths.state_dir() / "logs"
-    scope = Scope(globs, logs, reporter, copies)
+    scope = Scope((select or "*",), paths.state_dir() / "logs", reporter, copies)
     both = preparation.prepare(project, contrast, scope)
-    cases = [pair.case for pair in both.pairs]
-    if not cases:
+    if not both.pairs:
         raise UsageError("base and head have no case in common")
-    stack = cases[0].stack
-    locks_ = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
+    case = both.pairs[0].case
+    locks_ = (side.testbed.stacks[case.stack].lock for side in (both.base, both.head))
     base, head = (lock.read_text("utf-8") for lock in locks_)
-    series = SeriesName(machine=machine.fingerprint().id, case=cases[0].id, metric=CPU)
-    return both.head.subject, SearchTask(series, stack, base, head)
+    series = SeriesName(machine=machine.fingerprint().id, case=case.id, metric=CPU)
+    return both.head.subject, SearchTask(series, case.stack, base, head)
 
 
 def search(
@@ -163,10 +161,13 @@ def find(
             reason = "packages were only added or removed, which mixed locks cannot separate"
             suspects = tuple(move.package for move in moves)
             return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
-        counts = f"{len(moves)} packages moved, {len(releases)} of them can be the cause"
-        reporter.start(f"{task.series.case}: {counts}", seconds)
+        reporter.start(
+            f"{task.series.case}: {len(moves)} packages moved, {len(releases)} can be the cause",
+            seconds,
+        )
         try:
-            cause = ReleaseSearch(releases, mixed, task.series.metric, reporter.say).run()
+            metric, say = task.series.metric, reporter.say
+            cause = ReleaseSearch(releases, mixed.resolve, mixed.duet, metric, say).run()
         finally:
             reporter.end()
         if cause.reason != TIME_IS_UP:
@@ -223,10 +224,7 @@ class MixedLocks:
         key = " ".join((*sorted(base), "→", *sorted(head)))
         if self._known[key]:
             return self._known[key].popleft()
-        left = self._ends - time.monotonic()
-        if sum(duet_seconds(self.case)) > left:
-            raise StuckError(TIME_IS_UP)
-        pair = self._pair(base, head)
+        left, pair = self._left(), self._pair(base, head)
         self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
         if reason := pair.duets.void:
             raise SetupError(reason)
@@ -235,6 +233,13 @@ class MixedLocks:
         self.journal.add([key, log])
         return log
 
+    def _left(self) -> float:
+        """Return how many seconds are left; raises StuckError if they are too few for a duet."""
+        left = self._ends - time.monotonic()
+        if sum(duet_seconds(self.case)) > left:
+            raise StuckError(TIME_IS_UP)
+        return left
+
     def _versions(self, lock: str) -> dict[str, str]:
         return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
 
@@ -242,10 +247,9 @@ class MixedLocks:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.releases):
             return self.task.head if moving else self.task.base
-        stack = self.task.stack
-        with self.reporter.step(
-            f"stack {stack}", f"with {', '.join(sorted(moving))} moved"
-        ) as tick:
+        self._left()
+        stack, names = self.task.stack, ", ".join(sorted(moving))
+        with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
             keep, pins = self.task.base, self._pins(moving)
             return locks.resolve(self.subject, stack, None, tick, keep=keep, pins=pins)
 
