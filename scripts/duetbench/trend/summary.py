@@ -11,12 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Frozen, Run, Status
+from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -82,16 +79,12 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         for launch in result.launches
         if launch.status is Status.FAILED
     )
-    figures = {
-        name: [launch.metrics[name] for launch in good if name in launch.metrics]
-        for name in METRICS
-    }
     return CaseSummary(
         case=result.case,
         status=result.status,
         expected=max(expected, len(result.launches)),
         measured=len(good),
-        metrics={name: estimate(known) for name, known in figures.items() if known},
+        metrics=intervals(good),
         warnings=_warnings(result, len(good)),
         failures=failures,
         commands=result.commands,
@@ -99,31 +92,24 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     )
 
 
+def intervals(launches: Sequence[Launch]) -> dict[str, Interval]:
+    """Return mean and interval of each metric that some of these launches have."""
+    figures = {name: [x.metrics[name] for x in launches if name in x.metrics] for name in METRICS}
+    return {name: estimate(values) for name, values in figures.items() if values}
+
+
 def estimate(values: Sequence[float]) -> Interval:
     """Return mean and 95 % t interval of one figure per launch, of at least one launch."""
-    mean, low, high, number = estimates(np.array(values, dtype=float)).tolist()
-    return Interval(mean, low, high, int(number)) if number > 1 else Interval(mean)
-
-
-def estimates(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return mean, ends of the 95 % t interval, and number of many figures at once.
-
-    The first axis of `samples` are launches, NaN where they have no such figure; the last one of
-    the result are the four. Ends are NaN for a single launch, and a mean for none.
-    """
-    known = ~np.isnan(samples)
-    number = known.sum(axis=0)
-    logarithmic = ((samples > 0) | ~known).all(axis=0)
-    students = np.array([math.nan, math.nan, *map(student, range(1, len(samples)))])
-    with np.errstate(all="ignore"):
-        scale = np.where(logarithmic, np.log(samples), samples)
-        mean = np.where(known, scale, 0).sum(axis=0) / number
-        squares = np.where(known, (scale - mean) ** 2, 0).sum(axis=0)
-        half = students[number] * np.sqrt(squares / (number - 1) / number)
-        low, high = mean - half, mean + half
-        mean, low, high = np.where(logarithmic, np.exp((mean, low, high)), (mean, low, high))
-    mean = np.where(number == 1, np.where(known, samples, 0).sum(axis=0), mean)
-    return np.stack((mean, low, high, number), axis=-1)
+    number, logarithmic = len(values), min(values) > 0
+    if number == 1:
+        return Interval(values[0])
+    scale = [math.log(value) for value in values] if logarithmic else values
+    mean = math.fsum(scale) / number
+    squares = math.fsum((value - mean) ** 2 for value in scale)
+    half = student(number - 1) * math.sqrt(squares / (number - 1) / number)
+    known = mean, mean - half, mean + half
+    mean, low, high = map(math.exp, known) if logarithmic else known
+    return Interval(mean, low, high, number)
 
 
 def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:

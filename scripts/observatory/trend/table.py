@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
-from duetbench.core.model import CaseResult, InterpreterRecord, Launch, Machine, Run
+from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from duetbench.core.units import Interval
 from duetbench.store.comparison import PackageChange, differences
-from duetbench.trend.summary import estimates
+from duetbench.trend.summary import intervals
 
 TRENDS: Final = (
     *HEADLINES,
@@ -149,10 +149,6 @@ def figures(cases: Sequence[Mapping[str, Interval]]) -> tuple[tuple[str, ...], F
     ]
     rows, columns, *parts = np.array(known).reshape(-1, 6).T
     block[rows.astype(int), columns.astype(int)] = np.stack(parts, axis=1)
-    return _trimmed(block)
-
-
-def _trimmed(block: npt.NDArray[np.float64]) -> tuple[tuple[str, ...], Figures]:
     used = np.flatnonzero(~np.isnan(block[..., 0]).all(axis=0))
     clipped: Figures = np.clip(block[:, used], -_LARGEST, _LARGEST).astype(np.float32)
     return tuple(COLUMNS[column] for column in used.tolist()), clipped
@@ -171,8 +167,7 @@ def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
 
 def of_run(run: Run) -> Night:
     """Return the night of a run; `summary` defines its figures and intervals."""
-    usable = [result.usable for result in run.results]
-    metrics, block = _trimmed(estimates(_samples(usable)))
+    metrics, block = figures([intervals(result.usable) for result in run.results])
     return Night(
         run=run.id,
         kind="load",
@@ -188,15 +183,6 @@ def of_run(run: Run) -> Night:
         metrics=metrics,
         figures=block,
     )
-
-
-def _samples(cases: Sequence[Sequence[Launch]]) -> npt.NDArray[np.float64]:
-    """Return the figures of the launches of cases: launches × cases × metrics, NaN for none."""
-    block = np.full((max(map(len, cases), default=0) or 1, len(cases), len(COLUMNS)), math.nan)
-    for row, launches in enumerate(cases):
-        for place, launch in enumerate(launches):
-            block[place, row] = [launch.metrics.get(name, math.nan) for name in COLUMNS]
-    return block
 
 
 def _case(result: CaseResult) -> NightCase:
