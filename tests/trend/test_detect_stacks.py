@@ -163,6 +163,13 @@ def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
         find_locks(Checkout(bumps.root), moved(bumps.candidate(base=lost, head=lost)), QUIET)
+    old, new = (lost.model_copy(update={"as_of": f"2026-{day}"}) for day in ("01-31", "02-20"))
+    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=old, head=new)), QUIET)
+    assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
+    assert len(found.notes) == 2
+    as_it_was = old.model_copy(update={"digest": hashlib.sha256(found.base.encode()).hexdigest()})
+    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=as_it_was)), QUIET)
+    assert (found.base.count("beta==1.0 "), found.notes) == (1, ())
 
 
 @pytest.fixture
