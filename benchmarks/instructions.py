@@ -1,23 +1,27 @@
 """Instructions per request and per validation, counted by Valgrind: exact even on noisy machines.
 
 A count repeats to 0.03 %, mostly exactly, if interpreter, processor, packages and code are equal.
-Without a C compiler (see `duetbench.measure.instructions.counting`) it repeats to 0.1 % for code
-that draws random numbers, as Pydantic's JSON parser does. It is the work of one thread, without
-waiting, contention and memory latency; handlers that run in threads are left out. `setup_cache`
-counts everything of an environment at once.
+It is the work of one thread, without waiting, contention and memory latency; handlers that run in
+threads are left out. `setup_cache` counts everything of an environment at once.
 
 duetbench counts: `measure/instructions` is the counter, `measure/inside` the counted program.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import os
+import signal
+import statistics
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting
 from observatory.measure.inside import checkout, endpoints, requests
 
@@ -42,13 +46,11 @@ class Counted(TypedDict):
         figures: Target → instructions per unit.
         failures: Target → why counting failed.
         unfit: Target → why it is not counted here.
-        seeded: Whether the figures have the same random numbers as always.
     """
 
     figures: dict[str, float]
     failures: dict[str, str]
     unfit: dict[str, str]
-    seeded: bool
 
 
 class Requests:
@@ -102,28 +104,30 @@ def setup_cache() -> Counted:
     """
     unfit = {name: reason for name in targets() if (reason := _unfit(name)) is not None}
     fit = [name for name in targets() if name not in unfit]
-    counted = Counted(figures={}, failures={}, unfit=unfit, seeded=True)
+    counted = Counted(figures={}, failures={}, unfit=unfit)
     problem = counting.missing()
     if problem is not None:
         unfit |= dict.fromkeys(fit, problem)
         return counted
-    results = counting.count(
+    program = counting.Program(
         Path(sys.executable),
         ["-P", "-m", "observatory.measure.inside.program"],
-        fit,
         env={
             "PYTHONPATH": str(_suite.tree()),
             "DUETBENCH_CHECKOUT": str(checkout.checkout()),
             "DUETBENCH_STACK": checkout.stack(),
         },
-        timeout=TIMEOUT_S - 60,
     )
-    for name, result in results.items():
-        if isinstance(result, counting.InstructionCount):
-            counted["figures"][name] = result.per_unit
-            counted["seeded"] &= result.seeded
-        else:
-            counted["unfit" if result.unfit else "failures"][name] = result.reason
+    with counting.workspace({"what": "count", "ends": math.inf, "targets": fit}) as folder:
+        late = _run(program, folder)
+        for index, name in enumerate(fit):
+            file = folder / f"{index}.json"
+            if late and not file.exists():
+                counted["failures"][name] = late
+            else:
+                _add(counted, name, counting.report_of(file), folder)
+    if late and not counted["figures"]:
+        raise CountError(late)
     return counted
 
 
@@ -131,13 +135,52 @@ def setup_cache() -> Counted:
 setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
 
 
+def _run(program: counting.Program, folder: Path) -> str:
+    """Run the program under Valgrind to its end; say why it did not get there."""
+    argv = counting.command(program, folder, ())
+    variables = counting.environment(program.env, folder, marks=True)
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            argv,
+            env=variables,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        code = process.wait(TIMEOUT_S - 60)
+    except subprocess.TimeoutExpired:
+        return f"Valgrind did not finish in {TIMEOUT_S - 60} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    said = log.read_text("utf-8", "replace")[-500:]
+    return f"Valgrind ended with exit code {code}; it said: {said}" if code else ""
+
+
+def _add(counted: Counted, target: str, report: dict[str, Any], folder: Path) -> None:
+    """Add the figure of a target, or the reason why there is none."""
+    if "unfit" in report:
+        counted["unfit"][target] = report["unfit"]
+    elif "reason" in report:
+        counted["failures"][target] = report["reason"]
+    else:
+        try:
+            dumps = counting.read_dumps(folder, report["process"])
+            counted["figures"][target] = statistics.median(counting.figure(dumps, report["n"]))
+        except CountError as error:
+            counted["failures"][target] = str(error)
+
+
 def _figure(counted: Counted, target: str) -> float:
     if target in counted["unfit"]:
         _suite.skip(counted["unfit"][target])
     if target in counted["failures"]:
         raise RuntimeError(f"{target}: {counted['failures'][target]}")
-    if not counted["seeded"]:
-        sys.stderr.write("without a C compiler: random numbers may have moved it by 0.1 %\n")
     return counted["figures"][target]
 
 

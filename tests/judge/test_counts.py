@@ -1,7 +1,5 @@
 """What counts of instructions say."""
 
-import statistics
-
 import pytest
 
 from comparing import CPU, busy, sampled
@@ -15,7 +13,6 @@ from duetbench.judge.findings import (
     least_change,
     of_instructions,
 )
-from duetbench.measure.instructions import counting
 from duetbench.show.findings import sentence
 from duetbench.store.comparison import Instructions
 
@@ -42,11 +39,6 @@ def test_a_count_is_judged_with_a_fixed_resolution(
     assert (found.subject, found.verdict, found.limit) == (INSTRUCTIONS, verdict, limit)
     figures = (found.ratio, found.low, found.high, found.detectable)
     assert figures == pytest.approx((ratio, ratio / 1.001, ratio * 1.001, 0.003))
-
-
-def count(*rounds: float) -> counting.InstructionCount:
-    middle = statistics.median(rounds)
-    return counting.InstructionCount(middle, (max(rounds) - min(rounds)) / middle, 9, True, rounds)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +68,7 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
     base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, words: str
 ) -> None:
     for sides, sign in (((base, head), 1), ((head, base), -1)):
-        counts = counted._together(*(count(*rounds) for rounds in sides))
-        assert isinstance(counts, Instructions)
+        counts = counted._together(*sides)
         found = of_instructions("", counts, 0.02)
         moved = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
         assert found.verdict is (verdict if sign > 0 else moved.get(verdict, verdict))

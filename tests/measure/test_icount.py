@@ -3,16 +3,16 @@
 import importlib
 import json
 import os
-import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +21,7 @@ import pytest
 from bench import PROJECT, eventually, processes_with
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, phases
-from duetbench.measure.instructions.counting import Dump, InstructionCount, NoCount
+from duetbench.measure.instructions.counting import Dump, Program
 from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
@@ -29,16 +29,13 @@ DATA = Path(__file__).parents[1] / "data" / "callgrind"
 needs_valgrind = pytest.mark.skipif(
     counting.missing() is not None and "CI" not in os.environ, reason=f"{counting.missing()}"
 )
-needs_compiler = pytest.mark.skipif(
-    shutil.which("cc") is None and "CI" not in os.environ, reason="no C compiler"
-)
 
 
 # Reading.
 
 
 def test_a_recorded_dump_is_read() -> None:
-    """A dump that Callgrind wrote at a mark: its number, what caused it, its instructions."""
+    """A dump that Callgrind wrote at a mark: its number and its instructions."""
     assert counting.read_dumps(DATA, 4242) == (*parts(20_034, 37_924),)
 
 
@@ -54,49 +51,41 @@ def test_a_dump_that_was_cut_short_is_refused() -> None:
 
 
 def parts(*instructions: int) -> list[Dump]:
-    return [
-        Dump(number, "--dump-before=getppid", count)
-        for number, count in enumerate(instructions, start=1)
-    ]
+    return [Dump(number, count) for number, count in enumerate(instructions, start=1)]
 
 
 def test_the_figure_is_the_difference_of_the_phases() -> None:
-    """(5300 - 3300) / 10 = 200, then 203 and 200: median 200, spread 3 / 200."""
-    counted = (99_999, 400, 3300, 5300, 3300, 5330, 3301, 5301)
-    assert counting.figure(parts(*counted), 10) == InstructionCount(200.0, 3 / 200, 10)
+    """(5300 - 3300) / 10 = 200, then 203 and 200."""
+    counted = (99_999, 3300, 5300, 3300, 5330, 3301, 5301)
+    assert counting.figure(parts(*counted), 10) == (200, 203, 200)
 
 
 @pytest.mark.parametrize(
-    ("counted", "reason"),
+    ("counted", "rounds"),
     [
         # (2000 - 1000) / 10 = 100 twice, and (2100 - 1000) / 10 = 110: 10 of 100.
-        (
-            (1000, 2000, 1000, 2100, 1000, 2000),
-            "rounds of 10 units differ by 10.00%: 100, 110, 100 instructions per unit",
-        ),
-        ((7,) * 6, "20 units took no more instructions than 10: [7, 7, 7, 7, 7, 7]"),
+        ((1000, 2000, 1000, 2100, 1000, 2000), "100, 110, 100"),
+        ((7,) * 6, "0, 0, 0"),
     ],
 )
-def test_what_gives_no_figure_says_why(counted: tuple[int, ...], reason: str) -> None:
-    found = counting.figure(parts(9, 400, *counted), 10)
-    assert found == NoCount(reason)
-    found = counting.figure(parts(9, 9, 400, *counted), 10)
-    assert found == NoCount("the application calls getppid itself, which marks what is counted")
+def test_what_gives_no_figure_says_why(counted: tuple[int, ...], rounds: str) -> None:
+    words = f"rounds of 10 requests differ by more than 5%: {rounds} instructions per request"
+    with pytest.raises(CountError, match=f"^{words}$"):
+        counting.figure(parts(9, *counted), 10)
+    with pytest.raises(CountError, match="the application calls getppid itself"):
+        counting.figure(parts(9, 9, *counted), 10)
 
 
 def test_marks_that_valgrind_did_not_see_are_noticed() -> None:
-    """Without the symbol of either mark the parts would hold something else."""
-    with pytest.raises(CountError, match="counters 8 times, found 0 times"):
+    with pytest.raises(CountError, match="counters 7 times, found 0 times"):
         counting.figure([], 10)
-    with pytest.raises(CountError, match="getpgrp sets no counters to zero"):
-        counting.figure(parts(9, 1_000_000, *(1000, 2000) * 3), 10)
 
 
 # Counting.
 
 PAYLOAD = """
-    import itertools, json, os, signal, threading, time
-    from duetbench.measure.instructions.phases import Unit, run
+    import itertools, json, os, signal, sys, time
+    from duetbench.measure.instructions.phases import Unit, measure, run
 
     DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
 
@@ -111,11 +100,8 @@ PAYLOAD = """
             import tempfile
             tempfile.mkstemp(".left-by-a-count")
             os.kill(os.getpid(), signal.SIGKILL)
-        if target == "threads":
-            start = threading.Thread(target=time.sleep, args=(60,), daemon=True).start
-            return Unit(lambda: start() if threading.active_count() == 1 else None)
         if target == "hangs":
-            return Unit(lambda: time.sleep(3600), seconds=3600)
+            return Unit(lambda: time.sleep(3600), takes=3600)
         if target == "draws":
             steps = 100 + os.urandom(1)[0]
             return Unit(lambda: loop(steps))
@@ -124,9 +110,7 @@ PAYLOAD = """
         if target == "waits":
             return Unit(lambda: time.sleep(0.05))
         if target == "slow":
-            return Unit(lambda: (time.sleep(0.1), loop(20_000)), n=3, seconds=0.1)
-        if target == "timed":
-            return Unit(lambda: loop(20_000), n=10, seconds=0.01)
+            return Unit(lambda: (time.sleep(0.1), loop(20_000)), n=3, warmup=3, takes=0.1)
         if target == "json":
             return Unit(lambda: json.loads(json.dumps(DOCUMENT)))
         if target == "cycles":
@@ -137,61 +121,61 @@ PAYLOAD = """
         return Unit(lambda: loop(int(target)))
 
     if __name__ == "__main__":
-        run(prepare)
+        run(lambda plan: measure(prepare(sys.argv[1]), plan))
 """
 
 
 @pytest.fixture
-def payload(tmp_path: Path) -> list[str]:
+def program(tmp_path: Path) -> Callable[[str], Program]:
+    """Make the program of a target."""
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
-    return ["-P", "-S", str(file)]
+    python = Checkout.here().interpreter("3.14").executable
+    return lambda target: Program(python, ["-P", "-S", str(file), target])
 
 
-TARGETS = ["raises", "1000", "dies", "threads", "cycles", "json", "2000", "draws", "wanders"]
+def count(*programs: Program, seconds: float = 600) -> list[float]:
+    """Count programs beside each other; the median of each."""
+    ends = time.monotonic() + seconds
+    with ExitStack() as stack:
+        under_way = [stack.enter_context(counting.count(program, ends)) for program in programs]
+        return [statistics.median(collect()) for collect in under_way]
 
 
-def figures(outcomes: dict[str, InstructionCount | NoCount]) -> dict[str, float]:
-    assert all(isinstance(one, InstructionCount) for one in outcomes.values()), outcomes
-    return {
-        name: one.per_unit for name, one in outcomes.items() if isinstance(one, InstructionCount)
-    }
+TARGETS = ["1000", "cycles", "json", "2000", "draws"]
 
 
 @pytest.mark.thorough
 @pytest.mark.long
-@needs_compiler
 @needs_valgrind
 @pytest.mark.real
-def test_counts_repeat_and_a_target_that_fails_spoils_none(payload: list[str]) -> None:
-    """Two runs give the same figures, and reasons for what raises, dies, varies or has threads.
-
-    One of them counts from the first mark on, as comparisons do.
-    """
-    executable = Checkout.here().interpreter("3.14").executable
-    with ExitStack() as stack:
-        runs = [
-            stack.enter_context(counting.start(executable, payload, TARGETS, switched=switched))
-            for switched in (False, True)
-        ]
-        first, second = (collect(counting.TIMEOUT_S) for collect in runs)
-    for found in (first, second):
-        unfit = found.pop("threads")
-        assert isinstance(unfit, NoCount)
-        assert unfit.unfit
-        assert "it starts threads" in unfit.reason
-        assert "units differ by" in str(found.pop("wanders"))
-        assert found.pop("raises") == NoCount("ValueError: no such thing")
-        assert found.pop("dies") == NoCount("its process ended with signal 9")
-    # The next count would draw the same names, of which Python tries twenty.
-    assert not [*Path(tempfile.gettempdir()).glob("*.left-by-a-count")]
-    once = figures(first)
-    assert set(once) == {"1000", "cycles", "json", "2000", "draws"}
-    assert figures(second) == pytest.approx(once, rel=1e-5)  # marks differ by some instructions
+def test_counts_repeat(program: Callable[[str], Program]) -> None:
+    """Two processes of each have the same figures."""
+    once = dict(zip(TARGETS, count(*map(program, TARGETS)), strict=True))
+    again = dict(zip(TARGETS, count(*map(program, TARGETS)), strict=True))
+    assert again == pytest.approx(once, rel=1e-5)
     # A step of a loop takes 5 to 200 instructions.
     assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
     assert 5 * 1000 < once["1000"] < 200 * 1000
-    assert all(isinstance(one, InstructionCount) and one.seeded for one in first.values())
+
+
+@needs_valgrind
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("wanders", r"^rounds of 30 requests differ by more than 5%: \d+, \d+, \d+ instructions"),
+        ("raises", "^ValueError: no such thing$"),
+        ("dies", "process was ended by signal 9; its last words: none"),
+    ],
+)
+def test_what_raises_dies_or_varies_has_no_figure(
+    target: str, reason: str, program: Callable[[str], Program]
+) -> None:
+    with pytest.raises(CountError, match=reason):
+        count(program(target))
+    # The next count would draw the same names, of which Python tries twenty.
+    assert not [*Path(tempfile.gettempdir()).glob("*.left-by-a-count")]
 
 
 @pytest.fixture
@@ -214,98 +198,45 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 @needs_valgrind
 @pytest.mark.real
 def test_counts_repeat_where_addresses_cannot_be_fixed(
-    payload: list[str], refuse: Callable[[], None]
+    program: Callable[[str], Program], refuse: Callable[[], None]
 ) -> None:
     """Figures are the same: Valgrind has its own layout."""
-    executable = Checkout.here().interpreter("3.14").executable
-    fixed = figures(counting.count(executable, payload, ["json"]))
+    fixed = count(program("json"))
     refuse()
-    again = figures(counting.count(executable, payload, ["json"]))
-    assert again == pytest.approx(fixed, rel=1e-5)
+    assert count(program("json")) == pytest.approx(fixed, rel=1e-5)
 
 
-@needs_compiler
 @needs_valgrind
 @pytest.mark.real
 def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
-    payload: list[str],
+    program: Callable[[str], Program],
 ) -> None:
     """A phase of three has the count of one of thirty; there is no time for calls of an hour."""
-    executable, ends = Checkout.here().interpreter("3.14").executable, time.monotonic() + 200
-    targets = ["hangs", "slow", "timed", "20000"]
-    with counting.start(executable, payload, targets, switched=True, ends=ends) as collect:
-        hangs, slow, timed, quick = collect(counting.TIMEOUT_S).values()
-    assert isinstance(hangs, NoCount)
-    assert "one takes 3.6e+03 s under Valgrind, so 9 of them exceed" in hangs.reason
-    assert isinstance(slow, InstructionCount)
-    assert isinstance(quick, InstructionCount)
-    assert isinstance(timed, InstructionCount)
-    assert timed.per_unit == pytest.approx(quick.per_unit, rel=0.001)
-    assert (slow.n, quick.n) == (3, 30)
-    assert slow.per_unit == pytest.approx(quick.per_unit, rel=0.02)  # waiting takes a few itself
+    slow, quick = count(program("slow"), program("20000"), seconds=200)
+    assert slow == pytest.approx(quick, rel=0.02)  # waiting takes a few itself
+    began = time.monotonic()
+    with pytest.raises(CountError, match=r"one takes 3\.6e\+03 s under Valgrind, so 9 of them"):
+        count(program("hangs"), seconds=200)
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(
     ("left", "least", "calls"),
     [
-        (30.0, 1, 30),  # 28 more of the warm-up and 3 · 30 · 3: 298 calls of 0.1 s
-        (29.0, 1, 13),  # 28 more and 3 · 13 · 3 are half of the time
-        (29.0, 5, 10),  # … of two rounds of five paths
-        (6.5, 4, 4),  # 28 more and 3 · 4 · 3
-        (6.3, 4, None),
+        (27.1, 1, 30),  # 30 · 9 calls of 0.1 s
+        (26.0, 1, 14),  # 14 · 9 are half of the time
+        (26.0, 5, 10),  # … of two rounds of five paths
+        (3.7, 4, 4),
+        (3.5, 4, None),
     ],
 )
 def test_as_many_calls_as_there_is_time_for(left: float, least: int, calls: int | None) -> None:
     unit = phases.Unit(int, least=least)
     if calls is None:
-        with pytest.raises(phases.SlowError, match=r"0\.1 s under Valgrind, so 36 of them exceed"):
-            phases.plan_calls(unit, 0.1, left, 28)
+        with pytest.raises(phases.UnfitError, match=r"0\.1 s under Valgrind, so 36 of them exceed"):
+            phases.plan_calls(unit, 0.1, left)
     else:
-        assert phases.plan_calls(unit, 0.1, left, 28) == calls
-
-
-@pytest.mark.parametrize(
-    ("seconds", "calls"),
-    [
-        (0.0, (0, 20)),  # nobody knows whether there is time for so many
-        (0.001, (18, 2)),
-        (phases.SLOW, (3, 1)),
-    ],
-)
-def test_calls_of_a_known_time_warm_up_uncounted(seconds: float, calls: tuple[int, int]) -> None:
-    assert phases.plan_warmup(phases.Unit(int, seconds=seconds)) == calls
-
-
-# A request costs as much as a thousand steps, or several; the server's packages are no part of it.
-SPINNING = """
-    import itertools, json, os
-
-    async def app(_scope, _receive, send):
-        for _ in itertools.repeat(None, int(os.environ["SPIN"])):
-            pass
-        for number in range(15):
-            body = json.dumps({"message": "Hello, world!", "number": number}).encode()
-        kind = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": 200, "headers": kind})
-        await send({"type": "http.response.body", "body": body})
-"""
-STEPS = {"spin-a": 0, "spin-b": 0, "spin-1000": 1000, "spin-100": 100}
-
-
-@pytest.fixture
-def spinning(tmp_path: Path) -> Path:
-    folder = tmp_path / "checkout" / "apps" / "spinning"
-    folder.mkdir(parents=True)
-    (folder / "app.py").write_text(textwrap.dedent(SPINNING))
-    endpoints = "".join(
-        f'[endpoints.{name}]\napp = "app:app"\ninterface = "asgi"\npath = "/"\n'
-        'expect = { content_type = "application/json" }\n'
-        f'env = {{ SPIN = "{steps}" }}\n'
-        for name, steps in STEPS.items()
-    )
-    cases = f'[[cases]]\nendpoint = {json.dumps([*STEPS])}\nstack = "gil-in-process"\n'
-    (folder / "experiment.toml").write_text(f"[profiles]\nquick = {{}}\n{endpoints}{cases}")
-    return tmp_path / "checkout"
+        assert phases.plan_calls(unit, 0.1, left) == calls
 
 
 # What may go wrong.
@@ -318,15 +249,15 @@ def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
 
 
-LACKING = r"needs valgrind and setpriv .* `apt-get install valgrind util-linux`"
+LACKING = r"needs valgrind and cc on PATH: .* `apt-get install valgrind gcc libc6-dev`"
 
 
 def test_without_valgrind_the_sentence_says_what_to_install(
-    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CountError, match=LACKING):
-        counting.count(Path(sys.executable), payload, ["1000"])
+        count(Program(Path(sys.executable), ["-c", ""]))
 
 
 ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
@@ -336,69 +267,59 @@ ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
-        ("kill -KILL $$", r"was ended by signal 9, no instructions .*; it said nothing"),
-        (ONLY_RUN, "8 times, found 0 times"),
+        ("kill -KILL $$", r"process was ended by signal 9; its last words: none"),
+        (ONLY_RUN, "7 times, found 0 times"),
     ],
     ids=["killed", "counts nothing"],
 )
 def test_a_valgrind_that_does_not_count_gives_no_figure(
-    script: str, sentence: str, tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+    script: str,
+    sentence: str,
+    tmp_path: Path,
+    program: Callable[[str], Program],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretend(tmp_path / "bin", monkeypatch, script)
-    python = Checkout.here().interpreter("3.14").executable
     with pytest.raises(CountError, match=sentence):
-        counting.count(python, payload, ["1000"])
+        count(program("1000"))
 
 
 @needs_valgrind
 @pytest.mark.real
-def test_what_takes_too_long_is_ended(tmp_path: Path, payload: list[str]) -> None:
+def test_what_takes_too_long_is_ended(tmp_path: Path, program: Callable[[str], Program]) -> None:
     """Valgrind and all processes of the payload are gone when the time is over."""
-    with pytest.raises(CountError, match="Valgrind did not finish in the 2 s"):
-        counting.count(
-            Checkout.here().interpreter("3.14").executable, payload, ["waits"],
-            env={"TOKEN": str(tmp_path)}, timeout=2,
-        )  # fmt: skip
+    waits = replace(program("waits"), env={"TOKEN": str(tmp_path)})
+    with pytest.raises(CountError, match=r"did not end within [12]\S* s"):
+        count(waits, seconds=2)
     eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
 
 
-@needs_valgrind
-def test_all_that_others_wait_for_is_ended_at_once(tmp_path: Path) -> None:
-    """As after Ctrl-C, while threads wait for minutes."""
-    sleep = ("-c", "import time; time.sleep(60)")
-    with (
-        counting.Process(Path(sys.executable), sleep, tmp_path, {}) as process,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        waiting = pool.submit(process.wait, 60)
-        counting.Process.end_all()
-        with pytest.raises(CountError, match="was ended by signal 9"):
-            waiting.result(30)
-
-
 _COUNT = """
-import sys
+import math, sys
 from pathlib import Path
-from duetbench.measure.instructions.counting import count
+from duetbench.measure.instructions.counting import Program, count
 python, token, *payload = sys.argv[1:]
-count(Path(python), payload, ["hangs"], env={"TOKEN": token})
+with count(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:
+    collect()
 """
 
 
 @pytest.mark.thorough
 @needs_valgrind
 @pytest.mark.real
+@pytest.mark.usefixtures("state_home")
 def test_nothing_survives_the_process_that_counts(
-    tmp_path: Path, payload: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, program: Callable[[str], Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As asv ends it when its time is over: a signal to its group, with a target at work."""
-    python, token = Checkout.here().interpreter("3.14").executable, str(tmp_path / "token")
+    token, waits = str(tmp_path / "token"), program("waits")
     counter = subprocess.Popen(
-        [sys.executable, "-c", _COUNT, str(python), token, *payload],
+        [sys.executable, "-c", _COUNT, str(waits.python), token, *waits.payload],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
     )
-    eventually("a target works", lambda: len(processes_with(token)) >= 2)
+    eventually("a target works", lambda: any(tmp_path.glob("duetbench-count-*/*.1")))
+    assert processes_with(token)
     os.killpg(counter.pid, signal.SIGKILL)
     counter.wait()
     eventually("nothing lives", lambda: not processes_with(token))
@@ -406,27 +327,29 @@ def test_nothing_survives_the_process_that_counts(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     pretend(tmp_path / "bin", monkeypatch, "exit 1")
     with pytest.raises(CountError, match="exit code 1"):
-        counting.count(python, payload, ["1000"])
+        count(program("1000"))
     assert not list(tmp_path.glob("duetbench-count-*"))
 
 
 _IMPORTS = """
-import sys
+import subprocess, sys
 for absent in ("psutil", "pydantic", "rich", "uv"):
     sys.modules[absent] = None
 from pathlib import Path
-from duetbench.measure.instructions.counting import Process
-with Process(Path(sys.executable), ["-c", "print(6 * 7)"], Path(sys.argv[1]), {}) as process:
-    process.wait(60)
+from duetbench.measure.instructions import counting
+program = counting.Program(Path(sys.executable), ["-c", "print(6 * 7)"])
+with counting.workspace({}) as folder:
+    variables = counting.environment(program.env, folder, marks=True)
+    subprocess.run(counting.command(program, folder, ()), env=variables, check=True)
 """
 
 
 @needs_valgrind
 @pytest.mark.real
-def test_a_stacks_environment_counts_with_the_standard_library(tmp_path: Path) -> None:
+def test_a_stacks_environment_counts_with_the_standard_library() -> None:
     """There asv imports the counter, beside the packages under test and no others."""
-    subprocess.run([sys.executable, "-c", _IMPORTS, str(tmp_path)], check=True)
-    assert (tmp_path / "log").read_text() == "42\n"
+    done = subprocess.run([sys.executable, "-c", _IMPORTS], check=True, capture_output=True)
+    assert done.stdout == b"42\n"
 
 
 # The benchmarks.
@@ -452,3 +375,53 @@ def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
         instructions.Requests().track_request(counted, "asgi-wsgi/asgi-json")
     with pytest.raises(skipped, match="computes for longer"):
         instructions.Requests().track_request(counted, "gil-endpoints/async_cpu")
+
+
+# A request costs as much as some steps; one handler works in a thread.
+SPINNING = """
+    import asyncio, itertools, os
+
+    def spin(steps):
+        for _ in itertools.repeat(None, steps):
+            pass
+
+    async def app(_scope, _receive, send):
+        spin(int(os.environ["SPIN"]))
+        if "threads" in os.environ["HOW"]:
+            await asyncio.to_thread(spin, 1)
+        if "dies" in os.environ["HOW"]:
+            os._exit(7)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+"""
+STEPS = {"spin-a": 1000, "spin-b": 1000, "spin-more": 2000, "threads": 0, "dies": 0}
+
+
+@needs_valgrind
+@pytest.mark.real
+def test_a_target_of_the_benchmarks_spoils_no_other(
+    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are counted in one start of Valgrind, each in a process of its own."""
+    folder = tmp_path / "checkout" / "apps" / "spinning"
+    folder.mkdir(parents=True)
+    (folder / "app.py").write_text(textwrap.dedent(SPINNING))
+    endpoints = "".join(
+        f'[endpoints.{name}]\napp = "app:app"\ninterface = "asgi"\npath = "/"\nexpect = {{}}\n'
+        f'env = {{ SPIN = "{steps}", HOW = "{name}" }}\n'
+        for name, steps in STEPS.items()
+    )
+    cases = f'[[cases]]\nendpoint = {json.dumps([*STEPS])}\nstack = "current"\n'
+    (folder / "experiment.toml").write_text(f"[profiles]\nquick = {{}}\n{endpoints}{cases}")
+    monkeypatch.setenv("DUETBENCH_CHECKOUT", str(tmp_path / "checkout"))
+    targets = [f"request/spinning/{name}" for name in STEPS]
+    monkeypatch.setattr(instructions, "targets", lambda: targets)
+    counted = instructions.setup_cache()
+    first, second, more, threads, dies = targets
+    assert counted["unfit"].keys() == {threads}
+    assert "it starts threads" in counted["unfit"][threads]
+    assert counted["failures"] == {dies: "its process ended with exit code 7"}
+    figures = counted["figures"]
+    assert figures[first] == pytest.approx(figures[second], rel=1e-4)
+    # A step of a loop takes 5 to 200 instructions.
+    assert 5 * 1000 < figures[more] - figures[first] < 200 * 1000

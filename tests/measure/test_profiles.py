@@ -7,6 +7,7 @@ import pytest
 
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions.counting import Program
 from duetbench.measure.instructions.profiling import TRAMPOLINE, Code, Profile
 from observatory.matrix.checkout import Checkout
 
@@ -91,8 +92,8 @@ def test_a_median_is_that_of_each_symbol_of_each_chain() -> None:
 
 
 PAYLOAD = """
-    import itertools, threading, time
-    from duetbench.measure.instructions.phases import Unit, run
+    import itertools
+    from duetbench.measure.instructions.phases import Unit, measure, run
 
     NUMBERS = itertools.count()
 
@@ -120,13 +121,8 @@ PAYLOAD = """
             seldom()
         Thing.also()
 
-    def prepare(target):
-        if target == "threads":
-            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-        return Unit(work)
-
     if __name__ == "__main__":
-        run(prepare)
+        run(lambda plan: measure(Unit(work), plan))
 """
 
 
@@ -137,10 +133,7 @@ def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     file = tmp_path / "payload.py"
     file.write_text(textwrap.dedent(PAYLOAD))
     executable = Checkout.here().interpreter(python).executable
-    found = profiling.count_entries(executable, ["-P", str(file)], ["work", "threads"])
-    assert str(found.pop("threads")).startswith("it starts threads")
-    (functions,) = found.values()
-    assert not isinstance(functions, str)
+    functions = profiling.entries(Program(executable, ["-P", str(file)]))
     assert {place[1] for place in functions} == {str(file)}
     named = {place[0]: one for place, one in functions.items()}
     assert {name: one.entries for name, one in named.items()} == {

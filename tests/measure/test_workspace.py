@@ -165,9 +165,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     side = SideCase(case, testbed)
     for _ in range(2):
         with counted.program(side) as one:
-            found = profiling.count_entries(one.python, one.payload, ["x"], env=one.env)
-        functions = found["x"]
-        assert not isinstance(functions, str), functions
+            functions = profiling.entries(one)
         place = "create.<locals>.app", str(one.folder / "src" / "shop" / "main.py"), 9
         assert functions[place].entries == 1
         assert not one.folder.exists()
@@ -223,10 +221,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
     with counted.program(side) as program:
-        entries = profiling.count_entries(program.python, program.payload, ["x"], env=program.env)[
-            "x"
-        ]
-    assert not isinstance(entries, str), entries
+        entries = profiling.entries(program)
     names = {name: observed.entries for (name, file, _), observed in entries.items()
              if file.endswith("orders.py")}  # fmt: skip
     assert names["new_order"] == 1

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 from duetbench.core.model import Interface
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.observation import Activity
+from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY
 
 WAYS: Final = ("asgi", "threads", "wsgi")
@@ -74,7 +74,5 @@ def look(
         "DUETBENCH_INTERFACE": interface,
     }
     safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
-    client = SimpleNamespace(
-        python=python, payload=[*safe, "-m", observation.PROGRAM], env=env, hide=str
-    )
-    return observation.observe(client, "x", seconds=seconds, timeout=60, patience=patience)
+    client = Program(python, [*safe, "-m", observation.PROGRAM], env)
+    return observation.observe(client, seconds=seconds, timeout=60, patience=patience)

@@ -9,11 +9,9 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -25,6 +23,7 @@ from duetbench.core.units import student
 from duetbench.host import ports
 from duetbench.measure.inside import program as inside
 from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.counting import Program, Rounds
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.store.comparison import RESOLUTION, Instructions
 
@@ -100,34 +99,15 @@ def try_sides(attempt: Callable[[bool], Outcome | str], seconds: float) -> Outco
 
 
 def _count(sides: BothSides, limit: float, ends: float, at_once: bool) -> Instructions | str:
-    switched, counts = counting.can_switch(), list[Count]()
+    rounds: list[Rounds] = []
     try:
         for group in [sides] if at_once else [[side] for side in sides]:
             with ExitStack() as stack:
-                under_way = []
-                for side in group:
-                    _require_time(ends)
-                    under_way.append(stack.enter_context(_counting(side, switched, limit, ends)))
-                counts += [collect() for collect in under_way]
+                under_way = [stack.enter_context(_counting(side, limit, ends)) for side in group]
+                rounds += [collect() for collect in under_way]
     except CountError as error:
         return short(str(error), _LONGEST_REASON)
-    base, head = counts
-    return _together(base, head)
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program that makes requests in its own process; `counting.count` explains its parts.
-
-    `folder` contains the application: a copy for this program alone. `hide` removes private values
-    from its output.
-    """
-
-    python: Path
-    payload: Sequence[str]
-    env: Mapping[str, str]
-    folder: Path
-    hide: Callable[[str], str] = str
+    return _together(*rounds)
 
 
 @contextmanager
@@ -180,27 +160,13 @@ def _require_time(ends: float) -> None:
 
 
 @contextmanager
-def _counting(
-    side: SideCase, switched: bool, limit: float, ends: float
-) -> Iterator[Callable[[], "Count"]]:
-    """Start counting a case's request, in process and without a server."""
-    target = side.case.endpoint.name
-    with ExitStack() as stack:
-        client = stack.enter_context(program(side))
+def _counting(side: SideCase, limit: float, ends: float) -> Iterator[Callable[[], Rounds]]:
+    """Start counting a case's request, in process and without a server, if there is time."""
+    _require_time(ends)
+    with program(side) as client:
         _require_time(ends)
-        ends = min(ends, time.monotonic() + limit)
-        how: dict[str, Any] = {"env": client.env, "switched": switched, "ends": ends}
-        counter = counting.start(client.python, client.payload, [target], **how)
-        collect = stack.enter_context(counter)
-
-        def collect_hidden() -> Count:
-            count = collect(ends - time.monotonic())[target]
-            if isinstance(count, counting.NoCount):
-                reason = short(client.hide(count.reason), _LONGEST_REASON)
-                return replace(count, reason=reason)
-            return count
-
-        yield collect_hidden
+        with counting.count(client, min(ends, time.monotonic() + limit)) as collect:
+            yield collect
 
 
 def code_of(side: SideCase) -> tuple[Hashable, ...]:
@@ -210,34 +176,30 @@ def code_of(side: SideCase) -> tuple[Hashable, ...]:
     return *environment, case.experiment, case.endpoint.name
 
 
-Count = counting.InstructionCount | counting.NoCount
-
-
-def _together(base: Count, head: Count) -> Instructions | str:
-    if isinstance(base, counting.NoCount):
-        return base.reason
-    if isinstance(head, counting.NoCount):
-        return head.reason
-    spread, scatter = max(base.spread, head.spread), _scatter(base.rounds, head.rounds)
+def _together(base: Rounds, head: Rounds) -> Instructions:
+    spread, scatter = max(map(_spread, (base, head))), _scatter(base, head)
     if scatter > RESOLUTION:
         scatter *= PROCESSES_DIFFER
     return Instructions(
-        base=base.per_unit,
-        head=head.per_unit,
+        base=statistics.median(base),
+        head=statistics.median(head),
         spread=spread,
         scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
     )
 
 
-def _scatter(base: Sequence[float], head: Sequence[float]) -> float:
+def _spread(rounds: Rounds) -> float:
+    """Largest minus smallest round, as a share of their median."""
+    return (max(rounds) - min(rounds)) / statistics.median(rounds)
+
+
+def _scatter(base: Rounds, head: Rounds) -> float:
     """Compute half the ratio's 95 % interval, relative, from the rounds of both sides.
 
     It uses the difference of the sides in each round: a cost that grows in both processes, such as
     that of a table, cancels.
     """
-    moves = [above - below for below, above in zip(base, head, strict=False)]
-    if len(moves) < 2:
-        return 0.0
+    moves = [above - below for below, above in zip(base, head, strict=True)]
     error = statistics.stdev(moves) / math.sqrt(len(moves))
     return student(len(moves) - 1) * error / min(*base, *head)
 

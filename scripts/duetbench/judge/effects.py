@@ -214,8 +214,7 @@ def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) ->
         if timeout <= 0:
             raise CountError("there was no time to observe it")
         return observation.observe(
-            client, case.endpoint.name,
-            seconds=memory, timeout=timeout, patience=patience, tell=tell,
+            client, seconds=memory, timeout=timeout, patience=patience, tell=tell,
         )  # fmt: skip
 
 

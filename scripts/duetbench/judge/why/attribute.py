@@ -7,8 +7,9 @@ import hashlib
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -30,7 +31,8 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, ROOT, Calls, Fact, Name
-from duetbench.measure.instructions import counting, profiling
+from duetbench.measure.instructions import profiling
+from duetbench.measure.instructions.counting import Program
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
@@ -130,49 +132,43 @@ def _counted(
     base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
 ) -> tuple[Sequence[Sequence[Profile]], Sequence[_Facts]]:
     """Count instructions by function, and entries, of both sides; `show` is told the progress."""
+    turns = []
+    for run in range(runs):
+        show(f"{run} of {runs} runs of each side")
+        with _profiling(base, run) as one, _profiling(head, run) as other:
+            turns.append((one(), other()))
     with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
-        turns = [
-            (pool.submit(_profile, base, run), pool.submit(_profile, head, run))
-            for run in range(runs)
-        ]
-        entries = pool.submit(_entries, base), pool.submit(_entries, head)
-        try:
-            results = []
-            for done, (one, other) in enumerate(turns):
-                show(f"{done} of {runs} runs of each side")
-                results.append((one.result(), other.result()))
-            return list(zip(*results, strict=True)), [facts.result() for facts in entries]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # else all others are waited for
-            counting.Process.end_all()
-            raise
+        return list(zip(*turns, strict=True)), list(pool.map(_entries, (base, head)))
 
 
-def _profile(side: SideCase, run: int) -> Profile:
+@contextmanager
+def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
+    """Profile a side beside other work."""
     with counted.program(side) as program:
-        start = program.python, program.payload, side.case.endpoint.name
+        home = _home(side, program)
         # The padding is no multiple of what memory is aligned to.
-        profile = profiling.profile(*start, env=program.env, padding=23 * run)
-    home = _home(side, program)
-    chains = {
-        tuple(Code(name, home(file)) for name, file in chain): own
-        for chain, own in profile.chains.items()
-    }
-    return replace(profile, chains=chains)
+        with profiling.profile(program, 23 * run) as profile:
+
+            def collect() -> Profile:
+                found = profile()
+                chains = {
+                    tuple(Code(name, home(file)) for name, file in chain): own
+                    for chain, own in found.chains.items()
+                }
+                return replace(found, chains=chains)
+
+            yield collect
 
 
 def _entries(side: SideCase) -> _Facts:
     """Count how often each function is entered; CountError if that cannot be counted."""
     with counted.program(side) as program:
-        start = program.python, program.payload, [side.case.endpoint.name]
-        (observed,) = profiling.count_entries(*start, env=program.env).values()
-        if isinstance(observed, str):
-            raise CountError(observed)
-    home = _home(side, program)
-    return {(name, home(file), line): one for (name, file, line), one in observed.items()}
+        home = _home(side, program)
+        found = profiling.entries(program)
+    return {(name, home(file), line): one for (name, file, line), one in found.items()}
 
 
-def _home(side: SideCase, program: counted.Program) -> Callable[[str], str]:
+def _home(side: SideCase, program: Program) -> Callable[[str], str]:
     """Map a file of the program's copy of the application to the application's own."""
     copy, own = (
         f"{program.folder}{os.sep}",

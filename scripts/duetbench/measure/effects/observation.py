@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from duetbench.core.errors import CountError
 from duetbench.core.model import KeptMemory
 from duetbench.measure.effects import program as inside
-from duetbench.measure.instructions import counting, profiling
+from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.counting import Program
 
 PROGRAM: Final = inside.__name__
 
@@ -84,33 +85,30 @@ _ACTIVITY: Final = TypeAdapter(Activity)
 
 
 def observe(
-    client: Any,
-    target: str,
+    client: Program,
     *,
     seconds: float = 1.0,
     timeout: float = 60.0,
     patience: float = 0.0,
     tell: Callable[[Activity], object] = lambda _activity: None,
 ) -> Activity | str:
-    """Observe a target, or say why not; CountError if that cannot be.
+    """Observe requests, or say why not; CountError if that cannot be.
 
-    `client` is a `judge.counted.Program`. Memory is measured for at most some `seconds`; meanwhile
-    `tell` gets what was seen before. `patience` are the seconds in which the first answer to a path
-    must have ended; 0: any.
+    Memory is measured for at most some `seconds`; meanwhile `tell` gets what was seen before.
+    `patience` are the seconds in which the first answer to a path must have ended; 0: any.
     """
-    plan = {"targets": [target], "report": True, inside.PATIENCE: patience}
-    env = {**client.env, inside.SECONDS: f"{seconds:.2f}"}
-    early = {inside.EARLY.format(0)}
+    plan, told = {inside.PATIENCE: patience, inside.SECONDS: seconds}, False
 
     def watch(folder: Path) -> None:
-        for name in [name for name in early if (folder / name).exists()]:
-            early.remove(name)
-            activity = _read(counting.report_of(folder / name), client.hide)
+        nonlocal told
+        if not told and (folder / inside.EARLY).exists():
+            told = True
+            activity = _read(counting.report_of(folder / inside.EARLY), client.hide)
             if not isinstance(activity, str):
                 tell(activity)
 
-    (report,) = profiling.perform(client.python, client.payload, plan, env, timeout, watch)
-    return _read(report, client.hide)
+    with counting.start(client, plan) as process:
+        return _read(process.wait(timeout, watch), client.hide)
 
 
 def _read(report: Mapping[str, Any], hide: Callable[[str], str]) -> Activity | str:

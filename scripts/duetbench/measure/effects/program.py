@@ -1,6 +1,6 @@
 """The program that makes requests while it records what they do.
 
-Its targets are the requests of `duetbench.measure.inside.program`, and it needs what that needs.
+The requests are those of `duetbench.measure.inside.program`, and it needs what that needs.
 Standard library only, for any CPython from 3.10 on.
 """
 
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -27,19 +27,19 @@ from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import program
 from duetbench.measure.inside.drivers import AsgiDriver, Body
 from duetbench.measure.inside.program import Answer
-from duetbench.measure.instructions.phases import PLAN, Unit, private, run, write
+from duetbench.measure.instructions.phases import REPORT, private, run, write
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
 
-SECONDS = "DUETBENCH_EFFECTS_SECONDS"
-"""Variable with the seconds that the memory of each target may take."""
+SECONDS = "seconds"
+"""Key of the plan with the seconds that measuring memory may take."""
 
 PATIENCE = "patience"
 """Key of the plan with the seconds that the first answer to each path may take."""
 
-EARLY = "{}.early"
-"""File beside the report with the target's index, which has the part without the memory."""
+EARLY = "early.json"
+"""File beside the report, which has the part without the memory."""
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
@@ -55,23 +55,16 @@ class _Round(NamedTuple):
     answers: list[dict[str, Any]]
 
 
-def prepare(target: str) -> Unit:
-    """Prepare what observes a target; it returns the report."""
-    return Unit(lambda: _report(target), threads=True)
-
-
-def _report(target: str) -> dict[str, Any]:
-    """Record requests of a target, then measure their memory; the fields of an `Activity`."""
-    plan = json.loads(Path(os.environ[PLAN]).read_text("utf-8"))
-    index, folder = plan["targets"].index(target), Path(plan["reports"]).absolute()
-    early = folder / EARLY.format(index)
-    requests, patience = _Requests(), plan.get(PATIENCE, 0.0)
+def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Record requests, then measure their memory; the fields of an `Activity`."""
+    folder = Path.cwd()
+    early = folder / EARLY
+    requests, patience = _Requests(), plan[PATIENCE]
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
-        reason = {"reason": Body.latest.endless(patience), "unfit": True}
-        (folder / f"{index}.json").write_text(json.dumps(reason), "utf-8")
-        os._exit(1)
+        write(folder / REPORT, {"reason": Body.latest.endless(patience)})
+        os._exit(0)
 
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
@@ -114,7 +107,7 @@ def _report(target: str) -> dict[str, Any]:
     part = early.with_suffix(".part")
     write(part, report)
     part.replace(early)
-    budget = float(os.environ.get(SECONDS, "1"))
+    budget = plan[SECONDS]
     if each * len(requests.paths) <= budget / _COLLECTED:
         report["young"] = requests.count_collections()
         report["peaks"] = memory.peaks(requests.make_each, _PEAKS)
@@ -211,4 +204,4 @@ def _described(answer: Answer) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(prepare)
+    run(_report)

@@ -14,7 +14,7 @@ from typing import Any
 
 from duetbench.core.text import HIDDEN, to_bytes
 from duetbench.measure.instructions import phases
-from duetbench.measure.instructions.phases import SLOW, UnfitError, Unit, run
+from duetbench.measure.instructions.phases import UnfitError, Unit
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
 # right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
@@ -28,6 +28,10 @@ CHECKOUT = "DUETBENCH_CHECKOUT"
 
 # Requests in a phase: enough for a count with six digits.
 REQUESTS, FEWEST = 30, 3
+
+# Seconds of an uncounted request from which it is slow; how many of these warm up at most; how many
+# times its core time a counted one takes at least.
+SLOW, WARM, LONGER = 0.05, 3, 5
 
 # Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
 _WAITING = 0.2
@@ -161,7 +165,7 @@ def _another_computes() -> bool:
     return looks[True] == _LATE
 
 
-def prepare(_target: str) -> Unit:
+def prepare() -> Unit:
     """Open the served application, check its answers, and choose how many requests to count."""
     from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
 
@@ -171,15 +175,20 @@ def prepare(_target: str) -> Unit:
     requests, (seconds, work) = FEWEST, _times(request, len(paths))
     if work < SLOW <= seconds:  # it waits, or another process had the core for an instant
         seconds, work = min((seconds, work), _times(request, len(paths)))
-    if seconds < SLOW:
+    slow = seconds >= SLOW
+    if not slow:
         calls = sum(_count_calls(request) for _ in paths) / len(paths)
         requests = max(FEWEST, REQUESTS // max(1, round(calls / _CALLS)))
         requests = max(FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
     rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
     n = rounds * len(paths)
-    # After n calls, one of 1.9 million instructions still changed by 0.5 % while it was counted.
     return Unit(
-        request, n=n, warmup=4 * n, threads=True, least=len(paths), seconds=seconds, work=work
+        request,
+        n=n,
+        # After n calls, one of 1.9 million instructions still changed by 0.5 %.
+        warmup=min(4 * n, WARM) if slow else 4 * n,
+        least=len(paths),
+        takes=seconds + (LONGER - 1) * work if slow else 0.0,
     )
 
 
@@ -208,4 +217,4 @@ def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    run(prepare)
+    phases.run(lambda plan: phases.measure(prepare(), plan))

@@ -9,25 +9,25 @@ the cost of compiled code: they confirm where a change is, but do not rank.
 """
 
 import statistics
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.text import ending
-from duetbench.host.command import read_log
-from duetbench.host.process_session import Session
+from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.counting import Process, Program
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
-_WATCH: Final = 0.1  # seconds between two looks at what a program has reported
 TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs, which are no work of the program
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
 _EVALUATOR: Final = "py_trampoline_evaluator"
+_OPTIONS: Final = ("--separate-callers=500", "--demangle=no")
+"""Valgrind distinguishes all callers, some six per Python function."""
+
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
@@ -79,33 +79,26 @@ class Profile:
         return sum(sum(own.values()) for own in self.chains.values())
 
 
-def profile(
-    python: Path,
-    payload: Sequence[str],
-    target: str,
-    *,
-    env: Mapping[str, str] | None = None,
-    padding: int = 0,
-) -> Profile:
-    """Profile a unit of work; arguments, environment and errors as of `counting.count`.
+@contextmanager
+def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile]]:
+    """Profile a unit of work beside other work; the rest is as in `counting.count`.
 
     `padding` makes the path of its folder longer, which moves memory.
     """
-    with counting.workspace({"targets": [target], "profile": True}, 1 + padding) as folder:
-        with counting.Process(python, payload, folder, env or {}, counting.PROFILED) as process:
-            process.wait(PROFILE_S)
-        return _read_profile(folder)
+    with counting.start(
+        program, {"what": "profile"}, valgrind=_OPTIONS, padding=1 + padding
+    ) as process:
+        yield lambda: _read_profile(process)
 
 
-def _read_profile(folder: Path) -> Profile:
-    report = counting.report_of(folder / "0.json")
-    if "reason" in report:
-        raise CountError(str(report["reason"]))
+def _read_profile(process: Process) -> Profile:
+    report = process.report(PROFILE_S)
     names = Path(_MAP.format(report["process"]))
+    dump = process.folder / f"{report['process']}.1"
     try:
         stubs = read_stubs(names.read_text("utf-8"))
-        with (folder / f"{report['process']}.1").open(encoding="utf-8", errors="replace") as dump:
-            chains = read_chains(dump, stubs, report["packages"])
+        with dump.open(encoding="utf-8", errors="replace") as lines:
+            chains = read_chains(lines, stubs, report["packages"])
     except OSError as error:
         raise CountError(f"expected a dump and a map of CPython's stubs: {error}") from error
     finally:
@@ -226,70 +219,14 @@ def _contexts(lines: Iterable[str]) -> list[_Context]:
     ]
 
 
-def count_entries(
-    python: Path,
-    payload: Sequence[str],
-    targets: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    timeout: float = ENTRIES_S,
-) -> dict[str, dict[Place, Observed] | str]:
-    """Observe units of work, or give each one's reason why not; arguments as of `counting.count`.
-
-    Raises CountError if nothing could be observed.
-    """
-    plan = {"targets": list(targets), "observe": True}
-    reports = perform(python, payload, plan, env, timeout)
-    return dict(zip(targets, map(_read_entries, reports), strict=True))
-
-
-def perform(
-    python: Path,
-    payload: Sequence[str],
-    plan: Mapping[str, Any],
-    env: Mapping[str, str] | None,
-    timeout: float = ENTRIES_S,
-    watch: Callable[[Path], object] | None = None,
-) -> list[dict[str, Any]]:
-    """Do units of work without Valgrind; their reports.
-
-    `watch` is called now and then with the folder of the reports, while the program runs.
-    """
-    with counting.workspace(plan) as folder:
-        try:
-            with Session.start(
-                (*counting.fixed_addresses(), str(python), *payload),
-                role="command",
-                cores=None,
-                env=counting.environment(env or {}, folder),
-                cwd=folder,
-                log=folder / "log",
-            ) as session:
-                ends, code = time.monotonic() + timeout, None
-                while code is None and (left := ends - time.monotonic()) > 0:
-                    code = session.wait(min(left, _WATCH) if watch else left)
-                    if watch:
-                        watch(folder)
-                session.stop(0)
-        except LaunchError as error:
-            raise CountError(error.detail) from error
-        if code != 0:
-            late = f"did not end within {timeout:.3g} s"
-            how = late if code is None else f"ended with exit code {code}"
-            said = read_log(folder / "log").strip()
-            words = ending(said, counting.LAST_WORDS) or "none"
-            raise CountError(f"the application's process {how}; its last words: {words}")
-        reports = (folder / f"{index}.json" for index in range(len(plan["targets"])))
-        return [*map(counting.report_of, reports)]
-
-
-def _read_entries(report: Mapping[str, Any]) -> dict[Place, Observed] | str:
-    if "reason" in report:
-        return str(report["reason"])
+def entries(program: Program) -> dict[Place, Observed]:
+    """Count how often a unit of work enters each function; CountError if it cannot be counted."""
+    with counting.start(program, {"what": "entries"}) as process:
+        report = process.report(ENTRIES_S)
     n = report["n"]
     sums: dict[Place, tuple[int, str]] = {}
-    for name, file, line, entries, code in report["functions"]:
+    for name, file, line, entered, code in report["functions"]:
         # The same code compiled twice, or two lambdas on one line.
         before = sums.get((name, file, line), (0, code))
-        sums[name, file, line] = before[0] + entries, code if code == before[1] else ""
-    return {place: Observed(entries / n, code) for place, (entries, code) in sums.items()}
+        sums[name, file, line] = before[0] + entered, code if code == before[1] else ""
+    return {place: Observed(entered / n, code) for place, (entered, code) in sums.items()}

@@ -1,10 +1,14 @@
 /*
- * Random bytes that are the same in every process, for a program whose instructions are counted.
+ * Loaded before libc (LD_PRELOAD) into a program whose instructions are counted.
  *
- * Loaded before libc (LD_PRELOAD). Rust's hash tables draw their seeds with getrandom(), which
- * both its standard library and its crate `getrandom` look up so that it can be replaced. The
- * allocator of a free-threaded CPython draws with syscall(). The sequence continues from call to
- * call, so that a program that draws until two differ comes to an end. Not for secrets.
+ * Marks: getpgrp(), which nothing else calls, switches Callgrind's instrumentation on, unless it is
+ * on, and sets the counters to zero; getppid() writes them to a dump. Imports before the first mark
+ * are ten times as fast as counted ones.
+ *
+ * Random bytes that are the same in every process. Rust's hash tables draw their seeds with
+ * getrandom(), which both its standard library and its crate `getrandom` look up so that it can be
+ * replaced. The allocator of a free-threaded CPython draws with syscall(). The sequence continues
+ * from call to call, so that a program that draws until two differ comes to an end. Not for secrets.
  *
  * pidfd_open() is absent, as on older kernels: Valgrind lacks it, and asyncio can do without.
  */
@@ -15,6 +19,25 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/* What only observes calls needs no Valgrind. */
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+
+pid_t getpgrp(void)
+{
+	CALLGRIND_START_INSTRUMENTATION;
+	CALLGRIND_ZERO_STATS;
+	return (pid_t)syscall(SYS_getpgid, 0);
+}
+
+pid_t getppid(void)
+{
+	CALLGRIND_DUMP_STATS;
+	return (pid_t)syscall(SYS_getppid);
+}
+#endif
 
 static uint64_t state;
 
