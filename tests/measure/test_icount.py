@@ -21,7 +21,7 @@ import pytest
 from bench import PROJECT, eventually, processes_with
 from duetbench.core.errors import CountError
 from duetbench.measure.instructions import counting, phases
-from duetbench.measure.instructions.counting import Dump, Program
+from duetbench.measure.instructions.counting import Program
 from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
@@ -35,29 +35,25 @@ needs_valgrind = pytest.mark.skipif(
 
 
 def test_a_recorded_dump_is_read() -> None:
-    """A dump that Callgrind wrote at a mark: its number and its instructions."""
-    assert counting.read_dumps(DATA, 4242) == (*parts(20_034, 37_924),)
+    assert counting.read_dumps(DATA, 4242) == [20_034, 37_924]
 
 
-def test_a_dump_that_was_cut_short_is_refused() -> None:
+def test_a_dump_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
-    text = (DATA / "4242.2").read_text()
+    text, file = (DATA / "4242.2").read_text(), tmp_path / "4242.2"
     for end in range(len(text)):
+        file.write_text(text[:end])
         with pytest.raises(CountError, match=r"4242\.2: expected .* is the disk full\?"):
-            counting.parse_dump(text[:end], "4242.2")
+            counting.read_dump(file)
 
 
 # Arithmetic.
 
 
-def parts(*instructions: int) -> list[Dump]:
-    return [Dump(number, count) for number, count in enumerate(instructions, start=1)]
-
-
 def test_the_figure_is_the_difference_of_the_phases() -> None:
     """(5300 - 3300) / 10 = 200, then 203 and 200."""
     counted = (99_999, 3300, 5300, 3300, 5330, 3301, 5301)
-    assert counting.figure(parts(*counted), 10) == (200, 203, 200)
+    assert counting.figure(counted, 10) == (200, 203, 200)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +67,9 @@ def test_the_figure_is_the_difference_of_the_phases() -> None:
 def test_what_gives_no_figure_says_why(counted: tuple[int, ...], rounds: str) -> None:
     words = f"rounds of 10 requests differ by more than 5%: {rounds} instructions per request"
     with pytest.raises(CountError, match=f"^{words}$"):
-        counting.figure(parts(9, *counted), 10)
+        counting.figure((9, *counted), 10)
     with pytest.raises(CountError, match="the application calls getppid itself"):
-        counting.figure(parts(9, 9, *counted), 10)
+        counting.figure((9, 9, *counted), 10)
 
 
 def test_marks_that_valgrind_did_not_see_are_noticed() -> None:

@@ -106,13 +106,7 @@ class AsgiDriver:
         if lifespan:
             started: asyncio.Future[None] = self.loop.create_future()
             self._living = self.loop.create_task(self._live(started))
-            try:
-                self.loop.run_until_complete(started)
-            except ProtocolError:
-                self._living.cancel()
-                self.loop.run_until_complete(asyncio.wait([self._living]))
-                self.loop.close()
-                raise
+            self.loop.run_until_complete(started)
         self._next: asyncio.Future[_Exchange] = self.loop.create_future()
         self.server = self.loop.create_task(self._serve())
         self.loop.call_soon(self.loop.stop)

@@ -11,6 +11,7 @@ contention.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.text import ending
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 SPREAD_LIMIT: Final = 0.05
 
 # Head and totals of a dump (Callgrind's manual, "Callgrind Format Specification").
-_DUMP: Final = re.compile(r"^part: *(\d+)$.*?^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S)
+_DUMP: Final = re.compile(r"^events: *Ir$.*^totals: *(\d+)\n", re.M | re.S)
 
 # The programs that counting needs, and their Debian packages.
 NEEDED: Final = {"valgrind": "valgrind", "cc": "gcc libc6-dev"}
@@ -70,14 +71,6 @@ class Program:
     env: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
     hide: Callable[[str], str] = str
-
-
-class Dump(NamedTuple):
-    """One dump, by its number from 1."""
-
-    number: int
-    instructions: int
-    """Instructions of all threads since the last zero."""
 
 
 def missing() -> str | None:
@@ -171,23 +164,21 @@ class Process:
         return report
 
 
-def figure(parts: Sequence[Dump], n: int) -> Rounds:
+def figure(dumps: Sequence[int], n: int) -> Rounds:
     """Compute the rounds of a unit from its dumps: warm-up, then n and 2n calls in turn.
 
     Raises CountError if the dumps are not those of such a process, or the rounds differ too much.
     """
     expected = 1 + 2 * phases.ROUNDS
-    if len(parts) > expected:
+    if len(dumps) > expected:
         raise CountError(f"the application calls {phases.DUMP} itself, which marks what is counted")
-    if len(parts) != expected:
+    if len(dumps) != expected:
         raise CountError(
-            f"expected Callgrind to write its counters {expected} times, found {len(parts)} times; "
+            f"expected Callgrind to write its counters {expected} times, found {len(dumps)} times; "
             "is Valgrind's header callgrind.h installed?"
         )
-    readings = [part.instructions for part in parts[1:]]
-    costs = tuple(
-        (double - single) / n for single, double in zip(readings[::2], readings[1::2], strict=True)
-    )
+    pairs = zip(dumps[1::2], dumps[2::2], strict=True)
+    costs = tuple((double - single) / n for single, double in pairs)
     middle, range_ = statistics.median(costs), max(costs) - min(costs)
     if middle <= 0 or range_ > SPREAD_LIMIT * middle:
         raise CountError(
@@ -197,29 +188,23 @@ def figure(parts: Sequence[Dump], n: int) -> Rounds:
     return costs
 
 
-def parse_dump(text: str, name: str) -> Dump:
-    """Read one dump, called `name` in errors; CountError if it does not count instructions."""
+def read_dumps(folder: Path, process: int) -> list[int]:
+    """Read the instructions of the dumps `<process>.<number>` in a folder, from number 1 on."""
+    numbered = (folder / f"{process}.{number}" for number in itertools.count(1))
+    return [read_dump(file) for file in itertools.takewhile(Path.exists, numbered)]
+
+
+def read_dump(file: Path) -> int:
+    """Read the instructions of all threads; CountError if the dump is incomplete, or is none."""
     # The totals are its last line: a file without them, or without their line end, was cut short.
+    text = file.read_text("utf-8", "replace")
     match = _DUMP.search(text)
     if match is None:
         raise CountError(
-            f"{name}: expected a dump of Callgrind that counts instructions, with part, events and "
+            f"{file.name}: expected a dump of Callgrind that counts instructions, with events and "
             f"totals, found {len(text)} characters without; is the disk full?"
         )
-    return Dump(int(match[1]), int(match[2]))
-
-
-def read_dumps(folder: Path, process: int) -> tuple[Dump, ...]:
-    """Read the dumps `<process>.<number>` of a folder, in order; CountError if one is missing."""
-    files = folder.glob(f"{process}.*")
-    parts = sorted(parse_dump(file.read_text("utf-8", "replace"), file.name) for file in files)
-    numbers = [part.number for part in parts]
-    if numbers != list(range(1, len(parts) + 1)):
-        raise CountError(
-            f"expected the dumps of process {process} to be numbered from 1 on, found {numbers}; "
-            "is the disk full?"
-        )
-    return tuple(parts)
+    return int(match[1])
 
 
 def report_of(file: Path) -> dict[str, Any]:
