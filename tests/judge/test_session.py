@@ -17,7 +17,7 @@ from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import endless
 from duetbench.host.console import duration
 from duetbench.judge import session
-from duetbench.judge.counted import EACH_SECONDS, START_SECONDS, Counts, differ
+from duetbench.judge.counted import CASE_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.findings import exit_code
@@ -278,9 +278,9 @@ def test_a_request_that_is_not_answered_is_not_counted(compare: Compare) -> None
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
-    """5 s to start and 3 s an endpoint; a second of computing is a minute in Valgrind."""
+    """8 s a case; a second of computing is a minute in Valgrind."""
     cases, counter = [busy(name) for name in NAMES[:4]], FakeInstruments()
-    late = counted(cases, counter, START_SECONDS + EACH_SECONDS - 1)
+    late = counted(cases, counter, CASE_SECONDS - 1)
     slow = busy(ONE, endpoint=cases[0].endpoint.model_copy(update={"takes": 1.0}))
     reason = counted([slow], counter).outcome(ONE)
     assert counter.counted == []

@@ -12,7 +12,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.counted import START_SECONDS
+from duetbench.judge.counted import CASE_SECONDS
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Question
@@ -121,7 +121,7 @@ class FakeInstruments:
         self.counted.append(case)
         if self.uncounted:
             return self.uncounted
-        if self.now + START_SECONDS > ends:
+        if self.now + CASE_SECONDS > ends:
             return "no time left"
         self.now += 15
         grown = 1 + self.slower.get(case, 0.0)

@@ -38,11 +38,8 @@ MOST_PATHS: Final = 30
 LONGEST: Final = 0.5
 """Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
 
-START_SECONDS: Final = 5.0
-"""Time in which both sides of one environment start in parallel, mostly for imports, s."""
-
-EACH_SECONDS: Final = 3.0
-"""Further time for each endpoint, s."""
+CASE_SECONDS: Final = 8.0
+"""Time in which both sides of a case are counted in parallel, mostly for imports, s."""
 
 PATIENCE: Final = 3.0
 """The time limit, in multiples of the expected time."""
@@ -54,7 +51,6 @@ EARLY: Final = 0.25
 """Share of a time limit within which a failure may be due to the other side at the same time.
 
 Such sides share a file or a port, which each creates when it starts."""
-
 
 PROCESSES_DIFFER: Final = 5.0
 """Times by which counts of two processes of one program differ more than those of their rounds.
@@ -153,18 +149,12 @@ def _request(endpoint: Endpoint) -> dict[str, Any]:
     return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
 
 
-def _require_time(ends: float) -> None:
-    """Check that there is time for a count before `ends`; CountError if there is not."""
-    if time.monotonic() + START_SECONDS > ends:
-        raise CountError(_NO_TIME)
-
-
 @contextmanager
 def _counting(side: SideCase, limit: float, ends: float) -> Iterator[Callable[[], Rounds]]:
     """Start counting a case's request, in process and without a server, if there is time."""
-    _require_time(ends)
     with program(side) as client:
-        _require_time(ends)
+        if time.monotonic() + CASE_SECONDS > ends:
+            raise CountError(_NO_TIME)
         with counting.count(client, min(ends, time.monotonic() + limit)) as collect:
             yield collect
 
@@ -258,10 +248,9 @@ class Counts:
         """
         for case in cases:
             sides, code = self._sides[case], self._code(case)
-            seconds = START_SECONDS + EACH_SECONDS
-            if left() < seconds or code in self._outcomes or self._excuse(case):
+            if left() < CASE_SECONDS or code in self._outcomes or self._excuse(case):
                 continue
-            outcome = self._count(sides, min(left(), patience * seconds), ends)
+            outcome = self._count(sides, min(left(), patience * CASE_SECONDS), ends)
             self._outcomes[code] = outcome
             tell(case)
             if isinstance(outcome, str):

@@ -23,11 +23,10 @@ from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
-    EACH_SECONDS,
+    CASE_SECONDS,
     MOST_PATHS,
     MOST_PATIENCE,
     PATIENCE,
-    START_SECONDS,
     Counts,
     differ,
 )
@@ -169,7 +168,7 @@ class _Session:
         """Count instructions, then run duets."""
         if self.question.effects_only:
             return
-        seconds = START_SECONDS + EACH_SECONDS * len(self.candidates)
+        seconds = CASE_SECONDS * len(self.candidates)
         pairs = self.open()
         if pairs and not self.question.counts_only:
             seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
@@ -209,7 +208,7 @@ class _Session:
         duet = self.loop.seconds.of(pair)
         # Twice what was calculated: a duet may be slower.
         first = 2 * rule.FEWEST * self.loop.seconds.of(*self.candidates.values()) / SAFE
-        count = 0.0 if self._uncounted(pair) else START_SECONDS + EACH_SECONDS
+        count = 0.0 if self._uncounted(pair) else CASE_SECONDS
         first += max(self.count_seconds, count)
         self.first_answer_seconds = first
         return (
