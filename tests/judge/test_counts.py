@@ -1,5 +1,8 @@
 """What counts of instructions say."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from comparing import CPU, busy, sampled
@@ -13,8 +16,11 @@ from duetbench.judge.findings import (
     least_change,
     of_instructions,
 )
+from duetbench.measure.instructions import counting
+from duetbench.measure.testbed import SideCase
 from duetbench.show.findings import sentence
 from duetbench.store.comparison import Instructions
+from synthetic import make_testbed
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,32 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
         assert found.verdict is (verdict if sign > 0 else moved.get(verdict, verdict))
         if sign > 0:
             assert sentence(found) == f"executes {words}"
+
+
+EQUAL = Instructions(base=2, head=2, spread=0, scatter=0)
+
+
+@pytest.mark.parametrize(
+    ("first", "limit", "attempts"),
+    [("the port is taken", 1e6, 2), ("it failed late", 0.0, 1), (EQUAL, 1e6, 1)],
+)
+def test_what_fails_early_is_counted_one_side_after_the_other(
+    first: Instructions | str, limit: float, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = (
+        SideCase(busy("x/a"), make_testbed(Path("/base"))),
+        SideCase(busy("x/a"), make_testbed(Path("/head"))),
+    )
+    tried = []
+
+    def count(groups: Sequence[Sequence[SideCase]], *_: float) -> Instructions | str:
+        tried.append(groups)
+        return first if len(tried) == 1 else EQUAL
+
+    monkeypatch.setattr(counted, "_count", count)
+    monkeypatch.setattr(counting, "missing", lambda: None)
+    assert counted.instructions(sides, limit) == (EQUAL if attempts == 2 else first)
+    assert tried == [[sides], [(sides[0],), (sides[1],)]][:attempts]
 
 
 @pytest.mark.parametrize(

@@ -358,23 +358,6 @@ def find():
     assert "sql" not in found.unsteady
 
 
-@pytest.mark.parametrize(
-    ("first", "seconds", "attempts"),
-    [("the port is taken", 1e6, [True, False]), ("it failed late", 0.0, [True]), (1, 1e6, [True])],
-)
-def test_what_fails_early_is_tried_one_side_after_the_other(
-    first: int | str, seconds: float, attempts: list[bool]
-) -> None:
-    tried: list[bool] = []
-
-    def attempt(at_once: bool) -> int | str:
-        tried.append(at_once)
-        return first if at_once else 2
-
-    assert counted.try_sides(attempt, seconds) == (2 if len(attempts) == 2 else first)
-    assert tried == attempts
-
-
 @pytest.mark.real
 def test_what_may_start_slowly_is_waited_for(
     pairs: Callable[..., Sequence[Pair]], monkeypatch: pytest.MonkeyPatch

@@ -9,10 +9,9 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import uuid4
 
 from duetbench.core.errors import CountError, LaunchError
@@ -26,8 +25,6 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import Program, Rounds
 from duetbench.measure.testbed import SideCase, Workspace
 from duetbench.store.comparison import RESOLUTION, Instructions
-
-Outcome = TypeVar("Outcome")
 
 BothSides = tuple[SideCase, SideCase]
 """A case as base and as head have it."""
@@ -72,32 +69,25 @@ _PROGRAM: Final = inside.__name__
 
 
 def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
-    """Count both sides, each within `limit` s, or give the reason why not.
+    """Count both sides at once, each within `limit` s, or give the reason why not.
 
-    The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
-    monotonic clock.
+    If that fails early, they are counted one after the other. The limit begins when a side is
+    prepared. Nothing starts that cannot end before `ends`, by the monotonic clock.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return lacking
-    return try_sides(partial(_count, sides, limit, ends), limit)
+    began, (base, head) = time.monotonic(), sides
+    outcome = _count([sides], limit, ends)
+    if isinstance(outcome, str) and time.monotonic() < began + EARLY * limit:
+        return _count([(base,), (head,)], limit, ends)
+    return outcome
 
 
-def try_sides(attempt: Callable[[bool], Outcome | str], seconds: float) -> Outcome | str:
-    """Do something for both sides at once; if it fails early, one side after the other.
-
-    `attempt` is told whether at once, and returns the reason if it fails. `seconds` are what it
-    usually takes at most.
-    """
-    began = time.monotonic()
-    outcome = attempt(True)
-    early = time.monotonic() < began + EARLY * seconds
-    return attempt(False) if early and isinstance(outcome, str) else outcome
-
-
-def _count(sides: BothSides, limit: float, ends: float, at_once: bool) -> Instructions | str:
+def _count(groups: Sequence[Sequence[SideCase]], limit: float, ends: float) -> Instructions | str:
+    """Count the sides of a group at once, and group after group."""
     rounds: list[Rounds] = []
     try:
-        for group in [sides] if at_once else [[side] for side in sides]:
+        for group in groups:
             with ExitStack() as stack:
                 under_way = [stack.enter_context(_counting(side, limit, ends)) for side in group]
                 rounds += [collect() for collect in under_way]
