@@ -117,7 +117,7 @@ PAYLOAD = """
         return Unit(lambda: loop(int(target)))
 
     if __name__ == "__main__":
-        run(lambda plan: measure(prepare(sys.argv[1]), plan))
+        run(lambda plan: measure(lambda: prepare(sys.argv[1]), plan))
 """
 
 

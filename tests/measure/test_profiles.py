@@ -122,7 +122,7 @@ PAYLOAD = """
         Thing.also()
 
     if __name__ == "__main__":
-        run(lambda plan: measure(Unit(work), plan))
+        run(lambda plan: measure(lambda: Unit(work), plan))
 """
 
 

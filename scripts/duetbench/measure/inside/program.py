@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,4 +218,4 @@ def _times(request: Callable[[], object], calls: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    phases.run(lambda plan: phases.measure(prepare(), plan))
+    phases.run(partial(phases.measure, prepare))

@@ -68,7 +68,6 @@ def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> No
     `work` gets the plan, a JSON file that `$DUETBENCH_PLAN` names, and returns the report, which is
     written to the same folder. An exception is the reason why there is none.
     """
-    die_with_parent()
     plan = Path(os.environ[PLAN]).absolute()
     try:
         content = work(json.loads(plan.read_text("utf-8")))
@@ -90,21 +89,23 @@ def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> No
 
 
 def die_with_parent() -> None:
-    """Make the kernel end this process with its parent. A fork of it has to ask for that again."""
+    """Make the kernel end this process with its parent. A fork of it has to ask for that again.
+
+    The kernel means the thread that started it, which in a session lives for an instant: only
+    what Valgrind slows down surely asks later.
+    """
     with suppress(ImportError, OSError, AttributeError):  # an interpreter may lack ctypes
         import ctypes  # noqa: PLC0415 - as above
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-def measure(unit: Unit, plan: Mapping[str, Any]) -> Report:
+def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
     """Do what is planned: count instructions, all together or by function, or entries."""
-    match plan["what"]:
-        case "count":
-            return count(unit, plan["ends"])
-        case "profile":
-            return profile(unit)
-    return entries(unit)
+    if plan["what"] == "entries":
+        return entries(prepare())
+    die_with_parent()
+    return count(prepare(), plan["ends"]) if plan["what"] == "count" else profile(prepare())
 
 
 def count(unit: Unit, ends: float) -> Report:

@@ -61,7 +61,7 @@ def prepare(target: str) -> Unit:
 def count(target: str, plan: Mapping[str, Any]) -> phases.Report:
     """Count a target; the report says if it is unfit for that."""
     try:
-        return phases.measure(prepare(target), plan)
+        return phases.measure(partial(prepare, target), plan)
     except UnfitError as error:
         return {"unfit": str(error)}
 
