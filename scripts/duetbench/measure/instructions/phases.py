@@ -171,14 +171,12 @@ def entries(unit: Unit) -> Report:
     """Count entries function by function, by the interpreter's own events; exact.
 
     Each row is name, file, line, entries (starts and resumptions), and a digest of the code,
-    independent of its name and place.
+    independent of its name and place. It needs CPython 3.12.
     """
-    if sys.version_info < (3, 12):
-        raise UnfitError("entries are counted from CPython 3.12 on")
     for _ in range(unit.warmup):
         unit.call()
     _stop_collector()
-    monitoring: Any = sys.monitoring
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
     events, tool = monitoring.events, take_tool()
     codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
     times: Counter[int] = Counter()
@@ -227,13 +225,10 @@ def _digest(code: CodeType) -> str:
 def profile(unit: Unit) -> Report:
     """Do the work once more, with a stub of its own below each Python function.
 
-    CPython lists the stubs in /tmp/perf-<process>.map.
+    CPython lists the stubs, which it has from 3.12 on, in /tmp/perf-<process>.map.
     """
-    try:
-        activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined] # from 3.12 on
-        activate("perf")
-    except (AttributeError, ValueError) as error:
-        raise UnfitError(f"this interpreter has no trampolines for profilers: {error}") from error
+    activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined]
+    activate("perf")
     for _ in range(unit.warmup):
         unit.call()
     _stop_collector()

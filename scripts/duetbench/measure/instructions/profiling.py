@@ -74,10 +74,6 @@ class Profile:
     packages: Path  # the folder of the environment's packages
     standard: Path  # the folder of the standard library
 
-    @property
-    def total(self) -> float:
-        return sum(sum(own.values()) for own in self.chains.values())
-
 
 @contextmanager
 def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile]]:
