@@ -284,6 +284,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/py/lib/python3.14/asyncio/events.py": ("asyncio/events.py", PYTHON),
         "<frozen importlib._bootstrap>": ("importlib/_bootstrap.py", PYTHON),
         "/copy/apps/shop/main.py": ("shop/main.py", APPLICATION),
+        "src/shop.py": ("src/shop.py", APPLICATION),
         "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
         "/somewhere/else.py": ("else.py", APPLICATION),
     }

@@ -14,6 +14,7 @@ from observatory.matrix.checkout import Checkout
 MAP = """\
 7878000 8 py::handle:/env/site-packages/web/app.py
 7878020 8 py::Model.dump:/env/site-packages/web/models.py
+7878040 8 py::main:/copy/src/shop.py
 """
 
 # `handle` calls `dump` and itself; `dump` calls the stripped extension, which calls the allocator.
@@ -63,9 +64,9 @@ CORE = Code("core", "/env/site-packages/core/core.cpython-314.so")
 
 
 def test_instructions_belong_to_the_innermost_function_and_to_the_extension_that_it_is_in() -> None:
-    found = profiling.read_chains(
-        DUMP.splitlines(), profiling.read_stubs(MAP), "/env/site-packages"
-    )
+    stubs = profiling.read_stubs(MAP, Path("/copy"))
+    assert stubs[0x7878040] == Code("main", "src/shop.py")
+    found = profiling.read_chains(DUMP.splitlines(), stubs, "/env/site-packages")
     assert found == {
         (): {TRAMPOLINE: 5},
         (HANDLE,): {"eval": 120},

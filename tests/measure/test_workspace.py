@@ -166,7 +166,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     for _ in range(2):
         with counted.program(side) as one:
             functions = profiling.entries(one)
-        place = "create.<locals>.app", str(one.folder / "src" / "shop" / "main.py"), 9
+        place = "create.<locals>.app", "src/shop/main.py", 9
         assert functions[place].entries == 1
         assert not one.folder.exists()
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}

@@ -4,13 +4,11 @@ The case is one that is given, or the one that moved most in a change or a compa
 """
 
 import hashlib
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
@@ -32,7 +30,6 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
 from duetbench.judge.why.ranking import DRIVER, ROOT, Calls, Fact, Name
 from duetbench.measure.instructions import profiling
-from duetbench.measure.instructions.counting import Program
 from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
@@ -144,37 +141,18 @@ def _counted(
 @contextmanager
 def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
     """Profile a side beside other work."""
-    with counted.program(side) as program:
-        home = _home(side, program)
-        # The padding is no multiple of what memory is aligned to.
-        with profiling.profile(program, 23 * run) as profile:
-
-            def collect() -> Profile:
-                found = profile()
-                chains = {
-                    tuple(Code(name, home(file)) for name, file in chain): own
-                    for chain, own in found.chains.items()
-                }
-                return replace(found, chains=chains)
-
-            yield collect
+    # The padding is no multiple of what memory is aligned to.
+    with (
+        counted.program(side) as program,
+        profiling.profile(program, 23 * run) as collect,
+    ):
+        yield collect
 
 
 def _entries(side: SideCase) -> _Facts:
     """Count how often each function is entered; CountError if that cannot be counted."""
     with counted.program(side) as program:
-        home = _home(side, program)
-        found = profiling.entries(program)
-    return {(name, home(file), line): one for (name, file, line), one in found.items()}
-
-
-def _home(side: SideCase, program: Program) -> Callable[[str], str]:
-    """Map a file of the program's copy of the application to the application's own."""
-    copy, own = (
-        f"{program.folder}{os.sep}",
-        f"{side.testbed.subject.folder(side.case).resolve()}{os.sep}",
-    )
-    return lambda file: own + file.removeprefix(copy) if file.startswith(copy) else file
+        return profiling.entries(program)
 
 
 def _calls(side: SideCase, profiles: Sequence[Profile], entries: _Facts) -> list[Calls]:
@@ -213,7 +191,7 @@ def name_of(
     """Name a function, or an extension module, which is one for all interpreters.
 
     `owners` has the distribution of each file in `packages`; what lies in other `folders` belongs
-    to what they stand for.
+    to what they stand for. Other files are the application's.
     """
     path = Path(code.file)
     if code.file.startswith(_FROZEN):
@@ -228,7 +206,8 @@ def name_of(
     for folder, package in folders.items():
         if path.is_relative_to(folder):
             return Name(code.name, path.relative_to(folder).as_posix(), package)
-    return Name(code.name, path.name, PYTHON if code.file.startswith("<") else APPLICATION)
+    file = path.name if path.is_absolute() else code.file
+    return Name(code.name, file, PYTHON if code.file.startswith("<") else APPLICATION)
 
 
 def sides_of_comparison(

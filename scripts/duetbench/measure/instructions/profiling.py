@@ -34,7 +34,10 @@ _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
 
 
 class Code(NamedTuple):
-    """A Python function by qualified name and file, or an extension module by its file alone."""
+    """A Python function by qualified name and file, or an extension module by its file alone.
+
+    A file of the program's own copy of the application is a path from its folder.
+    """
 
     name: str
     file: str
@@ -48,7 +51,7 @@ most are stripped of symbols."""
 Chains = dict[Chain, Counter[str]]
 """Own instructions of each chain's innermost function, by the symbol that executes them."""
 
-Place = tuple[str, str, int]  # qualified name, file as its code object has it, first line
+Place = tuple[str, str, int]  # qualified name and file, as of `Code`, and first line
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +87,15 @@ def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile
     with counting.start(
         program, {"what": "profile"}, valgrind=_OPTIONS, padding=1 + padding
     ) as process:
-        yield lambda: _read_profile(process)
+        yield lambda: _read_profile(process, program.folder)
 
 
-def _read_profile(process: Process) -> Profile:
+def _read_profile(process: Process, folder: Path) -> Profile:
     report = process.report(PROFILE_S)
     names = Path(_MAP.format(report["process"]))
     dump = process.folder / f"{report['process']}.1"
     try:
-        stubs = read_stubs(names.read_text("utf-8"))
+        stubs = read_stubs(names.read_text("utf-8"), folder)
         with dump.open(encoding="utf-8", errors="replace") as lines:
             chains = read_chains(lines, stubs, report["packages"])
     except OSError as error:
@@ -118,14 +121,14 @@ def median(profiles: Sequence[Profile]) -> Profile:
     return replace(profiles[0], chains=dict(middle))
 
 
-def read_stubs(text: str) -> dict[int, Code]:
-    """Read CPython's map of stubs: the function of each address."""
+def read_stubs(text: str, folder: Path) -> dict[int, Code]:
+    """Read CPython's map of stubs: the function of each address; `folder` has the application."""
     functions = {}
     for line in text.splitlines():
         address, _, name = line.split(" ", 2)
         if name.startswith(_STUB):
             qualified, _, file = name.removeprefix(_STUB).partition(":")
-            functions[int(address, 16)] = Code(qualified, file)
+            functions[int(address, 16)] = Code(qualified, file.removeprefix(f"{folder}/"))
     return functions
 
 
@@ -222,7 +225,8 @@ def entries(program: Program) -> dict[Place, Observed]:
     n = report["n"]
     sums: dict[Place, tuple[int, str]] = {}
     for name, file, line, entered, code in report["functions"]:
+        place = name, file.removeprefix(f"{program.folder}/"), line
         # The same code compiled twice, or two lambdas on one line.
-        before = sums.get((name, file, line), (0, code))
-        sums[name, file, line] = before[0] + entered, code if code == before[1] else ""
+        before = sums.get(place, (0, code))
+        sums[place] = before[0] + entered, code if code == before[1] else ""
     return {place: Observed(entered / n, code) for place, (entered, code) in sums.items()}
