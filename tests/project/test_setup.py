@@ -225,7 +225,7 @@ def test_what_may_not_be_installed_is_told(
     assert ensure_valgrind(narrator) is None
     assert heard.getvalue() == (
         "valgrind is not installed; duetbench counts instructions with it: "
-        "`apt-get install --no-install-recommends valgrind`\n"
+        "`apt-get install --no-install-recommends valgrind gcc libc6-dev`\n"
     )
     assert programs.read("called") is None
 
@@ -242,7 +242,7 @@ def test_a_failing_installation_is_no_error(
     assert sentence.startswith(
         "valgrind is not installed (apt-get update failed (exit code 100): the network"
     )
-    assert sentence.endswith("with it: `apt-get install --no-install-recommends valgrind`")
+    assert sentence.endswith("--no-install-recommends valgrind gcc libc6-dev`")
 
 
 @pytest.mark.usefixtures("empty_cache")

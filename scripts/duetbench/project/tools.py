@@ -32,7 +32,7 @@ _MOST: Final = 100e6  # largest size of that file, bytes; it has about 20 millio
 
 VALGRIND: Final = "valgrind"
 WHY_VALGRIND: Final = "duetbench counts instructions with it"
-VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind"
+VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind gcc libc6-dev"
 
 _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
@@ -252,7 +252,7 @@ def _as_root() -> list[str] | None:
 def _install(apt: list[str], tick: Tick) -> None:
     log, env = command.new_log("apt-valgrind"), {"DEBIAN_FRONTEND": "noninteractive"}
     install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
-    install += ["--no-install-recommends", VALGRIND]
+    install += ["--no-install-recommends", VALGRIND, "gcc", "libc6-dev"]
     what = f"installing {VALGRIND}"
     try:
         command.run(install, what=what, log=log, tick=tick, env=env)
