@@ -25,7 +25,7 @@ STATEMENTS: Final = 46_600
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 3_180
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 157, "observatory": 88}
+MODULES: Final = {"duetbench": 157, "observatory": 89}
 REACH: Final = {"run": (88, 12_227), "compare": (108, 15_079)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17

@@ -14,12 +14,12 @@ from bench import Done
 from comparing import comparison_of, judged_case
 from duetbench.core.model import Verdict
 from duetbench.github import comments
-from duetbench.github.event import ENVIRONMENT
 from duetbench.store import files
 from duetbench.store.attribution import Function
 from duetbench.store.comparison import Comparison, Finding, PackageChange
 from fake_github import Table
 from goldens import DATA
+from observatory.github import requests
 from steps import BASE, BOT, HEAD, NEXT, Step
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def keep(step: Step, comparison: Comparison) -> None:
 def test_a_comment_grows_from_placeholder_to_report(step: Step) -> None:
     """One comment on the pull request, rewritten in place; the last text is the report."""
     with step.connected() as github:
-        did, link = comments.publish(github, 12, comments.KIND, comments.queued(HEAD, RUN))
+        did, link = comments.publish(github, 12, comments.KIND, requests.queued(HEAD, RUN))
     assert (did, link[:8]) == ("created", "https://")
     keep(step, compared(WORSE))
     done = told(step)
@@ -433,6 +433,6 @@ def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> Non
 def test_the_workflow_fits_the_verb() -> None:
     """Its inputs are those that are sent, and it waits where reviewers are asked for."""
     read: dict[Any, Any] = yaml.safe_load((WORKFLOWS / "bench.yml").read_text("utf-8"))
-    assert read["jobs"]["approve"]["environment"] == ENVIRONMENT
+    assert read["jobs"]["approve"]["environment"] == requests.ENVIRONMENT
     # YAML 1.1 reads the key `on` as true.
     assert set(read[True]["workflow_dispatch"]["inputs"]) == {"pr", "head", "base"}

@@ -43,7 +43,6 @@ LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
-ANSWER: Final = "answer"
 _NAMED: Final = 8  # packages and series that a sentence names
 _ANNOTATED: Final = 3  # functions
 _PATIENCE_S: Final = 10.0
@@ -152,33 +151,12 @@ def _remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
         github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
 
 
-def queued(head: str, url: str) -> str:
-    """Return the placeholder: requested, not yet measured."""
-    return (
-        f"### duetbench: queued\n\nThe comparison of `{head[:DIGITS]}` with the commit where it "
-        "left its base waits for an approval and for the measuring machine. This comment becomes "
-        f"the report. [Follow it]({url})\n"
-    )
-
-
 def failed(head: str, url: str, reason: str) -> str:
     """Return the comment for a comparison without a result, and the reason."""
     return (
         f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
         f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
         f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
-    )
-
-
-def refused(reason: str, head: str | None) -> str:
-    """Return the answer to a refused request; head: the commit that may be requested."""
-    answer = f"### duetbench: not started\n\n{reason}\n"
-    if head is None:
-        return answer
-    return (
-        f"{answer}\nTo compare a pull request with the commit where it left its base, somebody "
-        "with write permission names the commit that they have reviewed. This is the newest one; "
-        f"review it, and request it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
     )
 
 

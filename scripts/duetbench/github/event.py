@@ -1,11 +1,7 @@
-"""Decides what an event asks for: the commits to compare, whether only locks differ, who may ask.
+"""Decides what an event asks for: the commits to compare, and whether only locks differ.
 
 A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
 a shallow clone may not have it, and the event's base may be older.
-
-`/bench <commit>` in a comment on a pull request runs untrusted code on a measuring machine. So
-somebody with write permission has to name the exact commit that they have reviewed. The name of a
-branch would also allow every later push.
 """
 
 import re
@@ -17,19 +13,10 @@ from urllib.parse import quote
 
 from duetbench.core.errors import ServiceError, UsageError
 from duetbench.github.api import GitHub
-from duetbench.github.comments import ANSWER, KIND, failed, publish, queued, refused, withdraw
 from duetbench.host import git
-
-ENVIRONMENT: Final = "bench"
-"""The environment whose reviewers approve a comparison."""
 
 NONE: Final = "0" * 40
 """The commit before a push that created the branch."""
-
-WORKFLOW: Final = "bench.yml"
-"""The workflow that compares; it is started on the default branch, never on a pull request's.
-
-A new request cancels the older run, by the workflow's `concurrency`."""
 
 _LOCKS: Final = re.compile(
     r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
@@ -39,14 +26,6 @@ _LOCKS: Final = re.compile(
 
 _PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
-_COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
-_SHA: Final = re.compile(r"[0-9a-f]{40}")
-_LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_MAY_ASK: Final = frozenset({"admin", "write"})
-_UNGUARDED: Final = (
-    f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve the "
-    f"comparison: add some in the repository's settings (Environments, `{ENVIRONMENT}`)."
-)
 
 
 def field(event: Mapping[str, Any], *keys: str) -> Any:
@@ -87,15 +66,6 @@ def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> li
         for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
         if pull["head"]["sha"] == head
     ]
-
-
-def has_reviewers(github: GitHub) -> bool:
-    """Whether somebody has to approve before a job in the environment starts.
-
-    A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
-    """
-    place = github.get(f"/environments/{ENVIRONMENT}", absent={404}) or {}
-    return any(rule["type"] == "required_reviewers" for rule in place.get("protection_rules", ()))
 
 
 def sides(
@@ -150,73 +120,3 @@ def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, An
     for key in ("dependencies", "optional-dependencies"):
         project.get("project", {}).pop(key, None)
     return project
-
-
-def answer(github: GitHub) -> str:
-    """Answer the event's comment: start the comparison that it asks for; return what was done.
-
-    The answer quotes nothing of the comment. Strangers get no answer: otherwise anybody could make
-    the bot write as much as they like. Raises ServiceError.
-    """
-    event = github.context.event()
-    lines = (field(event, "comment", "body") or "").splitlines()
-    match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
-    if match is None:
-        return "ignored: the comment does not begin with /bench"
-    sender = field(event, "sender", "login")
-    if (reason := _ignored(event, sender)) is not None:
-        return f"ignored: {reason}"
-    access = github.get(f"/collaborators/{sender}/permission", absent={404})
-    if access is None or access["permission"] not in _MAY_ASK:
-        return "refused: only people with write permission may ask"
-    number, url = field(event, "issue", "number"), github.context.run_url
-    pull = github.get(f"/pulls/{number}")
-    head, base = pull["head"]["sha"], None
-    reason = _objection((match["words"] or "").strip(), pull["state"], head)
-    if reason is None and not has_reviewers(github):
-        reason = _UNGUARDED
-    if reason is None and (base := merge_base(github, pull["base"]["ref"], head)) == head:
-        reason = "The commit is in the base branch already: there is nothing to compare."
-    if reason is not None:
-        hint = head if pull["state"] == "open" and base is None else None
-        publish(github, number, ANSWER, refused(reason, hint))
-        return f"refused: {reason}"
-    withdraw(github, number, ANSWER)
-    publish(github, number, KIND, queued(head, url))
-    inputs = {"pr": str(number), "head": head, "base": base}
-    branch = field(event, "repository", "default_branch")
-    try:
-        github.send("POST", f"/actions/workflows/{WORKFLOW}/dispatches", ref=branch, inputs=inputs)
-    except ServiceError:
-        publish(github, number, KIND, failed(head, url, "it could not start"))
-        raise
-    return "dispatched: the comparison was started"
-
-
-def _ignored(event: Mapping[str, Any], sender: str) -> str | None:
-    """Return why a comment is no request, whatever it says; None: it may be one."""
-    author = field(event, "comment", "user") or {}
-    if field(event, "action") != "created":
-        # The editor of a comment need not be its author, so only its first version counts.
-        return "the comment was edited, not created"
-    if not field(event, "issue").get("pull_request"):
-        return "the comment is not on a pull request"
-    if author.get("type") != "User" or not _LOGIN.fullmatch(author["login"]):
-        return "the author of the comment is not a person"
-    if sender != author["login"]:
-        return "the sender of the comment is not its author"
-    return None
-
-
-def _objection(words: str, state: str, head: str) -> str | None:
-    """Return why a permitted person's request is refused; None: it is granted."""
-    if not _SHA.fullmatch(words):
-        return "The request does not name a full commit: 40 hexadecimal digits in lower case."
-    if state != "open":
-        return "The pull request is not open."
-    if words != head:
-        return (
-            f"`{words[:12]}` is not the head of this pull request; commits may have "
-            "been added since the review. Review them, and name the last one."
-        )
-    return None

@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.github import actions, archives, comments, event
+from duetbench.github import actions, archives, comments
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.github.archives import Acceptance
@@ -18,7 +18,7 @@ from duetbench.host.console import Console, errors
 from duetbench.project import stacks
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
-from observatory.github import incoming, issues, readiness, sandbox
+from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
@@ -180,7 +180,7 @@ def slash_command() -> None:
             "answers comments"
         )
     with GitHub(context) as github:
-        decision = event.answer(github)
+        decision = requests.answer(github)
     Console().say(decision)
     actions.summary(f"`/bench`: {decision}")
 

@@ -1,0 +1,134 @@
+"""Answers `/bench <commit>` in a comment on a pull request, by starting a workflow.
+
+That runs untrusted code on a measuring machine. So somebody with write permission has to name the
+exact commit that they have reviewed. The name of a branch would also allow every later push.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from duetbench.core.errors import ServiceError
+from duetbench.github.api import GitHub
+from duetbench.github.comments import DIGITS, KIND, failed, publish, withdraw
+from duetbench.github.event import field, merge_base
+
+ENVIRONMENT: Final = "bench"
+"""The environment whose reviewers approve a comparison."""
+
+WORKFLOW: Final = "bench.yml"
+"""The workflow that compares; it is started on the default branch, never on a pull request's.
+
+A new request cancels the older run, by the workflow's `concurrency`."""
+
+ANSWER: Final = "answer"
+"""The kind of the comment that says why a request is refused."""
+
+_COMMAND: Final = re.compile(r"/bench(?:[ \t]+(?P<words>.*))?")
+_SHA: Final = re.compile(r"[0-9a-f]{40}")
+_LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MAY_ASK: Final = frozenset({"admin", "write"})
+_UNGUARDED: Final = (
+    f"The environment `{ENVIRONMENT}` has no required reviewers, so nobody would approve the "
+    f"comparison: add some in the repository's settings (Environments, `{ENVIRONMENT}`)."
+)
+
+
+def answer(github: GitHub) -> str:
+    """Answer the event's comment: start the comparison that it asks for; return what was done.
+
+    The answer quotes nothing of the comment. Strangers get no answer: otherwise anybody could make
+    the bot write as much as they like. Raises ServiceError.
+    """
+    event = github.context.event()
+    lines = (field(event, "comment", "body") or "").splitlines()
+    match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
+    if match is None:
+        return "ignored: the comment does not begin with /bench"
+    sender = field(event, "sender", "login")
+    if (reason := _ignored(event, sender)) is not None:
+        return f"ignored: {reason}"
+    access = github.get(f"/collaborators/{sender}/permission", absent={404})
+    if access is None or access["permission"] not in _MAY_ASK:
+        return "refused: only people with write permission may ask"
+    number, url = field(event, "issue", "number"), github.context.run_url
+    pull = github.get(f"/pulls/{number}")
+    head, base = pull["head"]["sha"], None
+    reason = _objection((match["words"] or "").strip(), pull["state"], head)
+    if reason is None and not has_reviewers(github):
+        reason = _UNGUARDED
+    if reason is None and (base := merge_base(github, pull["base"]["ref"], head)) == head:
+        reason = "The commit is in the base branch already: there is nothing to compare."
+    if reason is not None:
+        hint = head if pull["state"] == "open" and base is None else None
+        publish(github, number, ANSWER, refused(reason, hint))
+        return f"refused: {reason}"
+    withdraw(github, number, ANSWER)
+    publish(github, number, KIND, queued(head, url))
+    inputs = {"pr": str(number), "head": head, "base": base}
+    branch = field(event, "repository", "default_branch")
+    try:
+        github.send("POST", f"/actions/workflows/{WORKFLOW}/dispatches", ref=branch, inputs=inputs)
+    except ServiceError:
+        publish(github, number, KIND, failed(head, url, "it could not start"))
+        raise
+    return "dispatched: the comparison was started"
+
+
+def _ignored(event: Mapping[str, Any], sender: str) -> str | None:
+    """Return why a comment is no request, whatever it says; None: it may be one."""
+    author = field(event, "comment", "user") or {}
+    if field(event, "action") != "created":
+        # The editor of a comment need not be its author, so only its first version counts.
+        return "the comment was edited, not created"
+    if not field(event, "issue").get("pull_request"):
+        return "the comment is not on a pull request"
+    if author.get("type") != "User" or not _LOGIN.fullmatch(author["login"]):
+        return "the author of the comment is not a person"
+    if sender != author["login"]:
+        return "the sender of the comment is not its author"
+    return None
+
+
+def _objection(words: str, state: str, head: str) -> str | None:
+    """Return why a permitted person's request is refused; None: it is granted."""
+    if not _SHA.fullmatch(words):
+        return "The request does not name a full commit: 40 hexadecimal digits in lower case."
+    if state != "open":
+        return "The pull request is not open."
+    if words != head:
+        return (
+            f"`{words[:12]}` is not the head of this pull request; commits may have "
+            "been added since the review. Review them, and name the last one."
+        )
+    return None
+
+
+def has_reviewers(github: GitHub) -> bool:
+    """Whether somebody has to approve before a job in the environment starts.
+
+    A missing environment has no reviewers: GitHub creates it, open to all, for the first job.
+    """
+    place = github.get(f"/environments/{ENVIRONMENT}", absent={404}) or {}
+    return any(rule["type"] == "required_reviewers" for rule in place.get("protection_rules", ()))
+
+
+def queued(head: str, url: str) -> str:
+    """Return the placeholder: requested, not yet measured."""
+    return (
+        f"### duetbench: queued\n\nThe comparison of `{head[:DIGITS]}` with the commit where it "
+        "left its base waits for an approval and for the measuring machine. This comment becomes "
+        f"the report. [Follow it]({url})\n"
+    )
+
+
+def refused(reason: str, head: str | None) -> str:
+    """Return the answer to a refused request; head: the commit that may be requested."""
+    answer = f"### duetbench: not started\n\n{reason}\n"
+    if head is None:
+        return answer
+    return (
+        f"{answer}\nTo compare a pull request with the commit where it left its base, somebody "
+        "with write permission names the commit that they have reviewed. This is the newest one; "
+        f"review it, and request it on the first line of a comment:\n\n```\n/bench {head}\n```\n"
+    )
