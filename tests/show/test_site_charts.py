@@ -17,19 +17,17 @@ from duetbench.core.model import Flag, Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
 from duetbench.show import formats
-from duetbench.show.html.charts import (
-    CHANGE,
-    Caption,
-    Dot,
-    Quantity,
-    Scale,
-    Value,
-    forest,
-    scale_of,
-)
+from duetbench.show.html.charts import Caption, Dot, Scale, forest, scale_of
 from duetbench.trend.summary import summarise_case
 from observatory.show.site.pages.experiment import value_of
-from observatory.show.site.plots import PlotPoint, plot
+from observatory.show.site.plots import (
+    FigureDot,
+    PlotPoint,
+    Quantity,
+    Value,
+    draw_figures,
+    plot,
+)
 
 PLAIN: Final = Quantity("figure", units.plain)
 ABOUT: Final = Caption("x", "Throughput")
@@ -39,10 +37,6 @@ def value(
     figure: float, low: float | None = None, high: float | None = None, note: str = ""
 ) -> Value:
     return Value(Interval(figure, low, high), note=note)
-
-
-def dots(*values: Value) -> list[Dot]:
-    return [Dot(f"d{at}", value) for at, value in enumerate(values)]
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -76,11 +70,12 @@ def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
 
 def test_dots_stand_where_arithmetic_puts_them() -> None:
     """From 0 to 1.06 × 200 between 2 and 98 %: 100 lies at 2 + 96 / 2.12."""
+    wide, missing = value(100.0, 80.0, 120.0), Value(None, note="failed")
     first, second, none = rows(
-        forest(
+        draw_figures(
             ABOUT,
             PLAIN,
-            {"": dots(value(100.0, 80.0, 120.0), value(200.0), Value(None, note="failed"))},
+            {"": [FigureDot("d", each, "") for each in (wide, value(200.0), missing)]},
         )
     )
     (line,) = marked(first, "whisker")
@@ -94,18 +89,18 @@ def test_dots_stand_where_arithmetic_puts_them() -> None:
 
 
 def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arrow() -> None:
-    wide = Dot("a", value(1.02, 0.5, 9.0), verdict=Verdict.UNKNOWN, word="? not decided")
-    sure = Dot("b", value(1.02, 1.01, 1.03), verdict=Verdict.WORSE, word="▼ slower")
+    wide = Dot("a", Interval(1.02, 0.5, 9.0), Verdict.UNKNOWN)
+    sure = Dot("b", Interval(1.02, 1.01, 1.03), Verdict.WORSE)
     every = [*[sure] * 19, wide]
     # Nine of ten intervals are whole: 1.15 times 3 %.
     low, high = pytest.approx(0.9655), pytest.approx(1.0345)
-    assert scale_of(CHANGE, every) == Scale(low, high, 1.0)  # type: ignore[arg-type]
-    title, *found = rows(forest(ABOUT, CHANGE, {"all": every}))
+    assert scale_of(every) == Scale(low, high, 1.0)  # type: ignore[arg-type]
+    title, *found = rows(forest(ABOUT, {"all": every}))
     assert texts(title) == ["all"]
     assert found[0].get("class") == "worse"
-    assert texts(found[0])[2:] == ["▼ slower", "+2.0 %", "+1.0…+3.0 %"]
+    assert texts(found[0])[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]
     assert len(marked(found[-1], "whisker")) == 3, "a line and two arrows"
-    assert scale_of(CHANGE, dots(value(1.001))) == Scale(0.99, 1.01, 1.0)
+    assert scale_of([Dot("c", Interval(1.001), Verdict.SAME)]) == Scale(0.99, 1.01, 1.0)
 
 
 def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:

@@ -19,7 +19,7 @@ from duetbench.project import case_names
 from duetbench.show import findings as words
 from duetbench.show import formats
 from duetbench.show.formats import WORDY
-from duetbench.show.html.charts import CHANGE, Caption, Dot, Value, forest
+from duetbench.show.html.charts import Caption, Dot, forest
 from duetbench.show.html.words import fill
 from duetbench.show.report import Report, Section, make_report
 from duetbench.store.comparison import SIDES, CaseComparison, Comparison, Duet
@@ -79,9 +79,9 @@ def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str,
     dots = [
         Dot(
             row_of(finding.subject).label,
-            Value(finding.interval, note=words.figures(finding) or finding.why),
-            verdict=finding.verdict,
-            word=finding.verdict.text,
+            finding.interval,
+            finding.verdict,
+            note=words.figures(finding) or finding.why,
             samples=tuple(filter(None, compress(ratios[finding.subject], usable))),
             mirror=row_of(finding.subject).better == "higher",
         )
@@ -97,7 +97,7 @@ def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str,
         "name": str(name) if name.known else "",
         "because": case.because,
         "verdicts": [f"{finding.verdict.text}: {words.noun(finding)}" for finding in measured],
-        "chart": forest(about, CHANGE, {"": dots}, notes="before → after")
+        "chart": forest(about, {"": dots}, notes="before → after")
         if any(dot.samples for dot in dots)
         else None,
         "duets": Section(

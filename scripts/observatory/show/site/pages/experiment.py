@@ -12,7 +12,7 @@ from markupsafe import Markup
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import case_names
-from duetbench.show.html.charts import Caption, Dot, Quantity, Value, forest
+from duetbench.show.html.charts import Caption
 from duetbench.show.run import facts, select
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 from observatory.matrix import titles
@@ -29,7 +29,7 @@ from observatory.show.run_view import (
     order_cases,
 )
 from observatory.show.site.pages.site import PageFile, Site, guard, render
-from observatory.show.site.plots import PlotPoint, plot
+from observatory.show.site.plots import FigureDot, PlotPoint, Quantity, Value, draw_figures, plot
 from observatory.store.change import INPROCESS
 
 _SHARED_QUESTION = "What does a request take inside the process?"
@@ -210,14 +210,14 @@ def draw(
         return plot(caption, Quantity(varied.title, count), quantity, lines, log=layout.log)
     if len({_words(case, (*layout.group, *keys)) for case in chosen}) < len(chosen):
         keys = (*keys, "id")  # rows with the same words would look like repetitions
-    groups: dict[str, list[Dot]] = {}
+    groups: dict[str, list[FigureDot]] = {}
     for case in order_cases(chosen, (*layout.group, *keys)):
         href = root + addresses.case(case.id)
-        dot = Dot(_words(case, keys), values[case.id], KEYS[keys[0]].text(case.case), href)
+        dot = FigureDot(_words(case, keys), values[case.id], KEYS[keys[0]].text(case.case), href)
         what = case_names.of(case.case)
         title = what.what if layout.group == ("endpoint",) and what.known else None
         groups.setdefault(title or _words(case, layout.group), []).append(dot)
-    return forest(caption, quantity, groups)
+    return draw_figures(caption, quantity, groups)
 
 
 def _words(case: CaseSummary, keys: Sequence[str]) -> str:

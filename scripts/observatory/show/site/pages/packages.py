@@ -17,7 +17,7 @@ from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.html import charts
-from duetbench.show.html.charts import CHANGE, Caption, Dot, Quantity, Value, group
+from duetbench.show.html.charts import Caption, Dot, group
 from duetbench.store.comparison import PackageChange, differences
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
@@ -32,7 +32,7 @@ from observatory.show.site.pages.story import (
     rows,
     trace,
 )
-from observatory.show.site.plots import PlotPoint
+from observatory.show.site.plots import PlotPoint, Quantity, Value
 from observatory.show.site.words import figure
 from observatory.trend import releases
 from observatory.trend.quotes import Quote
@@ -296,17 +296,16 @@ def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
         if effects
     }
     samples = " or ".join(sorted({effect.samples for effect in result.main}))
-    return charts.forest(about, CHANGE, dots, repeats=samples)
+    return charts.forest(about, dots, repeats=samples)
 
 
 def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
-    verdict = effect.verdict or Verdict.UNKNOWN
     return Dot(
         figure(effect.case, effect.metric),
-        Value(effect.ratio, note=_seen(effect)),
+        effect.ratio,
+        effect.verdict or Verdict.UNKNOWN,
+        note=_seen(effect),
         href=root + addresses.case(effect.case) if effect.case in site.planned else "",
-        verdict=verdict,
-        word=verdict.text,
     )
 
 

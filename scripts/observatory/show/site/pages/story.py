@@ -15,7 +15,7 @@ from duetbench.judge.findings import of_effects
 from duetbench.project import case_names
 from duetbench.show import findings, formats
 from duetbench.show.change import AttributionText, RowText, share_effect
-from duetbench.show.html.charts import CHANGE, TONES, Caption, Dot, Scale, Value, forest
+from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
 from duetbench.show.html.words import day
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
@@ -206,7 +206,7 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     """Draw all measurements of one effect on one axis, the quoted one first; and count them."""
     label = f"{quote.previous or 'before'} → {quote.version}, {_where(quote.case, quote.machine)}"
     first = _dot(label, quote.metric, quote.ratio, quote.verdict)
-    repeats = (dot for dot in _repeats(site, quote, root) if dot.value != first.value)
+    repeats = (dot for dot in _repeats(site, quote, root) if dot.ratio != first.ratio)
     others = [*repeats][: MOST - 1]
     about = Caption(
         "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
@@ -216,7 +216,7 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     rose = [dot.drawn.estimate > 1 for dot in (first, *others) if dot.drawn]
     count = formats.quantity(len(rose), "measurement")
     agreed = ", one answer" if len(rose) > 1 and len({*rose}) == 1 else ""
-    return forest(about, CHANGE, drawn, repeats="measurements"), f"{count}{agreed}"
+    return forest(about, drawn, repeats="measurements"), f"{count}{agreed}"
 
 
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
@@ -280,7 +280,7 @@ def elsewhere(site: Site, quote: Quote) -> Markup | None:
         for machine, effect in moved[:MOST]
     ]
     about = Caption("elsewhere", "Other cases and figures", "Change with its 95 % interval.")
-    return forest(about, CHANGE, {"": dots}, repeats="measurements") if dots else None
+    return forest(about, {"": dots}, repeats="measurements") if dots else None
 
 
 def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
@@ -312,8 +312,6 @@ def _title(metric: str) -> str:
 
 
 def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:
-    word = "counted" if metric == INSTRUCTIONS else verdict.text
-    return Dot(
-        label, Value(ratio), href=href, verdict=verdict, word=word,
-        mirror=row(metric).better == "higher",
-    )  # fmt: skip
+    word = "counted" if metric == INSTRUCTIONS else ""
+    mirror = row(metric).better == "higher"
+    return Dot(label, ratio, verdict, word=word, href=href, mirror=mirror)
