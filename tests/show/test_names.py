@@ -63,14 +63,15 @@ def test_a_case_on_another_interpreter_keeps_its_server() -> None:
             "server_cpu_per_request",
             1.005,
             (None, None),
-            "needs 0.50 % more CPU per request (counted)",
+            "needs 0.50 % more CPU per request ()",
         ),
     ],
 )
 def test_a_move_is_said_in_plain_words(
     metric: str, ratio: float, ends: tuple[float | None, float | None], said: str
 ) -> None:
-    assert formats.effect(metric, Interval(ratio, *ends)) == said
+    moved = Interval(ratio, *ends)
+    assert f"{formats.movement(metric, moved)} ({formats.within(moved)})" == said
 
 
 def test_a_change_is_a_sentence_and_names_its_releases() -> None:

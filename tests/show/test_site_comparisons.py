@@ -64,7 +64,7 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
         )[0]
         rows = re.findall(r'<tr><th scope="row">(\d+)</th><td [^>]*class="number">([^<]+)<', grid)
         assert rows == [
-            (str(place), formats.percent(ratio)) for place, ratio in enumerate(ratios, 1)
+            (str(place), formats.change(ratio)) for place, ratio in enumerate(ratios, 1)
         ]
     (second,) = re.findall(r'<figure[^>]* id="duets-1".*?</figure>', html, re.DOTALL)
     cpu = second.partition('<th scope="row">CPU per request</th>')[2].partition("</tr>")[0]

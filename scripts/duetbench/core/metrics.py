@@ -386,10 +386,18 @@ TIME_INSIDE: Final = Metric(
 )
 """The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
 
+_COUNTED: Final = Metric(
+    INSTRUCTIONS,
+    count,
+    "Instructions of a request inside the process.",
+    lower=0.01,
+    moves="takes {} more|fewer instructions in process",
+)
+
 
 def row(name: str) -> Metric:
-    """The row of a metric; for the names of times inside the process, `TIME_INSIDE`."""
-    return METRICS.get(name, TIME_INSIDE)
+    """The row of a metric, or of `instructions`; for times inside the process, `TIME_INSIDE`."""
+    return _COUNTED if name == INSTRUCTIONS else METRICS.get(name, TIME_INSIDE)
 
 
 HEADLINES: Final = tuple(

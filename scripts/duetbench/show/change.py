@@ -50,7 +50,7 @@ def _named(cause: CommitCause) -> Iterator[str]:
     changes = ", ".join(
         findings.effect_change(trait.metric, *trait.effect)
         if trait.effect
-        else f"{formats.percent(trait.ratio)} {formats.series_title(trait.metric)}"
+        else f"{formats.change(trait.ratio)} {formats.title(trait.metric)}"
         for trait in cause.traits
     )
     what = f"{cause.traits[0].case}: {changes}"

@@ -101,9 +101,7 @@ def figure(finding: Finding, value: float) -> str:
     subject = finding.subject
     if subject == ANSWER:
         return f"{value:,.0f} bytes"
-    if subject == INSTRUCTIONS:
-        return units.count(value)
-    if subject in METRICS or not (title(subject) or subject in _LABELS):
+    if subject in {*METRICS, INSTRUCTIONS} or not (title(subject) or subject in _LABELS):
         return row_of(subject).format(value)
     return effect_figure(subject, value)
 

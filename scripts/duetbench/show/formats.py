@@ -7,7 +7,6 @@ plain string as markup.
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, Literal
 
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duetbench.core import units
-from duetbench.core.metrics import INSTRUCTIONS, METRICS, Metric
+from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
@@ -67,18 +66,6 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
     return f"{low}…{high}"
 
 
-def ratio(value: float | None) -> str:
-    """Format a ratio with at least three significant digits; a dash if there is none."""
-    return MISSING if value is None else units.significant(value, 3)
-
-
-def limits(least: float | None, most: float | None) -> str:
-    """Format the range that a statement expects."""
-    if least is not None and most is not None:
-        return f"{least:g} to {most:g}"
-    return f"≥ {least:g}" if least is not None else f"≤ {most:g}"
-
-
 def duration(seconds: float) -> str:
     """Format a wall time for reading: `48 s`, `12 min`, `1 h 5 min`."""
     if seconds < 100:
@@ -87,18 +74,12 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def percent(ratio: float | None) -> str:
+def change(ratio: Interval | float | None) -> str:
     """Format a ratio as a signed change, `+1.23 %`; from doubling on as a factor, `31.5×`.
 
-    A dash if there is none.
+    It has no more digits than its interval; a dash if there is none.
     """
-    if ratio is not None and ratio >= _DOUBLED:
-        return f"{units.significant(ratio)}×"
-    return MISSING if ratio is None else f"{_signed(ratio)} %"
-
-
-def change(ratio: Interval | None) -> str:
-    """Format a ratio as `percent` does, with no more digits than its interval has."""
+    ratio = Interval(ratio) if isinstance(ratio, float) else ratio
     if ratio is None or ratio.estimate >= _DOUBLED:
         return MISSING if ratio is None else f"{_factor(ratio, ratio.estimate)}×"
     return f"{_signed(ratio.estimate, _decimals(ratio))} %"
@@ -107,18 +88,18 @@ def change(ratio: Interval | None) -> str:
 def amount(metric: str, ratio: Interval, *, moved: bool) -> tuple[str, str]:
     """Write a change and its interval: `19 % less`, `17…21 %`; with signs unless it surely moved.
 
-    Beside a mark, a sign would be read as one: ▲ −19 %. `metric` is as for `effect`.
+    Beside a mark, a sign would be read as one: ▲ −19 %.
     """
     if not moved or ratio.estimate >= _DOUBLED:
         return change(ratio), ends(ratio)
-    words = re.search(r"(\w+)\|(\w+)", _row(metric).moves)
+    words = re.search(r"(\w+)\|(\w+)", row_of(metric).moves)
     more, less = words.groups() if words else ("more", "less")
     word = more if ratio.estimate >= 1 else less
     return f"{change(ratio).lstrip('+−')} {word}", within(ratio).replace(" times", "×")
 
 
 def _decimals(ratio: Interval) -> int | None:
-    """Return the decimals of a change in per cent, and of its ends; None: as `percent` does.
+    """Return the decimals of a change in per cent, and of its ends; None: as without ends.
 
     The interval's width decides, so that columns align: from 0.1 to 1 % there is one decimal, two
     below. Wider ones have one for sizes below 10 %, and none above. More are shown only if a change
@@ -166,16 +147,6 @@ def reach(ratios: Iterable[Interval]) -> float:
     return max([0.0, *(abs(ratio.estimate - 1) for ratio in ratios), *inner])
 
 
-def effect(metric: str, ratio: Interval) -> str:
-    """Say how much a case moved: `needs 22 % more CPU per request (21…24 %)`.
-
-    From doubling on: `needs 31 times the CPU per request (27…36 times)`. `metric` is one of the
-    registry, or asv's unit of an in-process benchmark.
-    A size without an interval was counted and cannot scatter; the text says so.
-    """
-    return f"{movement(metric, ratio)} ({within(ratio) or 'counted'})"
-
-
 def within(ratio: Interval) -> str:
     """Write a size's interval, the nearer end first: `18…22 %`, `2.0…2.7 times`; empty without."""
     if ratio.ends is None or ratio.estimate >= _DOUBLED or not ratio.excludes(1):
@@ -185,22 +156,9 @@ def within(ratio: Interval) -> str:
 
 
 def movement(metric: str, ratio: Interval) -> str:
-    """Say the same without the interval: `needs 22 % more CPU per request`."""
+    """Say how much a case moved: `needs 22 % more CPU`; from doubling on `31 times the CPU`."""
     size = change(ratio).lstrip("+−").replace("×", " times")
-    return _row(metric).effect(size, rose=ratio.estimate >= 1)
-
-
-def _row(metric: str) -> Metric:
-    row = row_of(metric)
-    if metric == INSTRUCTIONS:
-        return replace(row, moves="takes {} more|fewer instructions in process")
-    return row
-
-
-def direction(metric: str, ratio: Interval) -> str:
-    """Return a text of `effect` without its verb and figures: `more CPU per request`."""
-    words = effect(metric, ratio).partition(" (")[0]
-    return words.partition(" % ")[2] or f"times{words.partition(' times')[2]}"
+    return row_of(metric).effect(size, rose=ratio.estimate >= 1)
 
 
 def size(change: float | None) -> str:
@@ -215,11 +173,9 @@ def size(change: float | None) -> str:
     return f"{units.significant(100 * change, 2)} %"
 
 
-def series_title(metric: str) -> str:
-    """Describe what a series measures; for an in-process benchmark, with asv's unit."""
-    if metric == INSTRUCTIONS:
-        return "instructions"
-    return METRICS[metric].title if metric in METRICS else f"time in process ({metric})"
+def title(metric: str) -> str:
+    """Return the metric's column heading."""
+    return row_of(metric).title
 
 
 def quantity(number: int, singular: str, plural: str = "") -> str:

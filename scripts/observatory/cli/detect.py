@@ -18,7 +18,7 @@ from duetbench.host.console import Console, Narrator, errors
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.show.formats import percent, series_title
+from duetbench.show.formats import change, title
 from duetbench.store import files
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
@@ -193,7 +193,7 @@ def _sentence(concluded: Change) -> str:
         return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
     return (
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
-        f"{series_title(concluded.series.metric)} {percent(concluded.ratio)} "
-        f"({percent(concluded.low)} to {percent(concluded.high)}), and "
+        f"{title(concluded.series.metric)} {change(concluded.ratio)} "
+        f"({change(concluded.low)} to {change(concluded.high)}), and "
         f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}"
     )

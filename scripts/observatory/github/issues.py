@@ -159,7 +159,7 @@ def change_body(
     summary = describe(record)
     packages = [f"{package} ({package.stack})" for package in record.packages]
     others, unplayed = (
-        [f"{series.case} {formats.series_title(series.metric)}" for series in group]
+        [f"{series.case} {formats.title(series.metric)}" for series in group]
         for group in (record.others, record.unplayed)
     )
     facts = {

@@ -61,8 +61,10 @@ def describe(record: Change) -> ChangeText:
         cause = str(record.culprit)
     change, interval = formats.change(record.interval), formats.ends(record.interval)
     name = case_names.name(record.series.case)
-    sentence = f"{name.what} {formats.effect(metric, record.interval)}"
-    return ChangeText(record, name, sentence, formats.series_title(metric), change, interval, cause)
+    # A size without an interval was counted, and cannot scatter.
+    within = formats.within(record.interval) or "counted"
+    sentence = f"{name.what} {formats.movement(metric, record.interval)} ({within})"
+    return ChangeText(record, name, sentence, formats.title(metric), change, interval, cause)
 
 
 def narrowed_line(search: Narrowed) -> str:
@@ -72,7 +74,7 @@ def narrowed_line(search: Narrowed) -> str:
         for step in search.steps
     )
     left = "" if search.complete else "; others between these were not measured"
-    where = f"{formats.series_title(search.series.metric)} on {search.series.machine}"
+    where = f"{formats.title(search.series.metric)} on {search.series.machine}"
     return f"Release by release, {where}: {steps}{left}"
 
 

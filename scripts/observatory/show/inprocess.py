@@ -32,6 +32,7 @@ from observatory.show.run_view import (
     RunPage,
     Section,
     different,
+    ratio,
 )
 from observatory.store.asv_results import Reading, Snapshot
 
@@ -190,8 +191,8 @@ def _variant(
     cells = [
         _cell(ours, ", ".join(units.seconds(row[params[name]]) for row in sources)),
         Cell(
-            formats.ratio(times * faster if faster else None),
-            published=", ".join(map(formats.ratio, gains)),
+            ratio(times * faster if faster else None),
+            published=", ".join(map(ratio, gains)),
         ),
     ]
     best = None
@@ -218,7 +219,7 @@ def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable:
     for name, readings in by_row.items():
         sides = [readings.get(place) for place in places]
         cells = (
-            Cell(formats.ratio(_quotient(*(sides[place] for place in column.over))))
+            Cell(ratio(_quotient(*(sides[place] for place in column.over))))
             if column.over
             else _cell(side)
             for column, side in zip(table.columns, sides, strict=True)
@@ -248,7 +249,7 @@ def _answer(
         cases = (shape.per.above, shape.per.below)
         whole = claims.compare([evidence.side(case, shape.per.metric) for case in cases])
         if ours is not None and whole is not None:
-            note = f"{formats.ratio(ours.estimate)} alone, {formats.ratio(whole.estimate)} served"
+            note = f"{ratio(ours.estimate)} alone, {ratio(whole.estimate)} served"
         ours = _divide(ours, whole)
     above, below = str(shape.above.variant), str(shape.below.variant)
     same_python = shape.above.python == shape.below.python

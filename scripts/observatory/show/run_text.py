@@ -10,7 +10,15 @@ from rich.text import Text
 
 from duetbench.show import formats
 from duetbench.show.formats import GLOSSARY, WORDS, bullets, escape, facts, grid, print_rows
-from observatory.show.run_view import ANSWERED, Cell, FigureTable, RunPage, Section, answer_table
+from observatory.show.run_view import (
+    ANSWERED,
+    Cell,
+    FigureTable,
+    RunPage,
+    Section,
+    answer_table,
+    ratio,
+)
 from observatory.store.points import Points
 
 
@@ -26,7 +34,7 @@ def print_page(console: Console, content: RunPage) -> None:
             console.print(Text(f"published: {section.source}", style="dim"))
         for answer in section.answers:
             console.print(Text(answer.sentence, style="bold" if answer.verdict in ANSWERED else ""))
-            expected = f"expected {answer.expected}, published {formats.ratio(answer.published)}"
+            expected = f"expected {answer.expected}, published {ratio(answer.published)}"
             console.print(Text("; ".join(filter(None, (expected, answer.reason))), style="dim"))
         for table in section.tables:
             console.print(Text(f"\n{table.title}", style="bold"))
@@ -98,7 +106,7 @@ def print_points(console: Console, points: Points) -> None:
     rows = [
         (
             case.case,
-            formats.series_title(point.metric),
+            formats.title(point.metric),
             formats.change(point.interval),
             formats.ends(point.interval),
         )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.units import Interval
+from duetbench.core.units import Interval, significant
 from duetbench.show import formats
 from duetbench.show.run import (
     explain_flags,
@@ -67,6 +67,11 @@ DECIDED: Final = ("holds", "does not hold here")
 ANSWERED: Final = (*DECIDED, "cannot be asked here")
 
 
+def ratio(value: float | None) -> str:
+    """Format a ratio with at least three significant digits; a dash if there is none."""
+    return formats.MISSING if value is None else significant(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A statement, its figure here, whether it holds, and a sentence about that.
@@ -86,8 +91,8 @@ class Answer:
     def figure(self) -> str:
         if self.ours is None:
             return formats.MISSING
-        within = f" ({'…'.join(map(formats.ratio, self.ours.ends))})" if self.ours.ends else ""
-        return f"{formats.ratio(self.ours.estimate)}{within}"
+        within = f" ({'…'.join(map(ratio, self.ours.ends))})" if self.ours.ends else ""
+        return f"{ratio(self.ours.estimate)}{within}"
 
     @property
     def sentence(self) -> str:
@@ -143,7 +148,7 @@ def answer_table(answers: Iterable[Answer], *, published: bool = True) -> Figure
         tuple(
             FigureRow(
                 (answer.statement,),
-                (Cell(answer.expected), Cell(formats.ratio(answer.published)), Cell(answer.figure)),
+                (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
                 ": ".join(filter(None, (answer.verdict, answer.reason))),
                 answer.verdict,
             )

@@ -88,7 +88,7 @@ def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str,
         for finding in measured
     ]
     lines = [
-        (str(at + 1), *(formats.percent(of[at]) for of in ratios.values()), _note(duet))
+        (str(at + 1), *(formats.change(of[at]) for of in ratios.values()), _note(duet))
         for at, duet in enumerate(duets)
     ]
     about = Caption(f"duets-{place}", "Head over base: every usable duet, and what is said of all")
