@@ -1,10 +1,9 @@
 """The Python API: what `duetbench` has at its root."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-from duetbench.cli.run import execute, observe
+from duetbench.cli.run import execute
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
@@ -106,8 +105,8 @@ def run(
     narrator = Narrator(console)
     with interruptible(), measuring(), deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
-        folder, seen = results or project.results, partial(observe, say=console.say)
-        finished, _ = execute(plan, place, folder, console, observe=seen, installs=narrator)
+        folder = results or project.results
+        finished, _ = execute(plan, place, folder, console, say=console.say, installs=narrator)
     return finished
 
 

@@ -5,11 +5,12 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from typer import Exit, Option
 
@@ -36,9 +37,8 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration, write
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import assembly, launch, runner
-from duetbench.measure.testbed import SideCase, Testbed
+from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
-from duetbench.project.plan import launch_seconds
 from duetbench.project.subject import Subject
 from duetbench.show.run import as_markdown, print_cases
 from duetbench.store import files, run_files
@@ -76,8 +76,13 @@ def run_command(
     console = console_beside(written)
     project = with_options(repository(console), options)
     ended = [] if dry_run else clean_up(console)
-    narrator = Narrator(console)
     deployed = resolve_name("duetbench.judge.deployment:deployed")
+    narrator, lines = Narrator(console), list[str]()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        console.say(line)
+
     with (
         nullcontext() if dry_run else machine(wait, console.say),
         deployed(project, narrator) as subject,
@@ -86,59 +91,42 @@ def run_command(
         if dry_run:
             show_plan(console, plan, written)
             return
-        measure(
-            plan, subject, results or project.results, console, written,
-            notes=notes(ended, seconds), observe=observe, installs=narrator,
-        )  # fmt: skip
+        folder, begin = results or project.results, partial(add_notes, ended, seconds)
+        run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
+        conclude(run, path, console, written, lines, subject.results)
 
 
-def notes(ended_sessions: Sequence[str], seconds: float | None) -> tuple[str, ...]:
-    """Return what readers of a run should know."""
+def add_notes(ended_sessions: Sequence[str], seconds: float | None, run: Run) -> Run:
+    """Add to a run's header what its readers should know."""
     found = {
         f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
         f"--seconds {seconds or 0:g}: loads shorter or longer than usual": seconds,
     }
-    return tuple(note for note, holds in found.items() if holds)
+    notes = tuple(note for note, holds in found.items() if holds)
+    return run.model_copy(update={"notes": run.notes + notes})
 
 
-Observe = Callable[[Sequence[SideCase], Callable[[str], object]], Mapping[str, Effects]]
-"""Says what one request to each case does before any load, and returns it by case."""
-
-
-def measure(
-    plan: Plan,
-    subject: Subject,
-    results: Path,
+def conclude(
+    run: Run,
+    path: Path,
     console: Console,
     written: Sequence[Path],
-    *,
-    notes: tuple[str, ...],
-    observe: Observe = lambda _sides, _say: {},
-    **how: Any,
+    seen: Sequence[str] = (),
+    home: Path | None = None,
 ) -> None:
-    """Launch a plan's cases, and report them as asked; raises Exit if a launch failed."""
-    lines: list[str] = []
+    """Report a run as asked, with what one request was `seen` to do; Exit if a launch failed.
 
-    def say(line: str) -> None:
-        lines.append(line)
-        console.say(line)
-
-    finished, path = execute(
-        plan, subject, results, console,
-        begin=lambda run: run.model_copy(update={"notes": run.notes + notes}),
-        observe=lambda sides: observe(sides, say), **how,
-    )  # fmt: skip
-    summary = summarise(finished)
+    `home` is the repository's folder of results.
+    """
+    summary = summarise(run)
     text = as_markdown(summary)
-    if lines:
-        text += "\n".join(("", "## What one request does", "", "```", *lines, "```", ""))
+    if seen:
+        text += "\n".join(("", "## What one request does", "", "```", *seen, "```", ""))
     actions.summary(text)  # for the page of the job, in GitHub Actions
-    encoded = visible_json(finished.model_dump_json(indent=1)) + "\n"
+    encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
     write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
     print_cases(console, summary)
-    here = results.resolve() == subject.results.resolve()
-    where = "" if here else f" --results {shlex.quote(str(results))}"
-    if report(finished, path, console, where):
+    if report(run, path, console, home):
         raise Exit(1)
 
 
@@ -149,30 +137,50 @@ def execute(
     console: Console,
     *,
     begin: Callable[[Run], Run] = lambda run: run,
-    observe: Callable[[Sequence[SideCase]], Mapping[str, Effects]] = lambda _: {},
+    say: Callable[[str], object] | None = None,
     missing: Mapping[str, str] = MappingProxyType({}),
     installs: Narrator | None = None,
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
-    `begin` completes the header of the run. `observe` gets the cases that will be launched, and
-    returns what a request to each does. `missing` are cases that cannot be, with the reason. With
-    `installs`, missing environments are made.
+    `begin` completes the header of the run. `say` is told what a request to each case does, before
+    any load. `missing` are cases that cannot be launched, with the reason. With `installs`, missing
+    environments are made.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
     testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
     start = begin(runner.header(plan, testbed, subject.repository))
     files.require_room(results)
-    effects = observe([SideCase(case, testbed) for case in attainable])
-    start = start.model_copy(update={"effects": dict(effects)})
+    if say:
+        effects = observe([SideCase(case, testbed) for case in attainable], say)
+        start = start.model_copy(update={"effects": effects})
+    folder = testbed.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
+        shutil.rmtree(old, ignore_errors=True)
+    numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
+
+    def perform(case: Case, number: int, order: int) -> Launch:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return launch.perform(case, testbed, log, window=window, number=number, order=order)
+
     try:
-        return _measure(plan, start, testbed, results, console, missing)
+        return runner.execute(
+            plan,
+            start,
+            perform=perform,
+            commands=testbed.commands,
+            expected=lambda case: planning.launch_seconds(case, plan.profile),
+            results=results,
+            progress=Progress(console),
+            missing=missing,
+        )
     except InterruptedRun as interruption:
         interruption.advice = _kept(results, start)
         raise
 
 
-def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> Mapping[str, Effects]:
+def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> dict[str, Effects]:
     """Say what one request to each case does before any load; return it by case."""
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
@@ -185,15 +193,18 @@ def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> Mapping[
                 say(line)
     for reason in dict.fromkeys(seen.reasons.values()):
         say(f"not observed: {short(reason)}")
-    return seen.effects
+    return dict(seen.effects)
 
 
-def report(run: Run, path: Path, console: Console, where: str = "") -> int:
+def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:
     """Print how many launches of a run are valid, and how to read it; return how many failed."""
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
     place = f" {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else ""
+    results = path.parents[3]
+    other = home is not None and results.resolve() != home.resolve()
+    where = f" --results {shlex.quote(str(results))}" if other else ""
     console.say(f"Saved{place}; read it: duetbench show {run.id}{where}")
     return failed
 
@@ -206,44 +217,6 @@ def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
     value = {"expected_seconds": round(seconds, 1), "plan": plan.model_dump(mode="json")}
     for path in written:
         write(f"{json.dumps(value, indent=1)}\n", path)
-
-
-def _measure(
-    plan: Plan,
-    start: Run,
-    testbed: Testbed,
-    results: Path,
-    console: Console,
-    missing: Mapping[str, str],
-) -> tuple[Run, Path]:
-    folder = testbed.logs / start.id
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
-        shutil.rmtree(old, ignore_errors=True)
-    numbers = count(sum(1 for _ in folder.iterdir()))
-    progress = Progress(console)
-
-    def perform(case: Case, number: int, order: int) -> Launch:
-        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return launch.perform(
-            case,
-            testbed,
-            log,
-            window=WINDOW_SECONDS[plan.profile],
-            number=number,
-            order=order,
-        )
-
-    return runner.execute(
-        plan,
-        start,
-        perform=perform,
-        commands=testbed.commands,
-        expected=lambda case: launch_seconds(case, plan.profile),
-        results=results,
-        progress=progress,
-        missing=missing,
-    )
 
 
 def _kept(results: Path, begun: Run) -> str:

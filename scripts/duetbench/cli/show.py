@@ -54,7 +54,7 @@ def show_command(
     texts: dict[str, Callable[[], str]]
     content = files.read(kind, path)
     if isinstance(content, Run):
-        chosen = _chosen(content, select or ())
+        chosen = _chosen(content, select or ["*"])
         texts = {
             ".json": lambda: json_text(run_text.as_json(chosen)),
             ".md": lambda: run_text.as_markdown(chosen),
@@ -74,10 +74,10 @@ def show_command(
 
 def _chosen(run: Run, select: Sequence[str]) -> RunSummary:
     """Summarise the selected cases of a run; UsageError if there are none."""
-    chosen = run_text.narrow(summarise(run), tuple(select))
-    if not chosen.cases:
+    cases = run_text.select(summarise(run).cases.values(), select)
+    if not cases:
         raise UsageError(
-            f"no case of run {run.id} matches {' or '.join(select or ['*'])}; "
+            f"no case of run {run.id} matches {' or '.join(select)}; "
             "its cases: " + ", ".join(result.case.id for result in run.results[:5]) + ", …"
         )
-    return chosen
+    return RunSummary(run=run, cases={case.id: case for case in cases})

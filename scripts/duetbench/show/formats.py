@@ -42,9 +42,10 @@ def figure(metric: str, value: float | None) -> str:
     return MISSING if value is None else METRICS[metric].format(value)
 
 
-def interval(metric: str, figure: Interval | None) -> str:
-    """Format the 95 % interval of a metric's figure, as `spread` does."""
-    return spread(METRICS[metric].format, figure)
+def cells(metric: str, found: Interval | None) -> tuple[str, str]:
+    """Format a metric's figure, and its 95 % interval as `spread` does."""
+    estimate = found.estimate if found else None
+    return figure(metric, estimate), spread(METRICS[metric].format, found)
 
 
 def spread(write: units.Formatter, figure: Interval | None) -> str:

@@ -35,14 +35,6 @@ def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSumma
     return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
-def narrow(summary: RunSummary, globs: Sequence[str]) -> RunSummary:
-    """Select the cases whose id matches one of the globs; all of them without globs."""
-    if not globs:
-        return summary
-    chosen = select(summary.cases.values(), globs)
-    return RunSummary(run=summary.run, cases={case.id: case for case in chosen})
-
-
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print a line per case, its headline figures or why there are none, and a sentence of each."""
     cases = [*summary.cases.values()]
@@ -51,7 +43,11 @@ def print_cases(console: Console, summary: RunSummary) -> None:
     ranks = {name: row.rank for name, row in METRICS.items() if row.rank is not None}
     headline = sorted(present & {*ranks}, key=lambda name: ranks[name])[:_FIGURES]
     rows = [
-        [names.get(case.id, case.id), *(_figure(case, name) for name in headline), _state(case)]
+        [
+            names.get(case.id, case.id),
+            *(" ".join(formats.cells(name, case.metrics.get(name))).rstrip() for name in headline),
+            _state(case),
+        ]
         for case in cases[:_MOST]
     ]
     print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
@@ -109,15 +105,7 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
             yield [case.id, case.status, "", ""]
         for name, row in METRICS.items():
             if row.column and name in case.metrics:
-                figure = case.metrics[name]
-                ours = formats.figure(name, figure.estimate)
-                yield [case.id, row.title, ours, formats.interval(name, figure)]
-
-
-def _figure(case: CaseSummary, metric: str) -> str:
-    figure = case.metrics.get(metric)
-    ours = formats.figure(metric, figure.estimate if figure else None)
-    return f"{ours} {formats.interval(metric, figure)}".rstrip()
+                yield [case.id, row.title, *formats.cells(name, case.metrics[name])]
 
 
 def _state(case: CaseSummary) -> str:

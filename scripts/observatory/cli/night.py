@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -165,11 +166,10 @@ def measure_command(
             plan.cases, checkout.configuration_for, checkout.lock, Narrator(console)
         )
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
-        if assigned is None:
-            notes = of_tool.notes(ended, seconds)
-            of_tool.measure(plan, checkout, folder, console, written, notes=notes, missing=lost)
-            return
-        run, path = of_tool.execute(
-            plan, checkout, folder, console, begin=assigned.begin, missing=lost
-        )
-    of_tool.report(run, path, console)
+        notes = partial(of_tool.add_notes, ended, seconds)
+        begin = assigned.begin if assigned else notes
+        run, path = of_tool.execute(plan, checkout, folder, console, begin=begin, missing=lost)
+    if assigned:
+        of_tool.report(run, path, console)
+    else:
+        of_tool.conclude(run, path, console, written, home=checkout.results)

@@ -29,7 +29,6 @@ def reference_runs(results: Path) -> list[RunSummary]:
 def make_page(
     summary: RunSummary,
     published: Mapping[str, Published],
-    select: Sequence[str] = (),
     reference: Sequence[RunSummary] = (),
 ) -> RunPage:
     """Make the page of a run, whose answers use all of it.
@@ -38,7 +37,6 @@ def make_page(
     """
     return run_view.make_page(
         summary,
-        select,
         published,
         lambda name: check(
             Evidence.of([summary], name),

@@ -16,7 +16,6 @@ from duetbench.show.run import (
     explain_flags,
     facts,
     failed_launches,
-    narrow,
     select,
     title,
 )
@@ -185,17 +184,16 @@ class RunPage:
 
 def make_page(
     summary: RunSummary,
-    select: Sequence[str] = (),
     experiments: Mapping[str, Presentation] = MappingProxyType({}),
     answers: Callable[[str], tuple[Answer, ...]] = lambda _: (),
 ) -> RunPage:
     """Make the page of a run.
 
-    `select` are globs of the ids of cases in the tables. `experiments` say how their cases are
-    presented, and `answers` what the run says about an experiment's statements.
+    `experiments` say how their cases are presented, and `answers` what the run says about an
+    experiment's statements.
     """
     by_experiment: dict[str, list[CaseSummary]] = {}
-    for case in narrow(summary, select).cases.values():
+    for case in summary.cases.values():
         by_experiment.setdefault(case.case.experiment, []).append(case)
     sections = (
         make_section(name, by_experiment[name], experiments.get(name), answers(name))
@@ -297,11 +295,11 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Presentatio
 
 def _cell(case: CaseSummary, metric: str, about: Presentation, *, first: bool) -> Cell:
     """Make the cell of one figure; the first cell of a case without figures says so."""
-    figure, source = case.metrics.get(metric), about.figures_of(case.id).get(metric)
-    ours = formats.figure(metric, figure.estimate if figure else None)
+    source = about.figures_of(case.id).get(metric)
+    ours, interval = formats.cells(metric, case.metrics.get(metric))
     return Cell(
         ours=case.status if case.status != "measured" and first else ours,
-        interval=formats.interval(metric, figure),
+        interval=interval,
         published="" if source is None else formats.figure(metric, source),
         case=case.id,
     )
