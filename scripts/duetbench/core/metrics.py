@@ -119,6 +119,12 @@ class Metric:
         return self.moves.partition("|")[2].partition(" ")[2] or self.title
 
     @property
+    def directions(self) -> tuple[str, str]:
+        """What reports call a larger figure and a smaller one: more, fewer."""
+        larger, _, smaller = self.moves.partition("{} ")[2].partition(" ")[0].partition("|")
+        return larger or "more", smaller or "less"
+
+    @property
     def better(self) -> Literal["lower", "higher", "neither"]:
         """Which direction is better; `neither` for context figures."""
         if self.lower is not None:
@@ -390,8 +396,9 @@ _COUNTED: Final = Metric(
     INSTRUCTIONS,
     count,
     "Instructions of a request inside the process.",
+    label=INSTRUCTIONS,
     lower=0.01,
-    moves="takes {} more|fewer instructions in process",
+    moves="executes {} more|fewer instructions per request",
 )
 
 

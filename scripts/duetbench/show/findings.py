@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
+from duetbench.core.metrics import CPU, INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
-from duetbench.core.model import KEPT, Case, EffectKind, Effects, Verdict
+from duetbench.core.model import KEPT, Case, Effects, Verdict
 from duetbench.core.text import short, some
 from duetbench.core.units import Interval
 from duetbench.judge.findings import INSIDE, awaited, of_effects, sufficient_budget
@@ -22,19 +22,14 @@ HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
-_LABELS: Final = {
-    ANSWER: "answer",
-    KEPT: "memory kept after it",
-    FAILURE: "the request",
-    INSTRUCTIONS: INSTRUCTIONS,
-}
+_LABELS: Final = {ANSWER: "answer", KEPT: "memory kept after it", FAILURE: "the request"}
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
 _SAME: Final = 0.0005  # change of an exact count up to which it is the same
 _DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 _USUAL: Final = 200  # status of an answer
-KINDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
+KINDS: Final[Mapping[str, tuple[str, str, str]]] = {
     "sql": ("SQL statements", "sends", "SQL statement"),
     "transaction": ("transaction commands", "sends", "transaction command"),
     "call": ("calls to other hosts", "makes", "call to another host"),
@@ -59,6 +54,7 @@ KINDS: Final[dict[EffectKind, tuple[str, str, str]]] = {
 }
 """Of each kind of effect: its row, and the verb and the noun of a sentence."""
 
+_NO_KIND: Final = ("", "", "")
 _PLURALS: Final = {
     "thread behind": "threads behind",
     "task behind": "tasks behind",
@@ -85,9 +81,8 @@ def _other(series: str) -> str:
 
 def noun(finding: Finding) -> str:
     """Return what was seen, in words: `CPU per request`, `SQL statements`."""
-    if finding.subject == INSTRUCTIONS:
-        return "instructions per request"
-    return _LABELS.get(finding.subject) or title(finding.subject) or row_of(finding.subject).noun
+    subject = finding.subject
+    return _LABELS.get(subject) or title(subject) or row_of(subject).noun
 
 
 def _label(finding: Finding) -> str:
@@ -101,9 +96,9 @@ def figure(finding: Finding, value: float) -> str:
     subject = finding.subject
     if subject == ANSWER:
         return f"{value:,.0f} bytes"
-    if subject in {*METRICS, INSTRUCTIONS} or not (title(subject) or subject in _LABELS):
-        return row_of(subject).format(value)
-    return effect_figure(subject, value)
+    if title(subject) or subject == KEPT:
+        return effect_figure(subject, value)
+    return row_of(subject).format(value)
 
 
 def figures(finding: Finding) -> str:
@@ -173,38 +168,30 @@ def sentence(finding: Finding) -> str:
         return f"does different work: {finding.text}"
     if subject == KEPT:
         return _keeps(finding)
-    _, verb, what = _words_of(subject)
+    _, verb, what = KINDS.get(subject, _NO_KIND)
     return _does(finding, verb, what) if verb else _moves(finding)
 
 
 def _moves(finding: Finding) -> str:
     """Say how a metric or a count moved."""
-    counts = finding.subject == INSTRUCTIONS
-    if counts:
-        half = (finding.high or 1.0) / (finding.ratio or 1.0) - 1
-        words = executes(finding.ratio or 1.0, half)
-        return f"{words}, {finding.text}" if finding.text else words
     ratio = finding.interval or Interval(1.0)
+    if finding.subject == INSTRUCTIONS:
+        return ", ".join(filter(None, (_executes(ratio), finding.text)))
     return formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
 
 
-def executes(ratio: float, half: float) -> str:
-    """Describe counts: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`.
-
-    `half` is half the ratio's 95 % interval, relative.
-    """
-    low, high = ratio / (1 + half), ratio * (1 + half)
+def _executes(ratio: Interval) -> str:
+    """Describe counts: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
+    half = (ratio.high or 1.0) / ratio.estimate - 1  # of the interval, relative
+    low, high = ratio.estimate / (1 + half), ratio.estimate * (1 + half)
     within = "…".join(units.signed(100 * (end - 1), ".1f") for end in (low, high))
     within = f"{within} %, as far as counts repeat"
     if exact := half <= _EXACT:
         within = f"exact to ±{100 * half:.1f} %"
-    change = 100 * abs(ratio - 1)
-    size = f"{change:.{1 if change >= 9.995 else 2}f} % {'more' if ratio > 1 else 'fewer'}"
-    if abs(ratio - 1) <= _SAME if exact else low <= 1 <= high:
-        size = "the same"
-    elif ratio >= 2:  # as in all reports
-        size = f"{units.significant(ratio)} times the"
-    return f"executes {size} instructions per request ({within})"
+    words = formats.movement(INSTRUCTIONS, Interval(ratio.estimate))  # without an interval's digits
+    if abs(ratio.estimate - 1) <= _SAME if exact else low <= 1 <= high:
+        words = "executes the same instructions per request"
+    return f"{words} ({within})"
 
 
 def _does(finding: Finding, verb: str, what: str) -> str:
@@ -245,14 +232,12 @@ def bound(finding: Finding) -> str:
     ends = finding.interval and finding.interval.ends
     if not ends:
         return f"{noun(finding)} unknown"
-    lower = row_of(finding.subject).better == "lower"
+    metric = row_of(finding.subject)
+    lower = metric.better == "lower"
     worst = ends[1] - 1 if lower else 1 - ends[0]
-    word = "more" if lower else "fewer"
-    words = row_of(finding.subject).moves.partition("{} ")[2].partition(" ")[0].partition("|")
-    word = words[0 if lower else 2] or word
     if worst <= 0:
         return f"{noun(finding)} no worse"
-    return f"{noun(finding)} at most {formats.size(worst)} {word}"
+    return f"{noun(finding)} at most {formats.size(worst)} {metric.directions[not lower]}"
 
 
 def alike(findings: Sequence[Finding]) -> str:
@@ -487,14 +472,9 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
 # The words of effects.
 
 
-def _words_of(subject: str) -> tuple[str, str, str]:
-    """Return the words of a kind of effect; empty ones if the subject is none."""
-    return next((words for kind, words in KINDS.items() if kind == subject), ("", "", ""))
-
-
 def title(subject: str) -> str:
     """Return a kind's row: `SQL statements`; empty if the subject is no kind of effect."""
-    return _words_of(subject)[0]
+    return KINDS.get(subject, _NO_KIND)[0]
 
 
 def effect_figure(kind: str, value: float) -> str:
@@ -508,7 +488,7 @@ def effect_figure(kind: str, value: float) -> str:
 
 def count(kind: str, number: float) -> str:
     """Write a number of effects with their noun: `21 SQL statements`."""
-    what = _words_of(kind)[2]
+    what = KINDS.get(kind, _NO_KIND)[2]
     if not what:
         return effect_figure(kind, number)
     return f"{effect_figure(kind, number)} {what if number == 1 else plural(what)}"

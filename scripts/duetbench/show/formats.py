@@ -93,9 +93,7 @@ def amount(metric: str, ratio: Interval, *, moved: bool) -> tuple[str, str]:
     """
     if not moved or ratio.estimate >= _DOUBLED:
         return change(ratio), ends(ratio)
-    words = re.search(r"(\w+)\|(\w+)", row_of(metric).moves)
-    more, less = words.groups() if words else ("more", "less")
-    word = more if ratio.estimate >= 1 else less
+    word = row_of(metric).directions[ratio.estimate < 1]
     return f"{change(ratio).lstrip('+−')} {word}", within(ratio).replace(" times", "×")
 
 

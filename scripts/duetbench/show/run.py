@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.metrics import CPU, HEADLINES, METRICS
 from duetbench.core.model import Machine, RunStatus
 from duetbench.project import case_names
 from duetbench.project.servers import SERVERS
@@ -40,8 +40,7 @@ def print_cases(console: Console, summary: RunSummary) -> None:
     cases = [*summary.cases.values()]
     names = case_names.requests(case.case for case in cases)
     present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
-    ranks = {name: row.rank for name, row in METRICS.items() if row.rank is not None}
-    headline = sorted(present & {*ranks}, key=lambda name: ranks[name])[:_FIGURES]
+    headline = [name for name in HEADLINES if name in present][:_FIGURES]
     rows = [
         [
             names.get(case.id, case.id),
