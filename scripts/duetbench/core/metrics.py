@@ -80,7 +80,6 @@ class Metric:
         rank: Place among the headlines, the metrics that people look at first; None: none of them.
         concern: Which threshold of `MATERIAL` applies if the metric is judged.
         situation: In which cases comparisons judge it and nights look for steps; None: in none.
-        compared: Whether the site compares it across cases.
         column: Whether it is a column of tables that declare none.
         moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
             the title is higher or lower.
@@ -99,7 +98,6 @@ class Metric:
     rank: int | None = None
     concern: Concern = "cpu"
     situation: Situation | None = None
-    compared: bool = False
     column: bool = False
     moves: str = ""
     highest: float | None = None
@@ -175,14 +173,12 @@ _LATENCY_ROLES: Final[dict[str, dict[str, Any]]] = {
         "rank": 3,
         "concern": "latency",
         "situation": "response",
-        "compared": True,
         "column": True,
     },
     "response_p99": {
         "rank": 7,
         "concern": "tail",
         "situation": "response tail",
-        "compared": True,
         "column": True,
     },
     "response_max": {"column": True},
@@ -233,7 +229,6 @@ _ROWS: Final[list[Metric]] = [
         rank=2,
         concern="throughput",
         situation="unlimited",
-        compared=True,
         column=True,
         moves="serves {} more|fewer requests per second",
     ),
@@ -250,7 +245,6 @@ _ROWS: Final[list[Metric]] = [
         lower=0.002,
         rank=1,
         situation="always",
-        compared=True,
         column=True,
         moves="needs {} more|less CPU per request",
     ),
@@ -274,7 +268,6 @@ _ROWS: Final[list[Metric]] = [
         rank=6,
         concern="memory",
         situation="always",
-        compared=True,
         column=True,
         moves="needs {} more|less memory",
     ),

@@ -31,16 +31,14 @@ def newest(results: Path) -> Path:
     Names begin with their time.
     """
     root = paths.project_root()
-    others = _comparisons(paths.project_state(root), results)
-    if not (others or run_files.runs(results, partial=True)):
+    found = _comparisons(paths.project_state(root), results)
+    found |= {path.stem: path for path in run_files.runs(results)}
+    if not found:
         raise RecordError(
             f"{root}: no run has been recorded, and no comparison; make one: duetbench run or "
             "duetbench compare. Those of another repository go by their ids"
         )
-    if not others or run_files.runs(results):
-        run = run_files.find(results, "latest")
-        others[run.name.removesuffix(".json")] = run
-    return others[max(others)]
+    return found[max(found)]
 
 
 def load(name: str | Path, results: Path) -> Run | Comparison:
