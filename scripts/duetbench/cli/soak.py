@@ -1,5 +1,6 @@
 """`duetbench soak`: does a server's memory grow for good?"""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from typer import Exit, Option
@@ -8,6 +9,7 @@ from duetbench.cli.options import (
     JsonOption,
     SelectOption,
     WaitOption,
+    budget_seconds,
     clean_up,
     machine,
     repository,
@@ -25,7 +27,6 @@ from duetbench.judge import growth
 from duetbench.judge.deployment import deployed
 from duetbench.measure import assembly, soak
 from duetbench.project import plan
-from duetbench.show import formats
 from duetbench.store.comparison import Course, Curve
 
 _SENTENCES: Final[dict[Course, str]] = {
@@ -58,8 +59,7 @@ def soak_command(
     takes half of the free memory. Exit code 0: no leak was seen. 1: it leaks. 3: undecided.
     """
     console = Console(stderr=as_json)
-    if not (seconds := units.read_time(time)):
-        raise UsageError(f"--for {time!r}: expected a time such as 90s, 10m or 1h")
+    seconds = budget_seconds(time, "--for") or 0.0
     narrator, progress = Narrator(console), Progress(console)
     project = with_options(repository(console), options)
     clean_up(console)
@@ -90,7 +90,7 @@ def soak_command(
         console.say(f"note: it ended early: {curve.problem}")
     judgement = growth.of_curve(curve)
     ends = " → ".join(units.size(curve.memory[index]) for index in (0, -1))
-    console.say(f"memory  {formats.sparkline(curve.memory)}  {ends}")
+    console.say(f"memory  {_draw(curve.memory)}  {ends}")
     for name, counts in (("threads", curve.threads), ("tasks", curve.tasks)):
         if counts and counts[0] != counts[-1]:
             console.say(f"{name}: {counts[0]:,} → {counts[-1]:,}")
@@ -100,3 +100,9 @@ def soak_command(
         print_json({"case": case.id, **judgement.model_dump(mode="json")})
     if judgement.course in {"constant", "undecided"}:
         raise Exit(1 if judgement.course == "constant" else 3)
+
+
+def _draw(memory: Sequence[int]) -> str:
+    """Draw amounts as blocks; less than a megabyte does not fill their height."""
+    low, span = min(memory), max(1e6, max(memory) - min(memory))
+    return "".join("▁▂▃▄▅▆▇█"[int(7 * (value - low) / span)] for value in memory)

@@ -52,11 +52,11 @@ NORMAL: Final = 1.959964
 
 
 @cache
-def student(freedom: float, intervals: int = 1) -> float:
-    """The same by Student's t with `freedom` degrees; for several intervals, Bonferroni's."""
+def student(freedom: float) -> float:
+    """The same by Student's t with `freedom` degrees."""
     from scipy import special  # noqa: PLC0415 - only readers of intervals wait for its import
 
-    return float(special.stdtrit(freedom, 1 - (1 - Interval.confidence) / 2 / intervals))
+    return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,6 @@ _SYMMETRIC: Final = 0.25  # up to this spread both halves of an interval are nea
 _ROUNDING: Final = 1e-9  # of means over logarithms, relative
 
 
-def sparkline(values: Sequence[float], least: float = 1e6) -> str:
-    """Draw values as blocks; a span below `least` does not fill their height."""
-    low, span = min(values), max(least, max(values) - min(values))
-    return "".join("▁▂▃▄▅▆▇█"[int(7 * (value - low) / span)] for value in values)
-
-
 def figure(metric: str, value: float | None) -> str:
     """Format a metric's figure with its unit; a dash if there is none."""
     return MISSING if value is None else METRICS[metric].format(value)

@@ -309,11 +309,6 @@ class Instructions(Frozen):
         """Half the ratio's 95 % interval, relative."""
         return max(RESOLUTION, self.scatter or 0.0)
 
-    @property
-    def ratio(self) -> float | None:
-        """Head over base; None if a side has no count."""
-        return self.head / self.base if self.base > 0 and self.head > 0 else None
-
 
 class CaseComparison(Frozen):
     """One case on both sides."""
