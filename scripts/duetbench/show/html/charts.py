@@ -164,7 +164,7 @@ def interval_plot(
         title=title,
         axis=axis,
         rows=rows,
-        verdicts=any(row.verdict for row in every),
+        judged=any(row.verdict for row in every),
         further=any(row.note for row in every),
         legend=[(kind, label, Markup(shape)) for kind, label, shape in legend],  # noqa: S704
         notes=notes,

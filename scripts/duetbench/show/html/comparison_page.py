@@ -59,7 +59,6 @@ def one_file(comparison: Comparison) -> str:
         root="",
         title=f"{comparison.base.label} → {comparison.head.label}",
         version=__version__,
-        confirmed=(),
         **content(comparison, make_report(comparison)),
     )
 

@@ -1,7 +1,6 @@
 """The text of pages: figures, times and links in words, and the templates that contain them."""
 
 import re
-import sys
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -9,53 +8,31 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.core.model import Verdict
 from duetbench.core.text import clean
 from duetbench.project.case_names import name
-from duetbench.show import formats
 from duetbench.show.formats import quantity
-
-__all__ = ["name", "quantity"]
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 _HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]+>")
 _CELL: Final = re.compile(r"<td(?=[ >])")
-_CODE: Final = re.compile(r"`([^`]+)`")
 
 
 def iso(time: float | str | datetime) -> str:
-    """Write a moment for programs: `2026-11-20T03:00:00Z`. Numbers are seconds since 1970."""
-    return f"{_utc(time):%Y-%m-%dT%H:%M:%SZ}"
+    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
+    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def moment(time: float | str | datetime) -> str:
     """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
-    when = _utc(time)
+    when = utc(time)
     return f"{when.day} {when:%b %Y, %H:%M} UTC"
-
-
-def day(time: float | str | datetime) -> str:
-    """Write a day for readers: `20 Nov 2026`."""
-    when = _utc(time)
-    return f"{when.day} {when:%b %Y}"
 
 
 @lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
 def breakable(name: str) -> Markup:
     """Allow line breaks in a case id or file name only at its joints."""
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
-
-
-def unbroken(sentence: str) -> Markup:
-    """Keep each figure of a sentence on one line with its percent sign."""
-    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
-
-
-def prose(sentence: str) -> Markup:
-    """Mark up a sentence in which backticks enclose `code`."""
-    escaped = str(escape(clean(sentence)))
-    return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
 def labelled(table: Markup) -> Markup:
@@ -72,7 +49,8 @@ def labelled(table: Markup) -> Markup:
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
-def _utc(time: float | str | datetime) -> datetime:
+def utc(time: float | str | datetime) -> datetime:
+    """Read a moment of a file; numbers are seconds since 1970."""
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
     if isinstance(time, datetime):
@@ -103,9 +81,7 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    sizes = formats.change, formats.within, formats.size
-    filters = (moment, iso, day, breakable, prose, *sizes, labelled)
+    filters = (moment, iso, breakable, labelled)
     made.filters |= {function.__name__: function for function in filters}
-    names = {"words": sys.modules[__name__], "ends": formats.ends, "verdicts": Verdict}
-    made.globals |= names
+    made.globals |= {"name_of": name, "quantity": quantity}
     return made

@@ -1,21 +1,49 @@
 """What only pages of a site say, and the templates that contain it."""
 
 import glob
+import re
 import shlex
+import sys
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from duetbench.core.metrics import CPU, METRICS, judged_in
+from duetbench.core.model import Verdict
+from duetbench.core.text import clean
 from duetbench.project.case_names import name
+from duetbench.show import formats
+from duetbench.show.formats import quantity
 from duetbench.show.html import words
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
 from observatory.store.change import INPROCESS
 from observatory.trend.table import Night
+
+__all__ = ["name", "quantity"]
+
+_CODE: Final = re.compile(r"`([^`]+)`")
+
+
+def day(time: float | str | datetime) -> str:
+    """Write a day for readers: `20 Nov 2026`."""
+    when = words.utc(time)
+    return f"{when.day} {when:%b %Y}"
+
+
+def unbroken(sentence: str) -> Markup:
+    """Keep each figure of a sentence on one line with its percent sign."""
+    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
+
+
+def prose(sentence: str) -> Markup:
+    """Mark up a sentence in which backticks enclose `code`."""
+    escaped = str(escape(clean(sentence)))
+    return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
 def figure(case: str, metric: str) -> str:
@@ -63,5 +91,8 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    site.globals = {**shared.globals, "at": addresses, "figure": figure, "topic_of": experiment}
+    filters = (day, prose, formats.change, formats.within, formats.size)
+    site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
+    names = {"at": addresses, "figure": figure, "topic_of": experiment, "ends": formats.ends}
+    site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}
     return site

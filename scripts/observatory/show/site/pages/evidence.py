@@ -129,10 +129,11 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
         address = addresses.comparison(comparison.id)
         yield render(
             site,
-            "comparison.html.j2",
+            "compared.html.j2",
             address,
             f"{comparison.base.label} → {comparison.head.label}: {_verdict(report.headline)}",
             report.headline,
+            layout="base.html.j2",
             confirmed=[*map(describe, changes)],
             why=site.explanations(changes, comparison.id),
             **content(comparison, report),

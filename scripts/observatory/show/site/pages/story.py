@@ -16,14 +16,13 @@ from duetbench.project import case_names
 from duetbench.show import findings, formats
 from duetbench.show.change import AttributionText, RowText, share_effect
 from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
-from duetbench.show.html.words import day
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe, narrowed_line
 from observatory.show.site.pages.site import Site
 from observatory.show.site.pages.trends import trend_around
-from observatory.show.site.words import figure
+from observatory.show.site.words import day, figure
 from observatory.store.change import INPROCESS, Change, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseEffect, Result

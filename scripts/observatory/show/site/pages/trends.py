@@ -16,7 +16,6 @@ from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.html.charts import TONES, Caption
-from duetbench.show.html.words import day
 from duetbench.store.change import SeriesName
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.show import addresses, quoting
@@ -24,6 +23,7 @@ from observatory.show.changes import describe
 from observatory.show.site import plots
 from observatory.show.site.pages.site import Site
 from observatory.show.site.plots import Quantity
+from observatory.show.site.words import day
 from observatory.store.change import Change, finding_on
 from observatory.trend import table as history
 from observatory.trend.table import KINDS, STATES, Figures, Point, Table
