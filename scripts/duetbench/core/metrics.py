@@ -6,7 +6,7 @@ Values are SI units throughout (seconds, bytes, 1/s, or 1 for ratios and counts)
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from duetbench.core import units
 from duetbench.core.units import cores, count, octets, plain, rate, seconds, share, size
@@ -167,53 +167,43 @@ class Metric:
         return None
 
 
-_LATENCY_ROLES: Final[dict[str, dict[str, Any]]] = {
-    "response_mean": {"column": True},
-    "response_p50": {
-        "rank": 3,
-        "concern": "latency",
-        "situation": "response",
-        "column": True,
-    },
-    "response_p99": {
-        "rank": 7,
-        "concern": "tail",
-        "situation": "response tail",
-        "column": True,
-    },
-    "response_max": {"column": True},
-    "response_slow_half": {"rank": 16, "concern": "tail", "situation": "response tail"},
-    "service_slow_half": {"rank": 17, "concern": "tail", "situation": "service tail"},
-    "service_p50": {"rank": 4, "concern": "latency", "situation": "service"},
-    "service_p95": {"rank": 9},
-    "service_p99": {"rank": 8, "concern": "tail", "situation": "service tail"},
+_PLAIN: Final[tuple[None, Concern, None]] = (None, "cpu", None)
+_TIMES: Final[dict[str, tuple[int, Concern, Situation | None]]] = {
+    "response_p50": (3, "latency", "response"),
+    "response_p99": (7, "tail", "response tail"),
+    "response_slow_half": (16, "tail", "response tail"),
+    "service_p50": (4, "latency", "service"),
+    "service_p95": (9, "cpu", None),
+    "service_p99": (8, "tail", "service tail"),
+    "service_slow_half": (17, "tail", "service tail"),
 }
+"""Rank, concern and situation of times that have a rank."""
 
 
 def _latency(kind: str, meaning: str) -> Iterator[Metric]:
     for point in ("min", "mean", *(name for name, _, _ in PERCENTILES), "max"):
         floor = 0.02 if point in {"p99", "p999", "max"} else 0.004
-        label = "p99.9" if point == "p999" else point
-        which = {"p50": "median", "min": "shortest", "max": "longest"}.get(point, label)
-        yield Metric(
-            f"{kind}_{point}",
-            seconds,
-            f"{meaning}: {label}.",
-            f"{kind} {label}",
-            lower=floor,
-            moves=f"has a {{}} longer|shorter {which} {kind} time",
-            **_LATENCY_ROLES.get(f"{kind}_{point}", {}),
-        )
-    yield Metric(
+        text = "p99.9" if point == "p999" else point
+        which = {"p50": "median", "min": "shortest", "max": "longest"}.get(point, text)
+        name, title = f"{kind}_{point}", f"{kind} {text}"
+        yield _time(name, f"{meaning}: {text}.", title, floor, f"{which} {kind} time")
+    yield _time(
         f"{kind}_slow_half",
-        seconds,
         f"{meaning}: mean of those from the median to the p99.",
         f"{kind} of the slower half",
+        0.01,
+        f"{kind} time in the slower half",
         "slower half" if kind == "response" else "slower half, served",
-        lower=0.01,
-        moves=f"has a {{}} longer|shorter {kind} time in the slower half",
-        **_LATENCY_ROLES.get(f"{kind}_slow_half", {}),
     )
+
+
+def _time(name: str, meaning: str, title: str, floor: float, noun: str, label: str = "") -> Metric:
+    rank, concern, situation = _TIMES.get(name, _PLAIN)
+    column = name in {"response_mean", "response_p50", "response_p99", "response_max"}
+    return Metric(
+        name, seconds, meaning, title, label, lower=floor, rank=rank, concern=concern,
+        situation=situation, column=column, moves=f"has a {{}} longer|shorter {noun}",
+    )  # fmt: skip
 
 
 CPU_IDLE: Final = "cpu_idle"

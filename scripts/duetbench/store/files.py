@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from duetbench.core.errors import ArtifactError, RecordError, UsageError
+from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.model import Artefact
 from duetbench.core.text import TURNING, printable, visible_json
 
@@ -295,18 +295,6 @@ def remedy(problem: OSError) -> str:
     folder = "check whether the folder is writable"
     other = folder if problem.filename else "try again, and report it if that does not help"
     return known.get(problem.errno or 0, other)
-
-
-def only_match(candidates: Mapping[str, Path], name: str) -> Path | None:
-    """The file of this name, or the only one whose name contains it; None if there is none.
-
-    Raises UsageError if several names contain it.
-    """
-    matching = [candidate for candidate in candidates if name in candidate]
-    exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
-    if len(exact or matching) > 1:
-        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
-    return candidates[(exact or matching)[0]] if matching else None
 
 
 class Journal:

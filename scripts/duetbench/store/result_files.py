@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.store import files, run_files
@@ -16,13 +16,14 @@ _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
 
 
 def find(name: str, results: Path) -> Path:
-    """The file of a result; `name` may be any existing file.
+    """The file of a result that is kept on this machine, or in a results folder, or anywhere.
 
     Raises:
         UsageError: No result has that name, or several have.
         RecordError: There is no `latest`.
     """
-    return run_files.find(results, name, comparisons_by_id(results))
+    kept = _comparisons(*paths.state_dir().glob("projects/*"), results)
+    return run_files.find(results, name, kept)
 
 
 def newest(results: Path) -> Path:
@@ -83,23 +84,9 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
 
     None if the name cannot mean a comparison.
     """
-    if Path(name).is_file():
-        return files.read(Comparison, Path(name))
-    if _MARK not in name:
+    if not (_MARK in name or Path(name).is_file()):
         return None
-    comparisons = comparisons_by_id(results)
-    if (match := files.only_match(comparisons, name)) is None:
-        newest = ", ".join(sorted(comparisons)[-3:]) or "none"
-        raise UsageError(
-            f"no comparison has the name {name!r}; the newest here: {newest}. For an older one, or "
-            "one of another machine, give its file"
-        )
-    return files.read(Comparison, match)
-
-
-def comparisons_by_id(results: Path) -> dict[str, Path]:
-    """The files of all comparisons that are kept on this machine and in a results folder."""
-    return _comparisons(*paths.state_dir().glob("projects/*"), results)
+    return files.read(Comparison, find(name, results))
 
 
 def _comparisons(*folders: Path) -> dict[str, Path]:

@@ -95,8 +95,12 @@ def find(results: Path, name: str, others: Mapping[str, Path] | None = None) -> 
         return path
     recorded = {path.name.removesuffix(".json"): path for path in runs(results, partial=True)}
     candidates = {**recorded, **(others or {})}
-    if (match := files.only_match(candidates, name)) is not None:
-        return match
+    matching = [candidate for candidate in candidates if name in candidate]
+    exact = [candidate for candidate in matching if candidate in {name, f"{name}.partial"}]
+    if len(exact or matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
+    if matching:
+        return candidates[(exact or matching)[0]]
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.3) or list(candidates)[-3:]
     raise UsageError(
         f"no result has the name {name!r} (expected 'latest', an id, or a file); "
