@@ -38,6 +38,7 @@ from duetbench.github import comments
 from duetbench.host.console import Console
 from duetbench.judge.findings import exit_code
 from duetbench.judge.repetition import rebuilt
+from duetbench.show import findings as words
 from duetbench.show import formats
 from duetbench.show.comparison_text import as_markdown, print_comparison
 from duetbench.show.html.comparison_page import one_file
@@ -448,6 +449,14 @@ def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     assert "width=device-width" in text
     assert text.count('class="sample"') == 1 + 3, "in the legend, and one for each duet"
     assert len(re.findall(r'<th scope="row">\d</th><td [^>]*class="number">\+2', text)) == 3
+
+
+def test_on_a_phone_each_cell_is_labelled_by_its_own_column() -> None:
+    """The first column of findings has no title, which shifted the labels by one."""
+    text = one_file(comparison_of(judged_case("x/a", WORSE)))
+    table = re.search(r"(?s)<table class=\"wide\">.*?</tr>.*?(<tr>.*?)</tr>", text)
+    assert table is not None
+    assert re.findall(r'data-label="([^"]*)"', table[1]) == [*words.HEAD[1:]]
 
 
 @pytest.mark.usefixtures("_at_home")

@@ -13,9 +13,6 @@ from duetbench.project.case_names import name
 from duetbench.show.formats import quantity
 
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
-_HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
-_TAG: Final = re.compile(r"<[^>]+>")
-_CELL: Final = re.compile(r"<td(?=[ >])")
 
 
 def iso(time: float | str | datetime) -> str:
@@ -33,20 +30,6 @@ def moment(time: float | str | datetime) -> str:
 def breakable(name: str) -> Markup:
     """Allow line breaks in a case id or file name only at its joints."""
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
-
-
-def labelled(table: Markup) -> Markup:
-    """Give each cell of a table the title of its column, which narrow screens show beside it."""
-    head, _, body = str(table).partition("<tbody>")
-    titles = [_TAG.sub(" ", title).strip() for title in _HEAD.findall(head)]
-    if not body or len(titles) < 2:
-        return table
-    rows = []
-    for row in body.split("<tr")[1:]:
-        cells = iter(titles[1:])
-        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', row))  # noqa: B023
-    inner = "".join(f"<tr{row}" for row in rows)
-    return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
 def utc(time: float | str | datetime) -> datetime:
@@ -81,7 +64,6 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    filters = (moment, iso, breakable, labelled)
-    made.filters |= {function.__name__: function for function in filters}
+    made.filters |= {"moment": moment, "iso": iso, "breakable": breakable}
     made.globals |= {"name_of": name, "quantity": quantity}
     return made

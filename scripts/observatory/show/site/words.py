@@ -26,6 +26,9 @@ from observatory.trend.table import Night
 
 __all__ = ["name", "quantity"]
 
+_HEAD: Final = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
+_TAG: Final = re.compile(r"<[^>]+>")
+_CELL: Final = re.compile(r"<td(?=[ >])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -44,6 +47,20 @@ def prose(sentence: str) -> Markup:
     """Mark up a sentence in which backticks enclose `code`."""
     escaped = str(escape(clean(sentence)))
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
+
+
+def labelled(table: Markup) -> Markup:
+    """Give each cell of a table the title of its column, which narrow screens show beside it."""
+    head, _, body = str(table).partition("<tbody>")
+    titles = [_TAG.sub(" ", title).strip() for title in _HEAD.findall(head)]
+    if not body or len(titles) < 2:
+        return table
+    rows = []
+    for row in body.split("<tr")[1:]:
+        cells = iter(titles[1:])
+        rows.append(_CELL.sub(lambda _: f'<td data-label="{next(cells, "")}"', row))  # noqa: B023
+    inner = "".join(f"<tr{row}" for row in rows)
+    return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
 def figure(case: str, metric: str) -> str:
@@ -91,7 +108,7 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    filters = (day, prose, formats.change, formats.within, formats.size)
+    filters = (day, prose, labelled, formats.change, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "figure": figure, "topic_of": experiment, "ends": formats.ends}
     site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}
