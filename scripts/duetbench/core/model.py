@@ -73,6 +73,19 @@ Moment = Annotated[str, AfterValidator(_moment)]
 Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S), AfterValidator(rounded)]
 """A time that was measured, s."""
 
+
+def _possible(metrics: dict[str, float]) -> dict[str, float]:
+    if unknown := sorted(metrics.keys() - METRICS):
+        raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
+    wrong = [reason for name in metrics if (reason := METRICS[name].wrong(metrics[name]))]
+    if wrong:
+        raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
+    return metrics
+
+
+Figures = Annotated[dict[str, float], AfterValidator(_possible)]
+"""What a launch gave, by metric, in SI units."""
+
 _Entry = TypeVar("_Entry")
 Many = Annotated[tuple[_Entry, ...], Field(max_length=MOST)]
 """A list whose length a page can bear, whoever wrote the file."""
@@ -337,23 +350,15 @@ class Launch(Frozen):
     load_seconds: Seconds = Field(description="Wall time in which measured load was applied.")
     status: Status
     flags: tuple[Flag, ...] = ()
-    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics: Figures = Field(default_factory=dict)
 
     @field_validator("metrics")
     @classmethod
-    def _possible_and_rounded(
-        cls, metrics: dict[str, float], info: ValidationInfo
-    ) -> dict[str, float]:
-        if unknown := sorted(metrics.keys() - METRICS):
-            raise ValueError(f"unknown metrics {unknown}; the registry is metrics.py")
-        wrong = [reason for name in metrics if (reason := METRICS[name].wrong(metrics[name]))]
-        if wrong:
-            raise ValueError(f"{'; '.join(wrong[:3])}: no launch gives that")
+    def _rounded(cls, metrics: dict[str, float], info: ValidationInfo) -> dict[str, float]:
         if info.mode == "json":
             return metrics  # whoever wrote the file has rounded them
-        return {
-            name: row.rounded(metrics[name]) for name, row in METRICS.items() if name in metrics
-        }
+        rows = METRICS.items()
+        return {name: row.rounded(metrics[name]) for name, row in rows if name in metrics}
 
     @model_validator(mode="after")
     def _failure_is_never_a_number(self) -> Self:
