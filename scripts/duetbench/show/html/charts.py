@@ -5,9 +5,9 @@ Its places are per cent of the cell's width, so one drawing fits every page. Pur
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from markupsafe import Markup, escape
 
@@ -15,9 +15,6 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.show import formats
 from duetbench.show.html.words import drawing
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME: "same"}
 """CSS classes of verdicts; all others have the class `open`."""
@@ -111,14 +108,6 @@ class Scale:
         )
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         return [self.zero + index * step for index in range(first, last + 1)]
-
-
-def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
-    """Collect the values of each key; keys and values keep their order."""
-    groups: dict[K, list[V]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return {key: tuple(values) for key, values in groups.items()}
 
 
 def forest(

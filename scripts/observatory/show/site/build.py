@@ -16,13 +16,12 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
-from duetbench.show.html.charts import group
 from duetbench.show.html.comparison_page import STYLES
 from duetbench.store.files import REMEDIES, remedy
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, evidence, experiment, front, packages
-from observatory.show.site.pages.site import PageFile, Site, gather, raw_files, render
+from observatory.show.site.pages.site import PageFile, Site, gather, group, raw_files, render
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 

@@ -14,13 +14,12 @@ from duetbench.core.model import Case, LoadModel
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.show.html.charts import group
 from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import ChangeText, describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.show.site.pages.site import PageFile, Site, group, guard, render
 from observatory.store.change import Change
 from observatory.trend.table import Table
 

@@ -10,7 +10,6 @@ from functools import partial
 from markupsafe import Markup
 
 from duetbench.show.change import CANNOT_SEE, AttributionText
-from duetbench.show.html.charts import group
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
 from duetbench.store.attribution import Attribution
@@ -18,7 +17,7 @@ from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, describe
 from observatory.show.quoting import finding_of as finding
-from observatory.show.site.pages.site import PageFile, Site, guard, render
+from observatory.show.site.pages.site import PageFile, Site, group, guard, render
 from observatory.show.site.pages.story import request_table, rows, trace
 from observatory.show.site.words import fill
 from observatory.store.change import Change

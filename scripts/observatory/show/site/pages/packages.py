@@ -17,11 +17,11 @@ from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
 from duetbench.show.html import charts
-from duetbench.show.html.charts import Caption, Dot, group
+from duetbench.show.html.charts import Caption, Dot
 from duetbench.store.comparison import PackageChange, differences
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
-from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, guard, render
+from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, group, guard, render
 from observatory.show.site.pages.story import (
     before_after,
     elsewhere,

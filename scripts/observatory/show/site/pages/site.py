@@ -9,7 +9,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -20,7 +20,6 @@ from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
 from duetbench.show.change import AttributionText, contains
-from duetbench.show.html.charts import group
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Release, order
 from duetbench.store.comparison import Comparison
@@ -42,6 +41,7 @@ _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
 )
 """An address of git on a forge, without the credentials in it."""
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
 
@@ -51,6 +51,14 @@ TableKey = tuple[str, Kind]
 
 _MONTH: Final = len("202611")  # begins the id of a run, and of points
 _MONTHS: Final = 3  # whose raw files are not in an archive
+
+
+def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
+    """Collect the values of each key; keys and values keep their order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)
