@@ -181,7 +181,7 @@ def refused(error: type[Exception], match: str, *words: str | Path) -> None:
 @pytest.mark.usefixtures("state_home")
 def test_wrong_calls_are_refused_with_what_there_is(checkout: Path) -> None:
     refused(UsageError, "no result has the name 'tomorrow'", "show", "tomorrow")
-    none = r"no case of run .* matches nothing/at-all; its cases: demo"
+    none = "--select 'nothing/at-all' selects nothing; near: demo/"
     refused(UsageError, none, "show", "--select", "nothing/at-all")
     refused(UsageError, "-o c.html: expected a file .json or .md", "show", "-o", "c.html")
     for path in (checkout / "results").rglob("*.json"):

@@ -17,6 +17,7 @@ from duetbench.cli.options import (
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.host.console import Console, json_text
+from duetbench.project import plan
 from duetbench.project.project import Repository
 from duetbench.show import comparison_text
 from duetbench.show import run as run_text
@@ -54,7 +55,7 @@ def show_command(
     texts: dict[str, Callable[[], str]]
     content = files.read(kind, path)
     if isinstance(content, Run):
-        chosen = _chosen(content, select or ["*"])
+        chosen = _chosen(content, select or ())
         texts = {
             ".json": lambda: json_text(run_text.as_json(chosen)),
             ".md": lambda: run_text.as_markdown(chosen),
@@ -73,11 +74,7 @@ def show_command(
 
 
 def _chosen(run: Run, select: Sequence[str]) -> RunSummary:
-    """Summarise the selected cases of a run; UsageError if there are none."""
-    cases = run_text.select(summarise(run).cases.values(), select)
-    if not cases:
-        raise UsageError(
-            f"no case of run {run.id} matches {' or '.join(select)}; "
-            "its cases: " + ", ".join(result.case.id for result in run.results[:5]) + ", …"
-        )
-    return RunSummary(run=run, cases={case.id: case for case in cases})
+    """Summarise the selected cases of a run; UsageError if a glob matches none."""
+    selected = plan.select([result.case for result in run.results], select)
+    cases = summarise(run).cases
+    return RunSummary(run=run, cases={case.id: cases[case.id] for case in selected})

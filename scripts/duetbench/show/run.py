@@ -1,7 +1,6 @@
 """A run, on a terminal, in Markdown and as JSON: what requests need, and what that is worth."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from rich.console import Console
@@ -28,11 +27,6 @@ _SAID: Final = 3  # cases with a sentence
 _MOST: Final = 40  # cases shown; others are only counted
 _SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
 _ONE: Final = "none, so nothing is decided: one launch per case"
-
-
-def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
-    """Select the cases whose id matches one of the globs, in their order."""
-    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
 def print_cases(console: Console, summary: RunSummary) -> None:

@@ -6,6 +6,7 @@ no measurement is left out.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
@@ -16,11 +17,15 @@ from duetbench.show.run import (
     explain_flags,
     facts,
     failed_launches,
-    select,
     title,
 )
 from duetbench.trend.summary import CaseSummary, RunSummary
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
+
+
+def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
+    """Select the cases whose id matches one of the globs, in their order."""
+    return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
 
 
 class Presentation(Protocol):

@@ -13,7 +13,7 @@ from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
 from duetbench.project import case_names
 from duetbench.show.html.charts import Caption
-from duetbench.show.run import facts, select
+from duetbench.show.run import facts
 from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
 from observatory.matrix import titles
 from observatory.matrix.layouts import KEYS
@@ -27,6 +27,7 @@ from observatory.show.run_view import (
     Section,
     answer_table,
     order_cases,
+    select,
 )
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.plots import FigureDot, PlotPoint, Quantity, Value, draw_figures, plot
