@@ -23,7 +23,7 @@ EXIT_CODES: Final[Mapping[str, str]] = {
     "129, 130, 143": "interrupted: the terminal closed, Ctrl-C, SIGTERM; what was measured is kept",
     "141": "the program that read the output has ended",
 }
-"""The meaning of exit codes, for every command. docs/reference.md and `--help` print it."""
+"""The meaning of exit codes, for every command. docs/reference.md prints it."""
 
 FAILED: Final = 4
 
