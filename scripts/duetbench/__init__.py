@@ -10,7 +10,7 @@ from duetbench.core import __version__ as __version__
 if TYPE_CHECKING:
     from duetbench.api import bisect, bisect_releases, compare, load, run, why
     from duetbench.core.model import Run
-    from duetbench.judge.comparison import Extent
+    from duetbench.judge.session import Extent
     from duetbench.project.setting import Contrast
     from duetbench.project.target import Target
     from duetbench.store.attribution import Attribution

@@ -11,9 +11,9 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, revisions
-from duetbench.judge.comparison import Extent
 from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.session import Extent
 from duetbench.judge.why import attribute as attribution
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project, Repository

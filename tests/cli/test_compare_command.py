@@ -159,8 +159,8 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         (f"asgi-wsgi/{name}/c128", "apps/asgi-wsgi/wsgi_app.py", True)
         for name in ("asgi-json/py3.14/w1", "wsgi-json/py3.14/w1/t64")
     ]
-    assert (sides.untouched, question.seconds, question.seed) == (0, 1200, 7)
-    assert (question.material, question.start) == ({"memory": 0.07}, True)
+    assert (sides.untouched, question.extent.seconds, question.extent.seed) == (0, 1200, 7)
+    assert (question.extent.material, question.extent.start) == ({"memory": 0.07}, True)
     (again,) = question.reproduce
     assert again == (
         f"observatory compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "

@@ -22,7 +22,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Question
+from duetbench.judge.session import Extent, Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.show.report import make_report
 from duetbench.store import result_files
@@ -241,7 +241,7 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
 ) -> None:
     both = side("base", ()), side("head", ())
     sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
-    found = session.empty_comparison(Question(sides, seconds=90.0, notes=("before",)))
+    found = session.empty_comparison(Question(sides, Extent(seconds=90.0), notes=("before",)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
@@ -373,7 +373,7 @@ def test_what_one_request_does_may_be_all_that_is_asked(
 ) -> None:
     fake = FakeInstruments(slower={ONE: 0.03})
     seen = Seen(effects={ONE: effects} if effects else {})
-    found = compare(fake, (ONE,), effects_only=True, seen=seen)
+    found = compare(fake, (ONE,), only="effects", seen=seen)
     assert not fake.duet_log
     assert not fake.counted
     assert found.counts_only
@@ -385,7 +385,7 @@ def test_what_one_request_does_may_be_all_that_is_asked(
 def test_counts_alone_start_no_server(compare: Compare, grown: float, code: int) -> None:
     """A rise of 2 % is one that somebody acts on."""
     fake = FakeInstruments(slower={ONE: grown})
-    found = compare(fake, NAMES[:2], 60.0, counts_only=True)
+    found = compare(fake, NAMES[:2], 60.0, only="counts")
     assert not fake.duet_log
     assert {finding.subject for finding in found.findings} == {INSTRUCTIONS}
     assert exit_code(found) == code

@@ -24,7 +24,7 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.judge.session import Question
+from duetbench.judge.session import Extent, Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
 from duetbench.measure.assembly import assemble
@@ -80,8 +80,7 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
     sides = Sides(base, head, folder, starting(pairs) if fake.alone else pairs, ())
     question = Question(
         sides,
-        seconds=600,
-        start=fake.alone,
+        Extent(seconds=600, start=fake.alone),
         reproduce=("duetbench compare a b --start --profile quick --budget 10m",),
     )
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)

@@ -22,7 +22,7 @@ from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.duet_loop import by_turns
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.session import Question
+from duetbench.judge.session import Extent, Question
 from duetbench.measure import duet, warmup
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase
@@ -86,7 +86,7 @@ def compared(
     sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
     fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
     found = session.compare(
-        Question(sides, seconds=seconds), SilentReporter(), fake, folder, lambda: fake.now
+        Question(sides, Extent(seconds=seconds)), SilentReporter(), fake, folder, lambda: fake.now
     )
     assert not fake.duet_log
     if fake.launches:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
@@ -15,7 +15,7 @@ from duetbench.judge import session
 from duetbench.judge.counted import CASE_SECONDS
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.session import Question
+from duetbench.judge.session import Extent, Question
 from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from observatory.matrix.checkout import Checkout
@@ -183,9 +183,10 @@ def compared_by(
     folder: Path,
     seconds: float | None,
     reporter: SilentReporter | None = None,
+    only: Literal["", "effects", "counts"] = "",
     **more: Any,
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
-    question = Question(sides, seconds=seconds, **more)
+    question = Question(sides, Extent(seconds=seconds, only=only), **more)
     return session.compare(question, reporter or SilentReporter(), fake, folder, lambda: fake.now)

@@ -118,7 +118,7 @@ def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None
         Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY, make=making(None)
     )
     ((question, reporter),) = seen
-    assert (question.seed, question.seconds, reporter) == (7, 90.0, QUIETLY)
+    assert (question.extent.seed, question.extent.seconds, reporter) == (7, 90.0, QUIETLY)
     sides = question.sides.base, question.sides.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.testbed.stacks["one"]

@@ -46,10 +46,9 @@ from duetbench.store.comparison import Comparison
 from duetbench.store.result_files import comparison_file
 
 if TYPE_CHECKING:
-    from duetbench.judge.comparison import Extent
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.pairs import Sides
-    from duetbench.judge.session import Question
+    from duetbench.judge.session import Extent, Question
 
 
 @with_target
@@ -116,7 +115,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.judge.comparison import Extent
+    from duetbench.judge.session import Extent
 
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
@@ -166,10 +165,10 @@ def run(
 
     `find` prints what is asked, once that makes sense. `keep` gets a complete comparison.
     """
-    from duetbench.judge.comparison import compare, require_code
+    from duetbench.judge.comparison import compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
-    from duetbench.judge.session import InterruptedComparison
+    from duetbench.judge.session import InterruptedComparison, require_code
     from duetbench.show import findings
     from duetbench.show.comparison_text import as_markdown
     from duetbench.show.report import check_line

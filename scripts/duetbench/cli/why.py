@@ -22,9 +22,9 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.host.console import Console, Narrator, print_json
 from duetbench.host.machine import measuring
 from duetbench.judge import deployment, preparation, revisions
-from duetbench.judge.comparison import require_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
+from duetbench.judge.session import require_code
 from duetbench.judge.why import attribute as explain
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject

@@ -6,13 +6,11 @@ between them decides what is worth measuring.
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from duetbench.core.errors import CountError, UsageError
-from duetbench.core.metrics import Concern
 from duetbench.host import paths
 from duetbench.judge import (
     affected,
@@ -27,62 +25,18 @@ from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
-from duetbench.judge.session import Question, empty_comparison
-from duetbench.measure.instructions import counting
+from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.measure.testbed import prepare_all
 from duetbench.project import configuration
 from duetbench.project.project import Project
-from duetbench.project.setting import SERVED, Contrast
+from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.store.comparison import COMPARISONS, Comparison
-
-DEFAULT_SEED: Final = 1
 
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
 
 _LEAST: Final = 5.0  # s that it may take of any budget
-_MODULES: Final = 3  # most that a sentence names
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Which cases are compared, for how long, and what matters.
-
-    Attributes:
-        select: Globs over the ids of cases; none: all.
-        seconds: Time budget; None: until all is decided.
-        everything: Cases that the change cannot affect, too.
-        start: Compare how servers start, without load.
-        only: Load no server: `effects` observes what a request does, `counts` counts instructions
-            as well.
-        material: Smallest sizes that somebody acts on, instead of the repository's.
-        seed: Of the order of the duets.
-    """
-
-    select: tuple[str, ...] = ()
-    seconds: float | None = None
-    everything: bool = False
-    start: bool = False
-    only: Literal["", "effects", "counts"] = ""
-    material: Mapping[Concern, float] = field(default_factory=dict)
-    seed: int = DEFAULT_SEED
-
-    def require_sense(self, contrast: Contrast) -> None:
-        """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
-        _ = contrast.settings  # which refuses wrong words
-        if self.start and self.only:
-            raise UsageError("--start and --only were given: choose one")
-        if self.only:
-            require_code("--only", contrast)
-        if self.only == "counts" and (lacking := counting.missing()):
-            raise CountError(lacking)
-
-
-def require_code(option: str, contrast: Contrast) -> None:
-    """Refuse an option about the code if both sides execute the same; raises UsageError."""
-    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
-        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
 
 
 def compare(
@@ -150,27 +104,21 @@ def _question(
     diff = affected.difference(both)
     touched = affected.find(both, diff, everything=extent.everything)
     declared = configuration.load(root)
-    material = {**declared.material, **extent.material}
+    extent = replace(extent, material={**declared.material, **extent.material})
     with reporter.when_long("the commands of --before: still running, once for each side"):
         prepare_all(side for pair in touched.pairs for side in pair.sides)
     if extent.start:
-        pairs = starting(touched.pairs)
-        touched = replace(touched, pairs=pairs)
-        return Question(touched, extent.seconds, extent.seed, material, start=True)
+        return Question(replace(touched, pairs=starting(touched.pairs)), extent)
     began = time.monotonic()
     with reporter.when_long("what one request does: still observed"):
         seen = effects.observe(touched.pairs, first, budget=extent.seconds)
     if extent.only == "effects":
-        limits = declared.limits
-        return Question(touched, seen=seen, limits=limits, effects_only=True)
+        return Question(touched, extent, declared.limits, seen=seen)
     touched = affected.find(both, diff, seen.loaded, everything=extent.everything)
     return Question(
         touched,
-        extent.seconds,
-        extent.seed,
-        material,
-        counts_only=extent.only == "counts",
-        limits=declared.limits,
+        extent,
+        declared.limits,
         coverage=coverage.find(touched, diff, seen.entered),
         seen=seen,
         spent=time.monotonic() - began,

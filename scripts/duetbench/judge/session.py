@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from duetbench.core import __version__, units
-from duetbench.core.errors import RecordError
+from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, Effects
 from duetbench.core.text import ENDLESS, short
@@ -24,6 +24,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
     CASE_SECONDS,
+    FLOOR,
     MOST_PATHS,
     MOST_PATIENCE,
     PATIENCE,
@@ -34,8 +35,10 @@ from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.samples import Mode
+from duetbench.measure.instructions import counting
 from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
+from duetbench.project.setting import SERVED, Contrast
 from duetbench.store import result_files
 from duetbench.store.comparison import (
     METHOD_VERSION,
@@ -47,6 +50,8 @@ from duetbench.store.comparison import (
     Finding,
     SideName,
 )
+
+DEFAULT_SEED: Final = 1
 
 COUNTING: Final = 0.15
 """Share of the budget that instruction counts may take before the first duet."""
@@ -69,19 +74,54 @@ Ending = Literal["complete", "partial"]
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """Which cases are compared, for how long, and what matters.
+
+    Attributes:
+        select: Globs over the ids of cases; none: all.
+        seconds: Time budget; None: until all is decided.
+        everything: Cases that the change cannot affect, too.
+        start: Compare how servers start, without load.
+        only: Load no server: `effects` observes what a request does, `counts` counts instructions
+            as well.
+        material: Smallest sizes that somebody acts on, instead of the repository's.
+        seed: Of the order of the duets.
+    """
+
+    select: tuple[str, ...] = ()
+    seconds: float | None = None
+    everything: bool = False
+    start: bool = False
+    only: Literal["", "effects", "counts"] = ""
+    material: Mapping[Concern, float] = field(default_factory=dict)
+    seed: int = DEFAULT_SEED
+
+    def require_sense(self, contrast: Contrast) -> None:
+        """Refuse what contradicts itself; raises UsageError, or CountError without Valgrind."""
+        _ = contrast.settings  # which refuses wrong words
+        if self.start and self.only:
+            raise UsageError("--start and --only were given: choose one")
+        if self.only:
+            require_code("--only", contrast)
+        if self.only == "counts" and (lacking := counting.missing()):
+            raise CountError(lacking)
+
+
+def require_code(option: str, contrast: Contrast) -> None:
+    """Refuse an option about the code if both sides execute the same; raises UsageError."""
+    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
+        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """Two sides, with the cases to compare, and the time for it."""
 
     sides: Sides
-    seconds: float | None = None  # the time budget; None: until all cases are decided
-    seed: int = 1  # of the order of the duets
-    material: Mapping[Concern, float] = field(default_factory=dict)  # instead of `metrics.MATERIAL`
+    extent: Extent = field(default_factory=Extent)
     limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
-    start: bool = False  # compare how servers start instead of requests: see `pairs.starting`
     reproduce: tuple[str, ...] = ()  # commands for a terminal
     to_repeat: tuple[str, ...] = ()  # what they lack
-    counts_only: bool = False  # no duets: instructions alone
-    effects_only: bool = False  # neither: what a request does is the answer
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
     notes: tuple[str, ...] = ()
@@ -150,13 +190,13 @@ class _Session:
         clock: Callable[[], float],
     ) -> None:
         self.question, self.reporter, self.instruments = question, reporter, instruments
-        self.clock = clock
-        self.limits = {**MATERIAL, **question.material}
+        self.clock, extent = clock, question.extent
+        self.limits = {**MATERIAL, **extent.material}
         self.started, self.began = utc_now(), clock()
-        self.seconds = math.inf if question.seconds is None else question.seconds
+        self.seconds = math.inf if extent.seconds is None else extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
-        self.loop = Loop(instruments, reporter, question.seed, clock)
+        self.loop = Loop(instruments, reporter, extent.seed, clock)
         served = {name: pair.sides for name, pair in candidates.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
         self.counts = Counts(instruments.instructions, served, endless)
@@ -166,16 +206,17 @@ class _Session:
 
     def run(self) -> None:
         """Count instructions, then run duets."""
-        if self.question.effects_only:
+        extent = self.question.extent
+        if extent.only == "effects":
             return
         seconds = CASE_SECONDS * len(self.candidates)
         pairs = self.open()
-        if pairs and not self.question.counts_only:
+        if pairs and not extent.only:
             seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
-        self.reporter.begin(len(pairs), seconds, self.question.seconds)
-        if not self.question.start:
+        self.reporter.begin(len(pairs), seconds, extent.seconds)
+        if not extent.start:
             self._count()
-        if self.question.counts_only:
+        if extent.only:
             return
         turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
@@ -224,7 +265,7 @@ class _Session:
         that were begun come first, and new ones must surely reach a decision.
         """
         waiting = [pair for pair in self.candidates.values() if rule.wants(pair.duets, self.limits)]
-        waiting.sort(key=lambda p: (not p.duets.all, self.missing(p), *self._urgency(p)))
+        waiting.sort(key=lambda p: (not p.duets.all, self.missing(p), -self._size(p)))
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
         for pair in waiting:
             more = {**chosen, pair: self.missing(pair)}
@@ -321,11 +362,10 @@ class _Session:
     def findings(self) -> tuple[Finding, ...]:
         """Judge all that is known so far."""
         question = self.question
-        alone = question.counts_only or question.effects_only
         observations = [
             findings.CaseEvidence(
                 pair.case,
-                None if alone else pair.duets,
+                None if question.extent.only else pair.duets,
                 None if self._uncounted(pair) else self.counts.outcome(name),
                 self._effects(pair),
                 partial=len(pair.case.endpoint.paths) >= MOST_PATHS,
@@ -355,7 +395,7 @@ class _Session:
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
             findings=self.findings(),
-            method={**rule.record(self.limits), "seed": self.question.seed},
+            method={**rule.record(self.limits), "seed": self.question.extent.seed},
             notes=tuple(self.notes),
             first_answer_seconds=self.first_answer_seconds,
         )
@@ -363,9 +403,9 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
         share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
-        share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
-        if not self.candidates or self.question.counts_only:
-            share = most = self.seconds
+        share, patience = max(share, SHORT_COUNTING * min(self.seconds, SHORT)), PATIENCE
+        if self.question.extent.only:
+            share, most, patience = self.seconds, self.seconds, MOST_PATIENCE
         began = self.clock()
         pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
         keys = [pair.case.id for pair in pairs]
@@ -373,15 +413,14 @@ class _Session:
         def left() -> float:
             return began + min(share, most) - self.clock()
 
-        patience = MOST_PATIENCE if self.question.counts_only else PATIENCE
         with self.reporter.when_long("instructions: still counted"):
             self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
         self.count_seconds = self.clock() - began
 
     def _uncounted(self, pair: Pair) -> bool:
         """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
-        question = self.question
-        apart = question.start or question.effects_only
+        extent = self.question.extent
+        apart = extent.start or extent.only == "effects"
         return bool(apart or pair.executes_alike or pair.duets.void)
 
     def _tell(self, case: str) -> None:
@@ -392,15 +431,10 @@ class _Session:
             took = duration(self.clock() - self.began)
             self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
 
-    def _size(self, case: str) -> float:
-        """Measure how far the instructions of a case moved, on the log scale."""
-        counts = self.counts.of(case)
-        return abs(math.log(counts.head / counts.base)) if counts else 0.0
-
-    def _urgency(self, pair: Pair) -> tuple[int, float]:
-        """Order cases: where counts moved, most of all first, then without counts, then others."""
+    def _size(self, pair: Pair) -> float:
+        """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
         counts = self.counts.of(pair.case.id)
-        return 1 if counts is None else 0 if differ(counts) else 2, -self._size(pair.case.id)
+        return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
 
 
 def _record(
@@ -408,13 +442,12 @@ def _record(
     status: Ending,
     started: str,
     *,
-    cases: tuple[CaseComparison, ...] = (),
     method: Mapping[str, float | int | str] | None = None,
     notes: tuple[str, ...] = (),
     **measured: Any,
 ) -> Comparison:
     """Build the record of a comparison."""
-    sides = question.sides
+    sides, extent = question.sides, question.extent
     base, head = sides.base, sides.head
     # Names sort by time.
     moment = datetime.fromisoformat(started).astimezone(UTC)
@@ -423,21 +456,20 @@ def _record(
         status=status,
         started=started,
         finished=utc_now() if status == "complete" else None,
-        budget_seconds=question.seconds,
+        budget_seconds=extent.seconds,
         duetbench=__version__,
         oha=tools.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=sides.cross,
-        start=question.start,
+        start=extent.start,
         base=base.record,
         head=head.record,
         packages=sides.packages,
-        counts_only=question.counts_only or question.effects_only,
+        counts_only=bool(extent.only),
         planned=len(sides.pairs),
         untouched=sides.untouched,
         coverage=question.coverage,
         missing=sides.missing,
-        cases=cases,
         method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,

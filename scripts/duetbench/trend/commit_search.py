@@ -21,8 +21,9 @@ from duetbench.core.units import Interval
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.judge import revisions
-from duetbench.judge.comparison import Extent, compare
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.session import Extent
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.store.change import Commit, CommitCause, Trait

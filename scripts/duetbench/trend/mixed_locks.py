@@ -26,11 +26,11 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
+from duetbench.judge.session import DEFAULT_SEED
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.project import Project

@@ -20,10 +20,10 @@ from duetbench.host import machine, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
+from duetbench.judge.session import DEFAULT_SEED
 from duetbench.measure import runner
 from duetbench.store import files
 from observatory.cli.options import (

@@ -19,10 +19,10 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console
 from duetbench.judge import revisions
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.preparation import Scope
+from duetbench.judge.session import DEFAULT_SEED
 from duetbench.show.comparison_text import print_comparison
 from duetbench.store import files
 from observatory.cli.options import ProfileOption, SelectOption

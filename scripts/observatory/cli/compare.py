@@ -19,7 +19,7 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.host.console import Console
-from duetbench.judge.comparison import Extent
+from duetbench.judge.session import Extent
 from duetbench.project.setting import Contrast
 from duetbench.store import files
 from duetbench.store.comparison import Comparison

@@ -15,9 +15,9 @@ from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import machine
 from duetbench.host.console import Console, Narrator, errors
-from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
+from duetbench.judge.session import DEFAULT_SEED
 from duetbench.show.formats import change, title
 from duetbench.store import files
 from observatory.matrix.checkout import Checkout

@@ -28,10 +28,11 @@ from duetbench.host import cache, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge.comparison import Extent, compare
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
+from duetbench.judge.session import Extent
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
 from duetbench.project.setting import Contrast

@@ -20,7 +20,7 @@ from duetbench.judge import affected, effects, preparation, revisions, session
 from duetbench.judge.change_locks import Between, find_locks
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.judge.statistics import direction
 from duetbench.store import files
 from duetbench.store.change import SeriesName, StackState
@@ -76,7 +76,7 @@ def compare_stacks(
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
         nothing = "" if pairs else touched.empty_reason or UNTOUCHED
         touched = replace(touched, pairs=pairs, empty_reason=nothing)
-        question = Question(touched, seconds, seed, notes=texts.notes)
+        question = Question(touched, Extent(seconds=seconds, seed=seed), notes=texts.notes)
         if nothing:
             return empty_comparison(question)
         with measuring():
