@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -30,7 +29,7 @@ from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
-from duetbench.project.configuration import Configuration, Interpreter
+from duetbench.project.configuration import Interpreter
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
@@ -59,22 +58,6 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One side before anything is prepared for it."""
-
-    record: SideRecord
-    subject: Subject
-    cases: tuple[Case, ...]
-    lock: Callable[[str], Stack]
-    configuration: Callable[[str], Configuration]
-    tree: str | None = None
-    lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
-    python: str = ""  # its interpreter, if the other side may have another one
-    lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
-    """Makes what some cases need; returns those that cannot be served here, with the reason."""
-
-
-@dataclass(frozen=True, slots=True)
 class State:
     """The files of one side: a copy of a revision, or of the checkout as it is."""
 
@@ -83,68 +66,82 @@ class State:
     tree: str | None = None  # of git; None: it is no revision
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One side before anything is installed for it: what its files declare."""
+
+    record: SideRecord
+    subject: Subject
+    cases: tuple[Case, ...]
+    tree: str | None = None
+    lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
+    python: str = ""  # its interpreter, if the other side may have another one
+    lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
+    """Makes what some cases need; returns those that cannot be served here, with the reason."""
+
+
+Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
+"""Cases of base and head that are compared, and those that are not."""
+
+
 def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
-    return join(project.root, contrast, scope, partial(_parts, project, contrast, scope))
+    states = copy_states(project.root, contrast, scope)
+    parts, notes = _parts(project, contrast, scope, states)
+    return join(project.root, contrast, scope, parts, notes)
 
 
 def join(
-    root: Path,
-    contrast: Contrast,
-    scope: Scope,
-    describe: Callable[[Sequence[State]], tuple[Sequence[Part], Sequence[str]]],
+    root: Path, contrast: Contrast, scope: Scope, parts: Sequence[Part], notes: Sequence[str] = ()
 ) -> Sides:
-    """Prepare base and head of a repository, as `describe` says what is served of their files.
-
-    It gets the files of both, and returns the sides and notes for people.
+    """Prepare base and head of a repository as words ask for them, from what their files declare.
 
     Raises:
-        UsageError: There is no such revision, lock, package or interpreter, no case can be served
-            like this, or the sides are the same by their words.
+        UsageError: There is no such package or interpreter, or no case can be served like this.
         SetupError: An interpreter or environment cannot be made.
     """
     settings, crossing, kinds = contrast.settings, contrast.crossing, sorted(contrast.kinds)
-    served = "setting" in kinds
-    if crossing and settings[0] == settings[1] and not contrast.of_revisions:
-        raise UsageError(f"base and head: expected two different sides, found {contrast.head[0]}")
-    parts, told = describe(_states(root, contrast, scope))
-    notes = [*told]
     if "python" in crossing and parts[0].python == parts[1].python:
         python = parts[0].python
         raise UsageError(f"python: expected two different interpreters, found {python} twice")
-    chosen = select(parts[0], parts[1], scope, crossing)
-    ready = []
-    texts = contrast.base, contrast.head
-    for own, other, part, cases, text in zip(
-        settings, settings[::-1], parts, chosen, texts, strict=True
-    ):
-        packed = _with_packages(part, own, {case.stack for case in cases}, scope)
+    pairs, missing = match(parts, scope, crossing)
+    texts, ready = (contrast.base, contrast.head), []
+    for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
+        cases = [pair[index] for pair in pairs]
+        _lock(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
         words = [part.record.label, part.python * ("python" in crossing), packages]
-        if served:
-            way, able = _served(packed, own, other)
-            words, packed = [*words, way], replace(packed, cases=able)
+        if "setting" in kinds:
+            way, able = _served(part, cases, own, settings[1 - index])
+            words, pairs = [*words, way], [pair for pair in pairs if pair[index].id in able]
         update = {
             "label": ", ".join(filter(None, words)) or "as declared",
             "kind": kinds[0] if len(kinds) == 1 else "several",
-            "words": tuple(text),
+            "words": tuple(texts[index]),
         }
-        ready.append(replace(packed, record=part.record.model_copy(update=update)))
-    before, after = ready
-    reason = f"{after.record.label} instead of {before.record.label}" if crossing else ""
+        ready.append(replace(part, record=part.record.model_copy(update=update)))
+    base, head = (part.record.label for part in ready)
+    reason = f"{head} instead of {base}" if crossing else ""
+    if "setting" in kinds and not pairs:
+        raise UsageError(f"{reason}: no selected case can be served both ways")
     if kinds == ["interpreter"]:
         reason = f"Python {reason}"
     if len(kinds) > 1:
-        notes.append(f"{', '.join(kinds)}: these differ at once, and no finding tells them apart")
-    both = pair_up(before, after, scope, root, crossing, reason, mixed=len(kinds) > 1)
-    if served and not both.pairs:
-        raise UsageError(f"{reason}: no selected case can be served both ways")
+        differ = ", ".join(kinds)
+        notes = (*notes, f"{differ}: these differ at once, and no finding tells them apart")
+    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, mixed=len(kinds) > 1)
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
-def _states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
-    """Copy the files of both sides; raises UsageError if there is no such revision."""
+def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
+    """Copy the files of both sides.
+
+    Raises UsageError if there is no such revision, or the sides are the same by their words.
+    """
     if not contrast.of_revisions:
+        if contrast.crossing and contrast.settings[0] == contrast.settings[1]:
+            same = contrast.head[0]
+            raise UsageError(f"base and head: expected two different sides, found {same}")
         record = record_of("", *runner.revision(root))
         return [State(revisions.copy(root, scope.copies), record) for _ in range(2)]
     if not revisions.is_repository(root):
@@ -172,11 +169,7 @@ def _parts(
 ) -> tuple[list[Part], list[str]]:
     """Prepare an application in its copies of both sides; also return notes for people."""
     base, head = settings = contrast.settings
-    lent, notes = (
-        _lend_app(project, states[0], states[1], scope)
-        if contrast.of_revisions
-        else (frozenset(), ())
-    )
+    lent, notes = _lend_app(project, states, scope) if contrast.of_revisions else (frozenset(), ())
     if any(side.python for side in settings):
         usual = next(iter(project.target.python), None)
         pythons = tuple(side.python or usual for side in settings)
@@ -208,112 +201,101 @@ def _parts(
         project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways,
         environment=environment, day=day,
     )  # fmt: skip
-    parts, names = [], tuple(after.interpreters)
+    names = tuple(after.interpreters)
+    parts = []
     for state, place, side, python in zip(
         states, (before, after), settings, (names[0], names[-1]), strict=True
     ):
-        cases = place.cases(side)
-        cases = tuple(case for case in cases if case.python == python)
-        lock, configuration = place.lock, place.configuration_for
-        parts.append(
-            Part(
-                state.record, place, cases, lock, configuration, state.tree,
-                lent=lent, python=python,
-            )
-        )  # fmt: skip
+        cases = tuple(case for case in place.cases(side) if case.python == python)
+        parts.append(Part(state.record, place, cases, state.tree, lent, python))
     return parts, [*notes, *of_head, *of_base]
 
 
-def _with_packages(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> Part:
-    """Resolve the stacks of a side as of its day, with its pins.
+def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:
+    """Lock some stacks of a side as of its day, with its pins.
 
     A pin applies to the stacks that have its package. Raises UsageError if none has, SetupError if
     there is no such set.
     """
-    if setting.day is None and not setting.pins:
-        return part
     pins = [read_pin(text) for text in setting.pins]
-    held = {name: part.subject.lock(name).packages for name in names}
+    held = {name: part.subject.lock(name).packages for name in sorted(names)}
     for pin in pins:
         if not any(canonicalize_name(pin.name) in packages for packages in held.values()):
-            some = ", ".join(sorted(names))
+            some = ", ".join(held)
             raise UsageError(f"{pin} changes nothing: expected a package of the stacks {some}")
-
-    @cache
-    def lock(name: str) -> Stack:
-        own = [pin for pin in pins if canonicalize_name(pin.name) in held.get(name, ())]
-        return locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
-
-    return replace(part, lock=lock)
+    for name, packages in held.items():
+        own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
+        if setting.day or own:
+            stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
+            put_lock(part.subject, name, stack.lock.read_text("utf-8"))
 
 
-def _served(part: Part, own: Setting, other: Setting) -> tuple[str, tuple[Case, ...]]:
-    """Say how a side is served, and return the cases whose lock has what that needs.
+def put_lock(subject: Subject, stack: str, text: str) -> None:
+    """Put a lock in the place of the one that a copy has of a stack."""
+    stacks.write_lock(subject.lock_file(stack), text)
+    locks.save(subject, stack, text)  # a search for a cause finds it by its digest
 
-    Raises UsageError if no case has it.
+
+def _served(
+    part: Part, cases: Sequence[Case], own: Setting, other: Setting
+) -> tuple[str, Collection[str]]:
+    """Say how a side is served, and which of the cases have a lock with what that needs.
+
+    Raises UsageError if none has it.
     """
-    locked = {name: part.lock(name) for name in sorted({case.stack for case in part.cases})}
-    lacking = [(case, _lacking(case, locked[case.stack])) for case in part.cases]
-    cases = tuple(case for case, names in lacking if not names)
-    if part.cases and not cases:
-        case, names = lacking[0]
-        raise UsageError(f"{own.label(other)}: the lock of stack {case.stack} has no {names}")
-    version = {locked[case.stack].packages[case.server] for case in cases}
-    return own.label(other, version.pop() if len(version) == 1 else "", cases), cases
-
-
-def _lacking(case: Case, stack: Stack) -> str:
-    """List the packages that a case needs to be served and its stack lacks."""
-    needs = {case.server, *SERVERS[case.server].loads(case)}
-    return ", ".join(sorted(needs - stack.packages.keys()))
+    locked = {case.stack: part.subject.lock(case.stack) for case in cases}
+    needs = {case.id: {case.server, *SERVERS[case.server].loads(case)} for case in cases}
+    lacking = {case.id: needs[case.id] - locked[case.stack].packages.keys() for case in cases}
+    able = [case for case in cases if not lacking[case.id]]
+    if cases and not able:
+        names = ", ".join(sorted(lacking[cases[0].id]))
+        stack = cases[0].stack
+        raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
+    version = {locked[case.stack].packages[case.server] for case in able}
+    label = own.label(other, version.pop() if len(version) == 1 else "", able)
+    return label, {case.id for case in able}
 
 
 def _lend_app(
-    project: Project, base: State, head: State, scope: Scope
+    project: Project, states: Sequence[State], scope: Scope
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Lend the module that `--app` names to a side without it; return the files and notes on them.
+    """Lend the module that `--app` names to sides without it; return the files and notes on them.
 
-    Raises UsageError if a side has the module under another name, as it is then not new.
+    It is that of the other side, or of the checkout. Raises UsageError if a side has the module
+    under another name, as it is then not new.
     """
     module = project.target.app.partition(":")[0]
-    checkout = revisions.copy(project.root, scope.copies)
+    lacking = [state for state in states if _find_module(module, state.place) is None]
+    owner = next((state for state in states if state not in lacking), None)
+    if not lacking:
+        return frozenset(), ()
+    source = owner.place if owner else revisions.copy(project.root, scope.copies)
+    if (module_file := _find_module(module, source)) is None:
+        return frozenset(), ()
+    around = [folder / "__init__.py" for folder in module_file.parents]
     files: dict[str, None] = {}
     notes = []
-    for side, other in ((base, head), (head, base)):
-        label = side.record.label
-        sources = [(other.record.label, other.place), ("the checkout", checkout)]
-        for whose, whence in sources[bool(files) :]:  # the other side may have borrowed it
-            if lent := _lend_module(module, side.place, whence):
-                old = revisions.list_renames(project.root, side.tree or "", other.tree or "")
-                name = (revisions.within(project.root) / lent[0]).as_posix()
-                if name in old:
-                    raise UsageError(
-                        f"--app {project.target.app}: {label} has {old[name]} in place "
-                        f"of {name}: compare revisions in which it has the same name"
-                    )
-                files |= dict.fromkeys(lent)
-                some = " and ".join(lent)
-                notes.append(f"{label} has no module {module}: lent {whose}'s {some}")
-                break
+    for side in lacking:
+        label, name = side.record.label, (revisions.within(project.root) / module_file).as_posix()
+        trees = (side.tree or "", owner.tree or "") if owner else None
+        old = revisions.list_renames(project.root, *trees) if trees else {}
+        if name in old:
+            raise UsageError(
+                f"--app {project.target.app}: {label} has {old[name]} in place of {name}: compare "
+                "revisions in which it has the same name"
+            )
+        lent = _lend([module_file, *around], source, side.place)
+        files |= dict.fromkeys(lent)
+        whose = owner.record.label if owner else "the checkout"
+        notes.append(f"{label} has no module {module}: lent {whose}'s {' and '.join(lent)}")
     return frozenset(files), tuple(notes)
 
 
-def _lend_module(module: str, to: Path, source: Path) -> tuple[str, ...]:
-    """Copy the module with a target's application to a copy of a revision without that module.
-
-    Returns the files, from the copy's root; none if it has the module, or the source lacks it too.
-    """
+def _find_module(module: str, root: Path) -> Path | None:
+    """Find the file of a module in a copy, as a path from the copy's root."""
     files = module_files(module)
-
-    def locate(root: Path) -> Path | None:
-        places = (Path(place, file) for place in source_folders(root, module) for file in files)
-        return next((place for place in places if (root / place).is_file()), None)
-
-    origin = locate(source)
-    if origin is None or locate(to) is not None:
-        return ()
-    around = [folder / "__init__.py" for folder in origin.parents]
-    return tuple(_lend([origin, *around], source, to))
+    places = (Path(place, file) for place in source_folders(root, module) for file in files)
+    return next((place for place in places if (root / place).is_file()), None)
 
 
 def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
@@ -340,19 +322,13 @@ def of_locks(
     Raises:
         SetupError: A lock cannot be installed.
     """
-    state = runner.revision(subject.repository)
-
-    def part(label: str, text: str) -> Part:
-        def lock(name: str) -> Stack:
-            return locks.save(subject, name, text) if name == stack else subject.lock(name)
-
-        place = replace(
-            subject, root=revisions.copy(subject.root, scope.copies, inside=subject.inside)
-        )
-        cases, configuration = subject.cases(), subject.configuration_for
-        return Part(record_of(label, *state), place, cases, lock, configuration)
-
-    return pair_up(part(*base), part(*head), scope, subject.root)
+    state, parts = runner.revision(subject.repository), []
+    for label, text in (base, head):
+        place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
+        own = replace(subject, root=place)
+        put_lock(own, stack, text)
+        parts.append(Part(record_of(label, *state), own, subject.cases()))
+    return pair_up(parts, match(parts, scope), scope, subject.root)
 
 
 def generator_of(subject: Subject, scope: Scope) -> Path:
@@ -363,9 +339,29 @@ def generator_of(subject: Subject, scope: Scope) -> Path:
     return tools.find_oha(subject.configuration.oha)
 
 
+def match(parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()) -> Matches:
+    """Match the cases of both sides, of which either has an id that is selected.
+
+    `crossing`: fields in which the sides differ on purpose.
+    """
+    pairs, missing = match_cases(parts[0].cases, parts[1].cases, crossing)
+    if not scope.select:
+        return pairs, missing
+    names = [{old.id, new.id} for old, new in pairs] + [{one.case} for one in missing]
+    for glob in scope.select:
+        if not any(fnmatchcase(name, glob) for some in names for name in some):
+            planning.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
+            raise UsageError(f"--select {glob!r} selects no case of base or head")
+    chosen = [any(fnmatchcase(n, glob) for n in some for glob in scope.select) for some in names]
+    return (
+        [pair for pair, wanted in zip(pairs, chosen, strict=False) if wanted],
+        [one for one, wanted in zip(missing, chosen[len(pairs) :], strict=True) if wanted],
+    )
+
+
 def pair_up(
-    base: Part,
-    head: Part,
+    parts: Sequence[Part],
+    matches: Matches,
     scope: Scope,
     repository: Path,
     crossing: Collection[str] = (),
@@ -377,53 +373,35 @@ def pair_up(
 
     `crossing`: fields in which the sides differ on purpose; then all cases are judged.
     """
+    (base, head), (pairs, missing) = parts, matches
     generator = generator_of(head.subject, scope)
-    cases = select(base, head, scope, crossing)
-    common, missing = match_cases(*cases, crossing)
     if "python" not in crossing:
         lost: dict[str, str] = {}
-        for part in (base, head):
-            lost |= part.lacks([new for _, new in common if new.id not in lost])
-        common = tuple(pair for pair in common if pair[1].id not in lost)
-        missing += tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
-    before = side_of(base, cases[0], [old for old, _ in common], scope, generator)
-    after = side_of(head, cases[1], [new for _, new in common], scope, generator)
-    pairs = tuple(
+        for part in parts:
+            lost |= part.lacks([new for _, new in pairs if new.id not in lost])
+        pairs = [pair for pair in pairs if pair[1].id not in lost]
+        missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
+    before = side_of(base, [old for old, _ in pairs], scope, generator)
+    after = side_of(head, [new for _, new in pairs], scope, generator)
+    made = tuple(
         Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, mixed=mixed)
-        for old, new in common
+        for old, new in pairs
     )
-    return Sides(before, after, repository, pairs, missing, bool(crossing))
-
-
-def select(
-    base: Part, head: Part, scope: Scope, crossing: Collection[str] = ()
-) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
-    """Select the cases whose id matches a glob on either side."""
-    if not scope.select:
-        return base.cases, head.cases
-    chosen: set[str] = set()
-    names = [case.id for case in (*base.cases, *head.cases)]
-    for glob in scope.select:
-        matching = {name for name in names if fnmatchcase(name, glob)}
-        if not matching:
-            planning.select(head.subject.cases(), [glob])  # suggests what may have been meant
-            raise UsageError(f"--select {glob!r} selects no case of base or head")
-        chosen |= matching
-    for old, new in match_cases(base.cases, head.cases, crossing)[0]:
-        if chosen & {old.id, new.id}:
-            chosen |= {old.id, new.id}
-    before, after = (tuple(c for c in part.cases if c.id in chosen) for part in (base, head))
-    return before, after
+    return Sides(before, after, repository, made, tuple(missing), bool(crossing))
 
 
 def side_of(
-    part: Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
+    part: Part,
+    cases: Sequence[Case],
+    scope: Scope,
+    generator: Path,
+    lock: Callable[[str], Stack] | None = None,
 ) -> Side:
-    """Make ready what `needed` cases of a side need."""
-    pythons = sorted({case.python for case in needed})
+    """Make ready what some cases of a side need; `lock` finds other locks than its own."""
+    pythons = sorted({case.python for case in cases})
 
     def interpreter(name: str) -> Interpreter:
-        settings = part.configuration(name).adding(pythons)
+        settings = part.subject.configuration_for(name).adding(pythons)
         try:
             return interpreters.locate(name, settings)
         except SetupError:  # it is not installed yet
@@ -431,8 +409,8 @@ def side_of(
             return interpreters.locate(name, settings)
 
     testbed = assembly.assemble(
-        part.subject, needed, scope.logs, scope.narrator,
-        generator=generator, lock=part.lock, interpreter=interpreter,
+        part.subject, cases, scope.logs, scope.narrator,
+        generator=generator, lock=lock, interpreter=interpreter,
     )  # fmt: skip
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
@@ -441,6 +419,5 @@ def side_of(
         "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
         "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
-    return Side(
-        part.record.model_copy(update=records), testbed, cases, part.subject, part.tree, part.lent
-    )
+    record = part.record.model_copy(update=records)
+    return Side(record, testbed, tuple(cases), part.subject, part.tree, part.lent)

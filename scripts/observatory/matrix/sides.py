@@ -13,7 +13,8 @@ from duetbench.host.console import Narrator
 from duetbench.judge import deployment, preparation, revisions
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Part, Scope, State
-from duetbench.project import interpreters, locks, setting, stacks
+from duetbench.project import interpreters, setting, stacks
+from duetbench.project import plan as planning
 from duetbench.project.configuration import Configuration
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import Contrast
@@ -39,20 +40,17 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     if unknown := [python for python in pythons if python not in declared]:
         raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
 
-    def parts(states: Sequence[State]) -> tuple[list[Part], list[str]]:
-        found = []
-        for state, side in zip(states, settings, strict=True):
-            own = replace(checkout, root=state.place, extra_pythons=pythons)
-            require_readable(own, state.record.label or "the checkout")
-            cases = own.cases(side)
-            if side.python:
-                cases = tuple(case for case in cases if case.python == side.python)
-            if side.lock:
-                _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-            part = _part(own, state, cases, scope)
-            found.append(replace(part, python=side.python or ""))
-        return found, []
-
+    states, parts = preparation.copy_states(checkout.root, contrast, scope), []
+    for state, side in zip(states, settings, strict=True):
+        own = replace(checkout, root=state.place, extra_pythons=pythons)
+        require_readable(own, state.record.label or "the checkout")
+        cases = own.cases(side)
+        if side.python:
+            cases = tuple(case for case in cases if case.python == side.python)
+        if side.lock:
+            _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
+        part = _part(own, state, cases, scope)
+        parts.append(replace(part, python=side.python or ""))
     return preparation.join(checkout.root, contrast, scope, parts)
 
 
@@ -60,8 +58,7 @@ def _part(own: Checkout, state: State, cases: tuple[Case, ...], scope: Scope) ->
     lacks = partial(
         unattainable, configured=own.configuration_for, lock=own.lock, narrator=scope.narrator
     )
-    settings = own.configuration_for
-    return Part(state.record, own, cases, own.lock, settings, state.tree, lacks=lacks)
+    return Part(state.record, own, cases, state.tree, lacks=lacks)
 
 
 def require_readable(checkout: Checkout, whose: str) -> None:
@@ -75,9 +72,7 @@ def require_readable(checkout: Checkout, whose: str) -> None:
 def _lock(own: Checkout, file: Path) -> None:
     """Put a lock in the place of the one of its stack; raises UsageError if there is none."""
     own.pythons(file.stem)
-    text = file.read_text("utf-8")
-    stacks.write_lock(own.lock_file(file.stem), text)
-    locks.save(own, file.stem, text)  # a search for a cause finds it by its digest
+    preparation.put_lock(own, file.stem, file.read_text("utf-8"))
 
 
 def unattainable(
@@ -153,13 +148,14 @@ class Anchored:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
         record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record, lock=locked.__getitem__)
+        part = replace(self._part, record=record)
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
             if (reason := reasons.get((case.stack, case.python)))
         )
-        side = preparation.side_of(part, tuple(cases), cases, self._scope, self._generator)
+        scope, lock = self._scope, locked.__getitem__
+        side = preparation.side_of(part, cases, scope, self._generator, lock)
         return side, (*self.missing, *lost)
 
 
@@ -177,9 +173,9 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     record = preparation.record_of(revision.label, revision.commit, dirty=False)
     record = record.model_copy(update={"kind": "revision"})
     part = _part(place, State(place.root, record, revision.tree), place.cases(), scope)
-    cases, _ = preparation.select(part, part, scope)
+    cases = planning.select(part.cases, scope.select)
     lost = part.lacks(cases)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
-    base = preparation.side_of(part, cases, cases, scope, generator)
+    base = preparation.side_of(part, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator)
