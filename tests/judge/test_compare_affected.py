@@ -12,9 +12,9 @@ import pytest
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
-from duetbench.judge import affected, coverage, matching, session
+from duetbench.judge import affected, session
 from duetbench.judge.affected import Diff
-from duetbench.judge.pairs import Sides
+from duetbench.judge.pairs import Sides, match_cases
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
@@ -257,10 +257,10 @@ def test_packages_differ_by_version_or_by_what_is_installed_here(
     """Not by hashes of other platforms' files, nor by metadata or by where they came from."""
     base = installed(tmp_path / "base", "a==1, b==1 ; python_version > '3'", a="x", b="y")
     head = installed(tmp_path / "head", lock, **files)
-    found = matching.package_changes(base, head)
+    found = affected.package_changes(base, head)
     assert "; ".join(map(str, found)) == moves
-    assert matching.relocked(base, head) == ["current"]
-    assert matching.package_changes(base, base) == () == tuple(matching.relocked(base, base))
+    assert affected.relocked(base, head) == ["current"]
+    assert affected.package_changes(base, base) == () == tuple(affected.relocked(base, base))
     sides = selected(Diff(packages=found, relocked=True), [make_case("one/a")])
     same = "both locks install the same files here."
     assert (sides.empty_reason == same) is (moves == "")
@@ -287,7 +287,7 @@ def test_cases_are_compared_with_themselves_only() -> None:
         make_case("one/b", load=load, env={"WAIT": "3"}),
         make_case("one/new"),
     ]
-    pairs, missing = matching.match_cases(base, head)
+    pairs, missing = match_cases(base, head)
     assert pairs == ((base[0], head[0]),)
     assert [(one.case, one.reason) for one in missing] == [
         ("one/b", "differs on head: env {} → {'WAIT': '3'}; load.connections 128 → 256"),
@@ -352,8 +352,10 @@ def test_functions_differ_by_what_they_execute(
         (tmp_path / name / "shop.py").write_text(text)
     roots = tmp_path / "base", tmp_path / "head"
     for base, head in (roots, roots[::-1]):
-        assert coverage.differing("shop.py", base, head) == {("shop.py", one) for one in differ}
-    assert coverage.differing("gone.py", *roots) == set()
+        assert affected.differing("shop.py", base, head).keys() == {
+            ("shop.py", one) for one in differ
+        }
+    assert affected.differing("gone.py", *roots) == {}
 
 
 NONE = "3 functions differ, and these requests enter none of them (slow in shop.py)"

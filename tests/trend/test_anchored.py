@@ -23,8 +23,9 @@ from duetbench.core.model import Flag, Launch
 from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import matching, revisions
+from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.pairs import match_cases
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
@@ -441,7 +442,7 @@ def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:
         state = revisions.resolve(root, anchor.commit)
         place = Checkout(revisions.lay_out(root, state, copies))
         before = place.cases(profile="nightly")
-    pairs, _ = matching.match_cases(before, Checkout(root).cases(profile="nightly"))
+    pairs, _ = match_cases(before, Checkout(root).cases(profile="nightly"))
     assert len(pairs) == len(before) >= 52
 
 

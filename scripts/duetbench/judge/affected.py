@@ -1,6 +1,7 @@
-"""Finds the cases that a change can affect: only these are judged, and each says why.
+"""Finds what differs between two sides: the cases that it can affect, and the functions.
 
-A wrong "not affected" would be the only harmful mistake, so anything unknown counts as affected.
+Only cases that a change can affect are judged, and each says why. A wrong "not affected" would be
+the only harmful mistake, so anything unknown counts as affected.
 
 - An interpreter affects its cases, and a package all cases of its stack.
 - A file affects the cases that may read it (`Subject.reads`), except a Python file that the
@@ -8,10 +9,14 @@ A wrong "not affected" would be the only harmful mistake, so anything unknown co
 - Declarations and locks affect nothing: the cases and packages that they lead to are compared.
 - Documents, results, and files for git or CI affect nothing, nor does a file whose code is the same
   on both sides.
+
+If the requests enter none of the functions that differ, "no change" says nothing about them. The
+syntax trees of both sides show which differ; `effects` shows which are entered on either side.
 """
 
 import ast
 import filecmp
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -25,10 +30,12 @@ from duetbench.core.text import some
 from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
-from duetbench.judge.matching import package_changes, relocked
-from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.pairs import Side, Sides
+from duetbench.measure.effects.observation import Name
+from duetbench.measure.testbed import Testbed
+from duetbench.project import stacks
 from duetbench.project.servers import SERVERS
-from duetbench.store.comparison import PackageChange
+from duetbench.store.comparison import Coverage, PackageChange
 
 EVERYTHING: Final = "asked for with --all"
 
@@ -44,6 +51,15 @@ _AROUND: Final = frozenset(
         ".pre-commit-config.yaml",
     }
 )  # fmt: skip
+
+
+MISSED: Final = 20
+"""Most functions that the record names, of those entered and of the others."""
+
+_OUTSIDE: Final = ""
+"""Stands for the code outside of all functions, instead of a function's name."""
+
+_TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,7 @@ def find(
         known = loaded.get(case.id) if all(_is_whole(part.case) for part in pair.sides) else None
         reason = pair.reason or reason_for(case, diff, known)
         if reason := reason or (EVERYTHING if everything else ""):
-            pairs.append(Pair(pair.base, pair.head, reason, mixed=pair.mixed))
+            pairs.append(replace(pair, reason=reason))
         else:
             untouched += 1
     return replace(
@@ -112,6 +128,31 @@ def difference(sides: Sides) -> Diff:
         part=head.subject.part,
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
+
+
+def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
+    """List the packages that differ in common stacks, by version or by the files installed here."""
+    changes = []
+    for stack in relocked(base, head):
+        before, after = base.stacks[stack].packages, head.stacks[stack].packages
+        files = [
+            (stacks.installed(program), stacks.installed(head.pythons[key]))
+            for key, program in base.pythons.items()
+            if key[0] == stack and key in head.pythons
+        ]
+        changes += [
+            PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
+            for name in sorted(before.keys() | after.keys())
+            if before.get(name) != after.get(name)
+            or any(old.get(name) != new.get(name) for old, new in files)
+        ]
+    return tuple(changes)
+
+
+def relocked(base: Testbed, head: Testbed) -> list[str]:
+    """List the common stacks with another lock."""
+    common = sorted(base.stacks.keys() & head.stacks.keys())
+    return [name for name in common if base.stacks[name].digest != head.stacks[name].digest]
 
 
 def _is_whole(case: Case) -> bool:
@@ -243,3 +284,107 @@ def _executed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
     project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
     return {**metadata, "project": project, "dependency-groups": {}}
+
+
+def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Coverage | None:
+    """Find whether the judged requests run code that differs; None if the sides' code is the same.
+
+    `diff` is the difference of the sides, `entered` what the requests of each case enter.
+    """
+    if sides.empty_reason or not (sides.base.tree and sides.head.tree):
+        return None
+    readable = [
+        path
+        for path in diff.files
+        if any(affects(path, pair.case, diff) for pair in sides.pairs) and not _TESTS.search(path)
+    ]
+    files = [path for path in readable if path.endswith(".py")]
+    judged = {pair.case.id for pair in sides.pairs}
+    entered = {case: names for case, names in entered.items() if case in judged}
+    lines = {
+        of: line
+        for path in files
+        for of, line in differing(path, sides.base.root, sides.head.root).items()
+    }
+    functions = {of for of in lines if of[1] != _OUTSIDE}
+    outside = len(lines) - len(functions)
+    if not files or (functions and not entered):
+        return None
+    cases = {case: len(functions & names) for case, names in entered.items() if functions}
+    reached = functions & {of for names in entered.values() for of in names}
+    missed = sorted(f"{name} in {path}" for path, name in functions - reached)
+    places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
+    alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
+    return Coverage(
+        differ=len(functions),
+        entered=len(reached),
+        cases=cases,
+        missed=tuple(missed[:MISSED]),
+        functions=tuple(places[:MISSED]),
+        outside=outside,
+        alone=alone and len(cases) == len(sides.pairs),
+    )
+
+
+def differing(path: str, base: Path, head: Path) -> dict[Name, int]:
+    """List the functions of a file that differ between two folders, with their lines.
+
+    If it is not Python, all of it does.
+    """
+    try:
+        before, after = (
+            _outline((root / path).read_bytes()) if (root / path).is_file() else {}
+            for root in (base, head)
+        )
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {(path, _OUTSIDE): 0}
+    return {
+        (path, name): (after.get(name) or before[name])[1]
+        for name in before.keys() | after.keys()
+        if before.get(name, ("",))[0] != after.get(name, ("",))[0]
+    }
+
+
+def _outline(source: bytes) -> dict[str, tuple[str, int]]:
+    """Dump what each function of a module executes, without those in it, by qualified name.
+
+    Each has its line.
+    """
+    cutter, tree = _Cutter(), parse(source)
+    cutter.visit(tree)
+    return {_OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+
+
+class _Cutter(ast.NodeTransformer):
+    """Cuts functions out of a tree; what their definition evaluates stays in place."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, tuple[str, int]] = {}
+        self._place = ""
+
+    def visit(self, node: ast.AST) -> ast.AST | None:
+        # Imports are left out: functions that use a new one differ themselves.
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return None
+        result: ast.AST | None = super().visit(node)
+        return result
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
+        around, name = self._place, f"{self._place}{node.name}"
+        self._place = f"{name}.<locals>."
+        body = [part for child in node.body if (part := self.visit(child)) is not None]
+        self._place = around
+        # Setters have the same name as their property.
+        text, line = self.functions.get(name, ("", node.lineno))
+        parts = (type(node).__name__, *map(ast.dump, (node.args, *body)))
+        self.functions[name] = "\n".join((text, *parts)), line
+        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        return ast.Tuple(here, ast.Load()) if here else None
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        around, self._place = self._place, f"{self._place}{node.name}."
+        self.generic_visit(node)
+        self._place = around
+        return node

@@ -14,7 +14,6 @@ from typing import Any, Final
 from duetbench.host import paths
 from duetbench.judge import (
     affected,
-    coverage,
     effects,
     preparation,
     revisions,
@@ -119,7 +118,7 @@ def _question(
         touched,
         extent,
         declared.limits,
-        coverage=coverage.find(touched, diff, seen.entered),
+        coverage=affected.cover(touched, diff, seen.entered),
         seen=seen,
         spent=time.monotonic() - began,
     )

@@ -35,7 +35,7 @@ from duetbench.measure import verify
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.observation import Activity, Name
 from duetbench.measure.testbed import SideCase
-from duetbench.store.comparison import SIDES
+from duetbench.store.comparison import SIDES, SideName
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
@@ -78,9 +78,8 @@ Early = Callable[[Case, Effects], object]
 Observer = Callable[[Activity], object]
 """Gets what one side did at first sight."""
 
-Outcome = tuple[Effects, frozenset[Name], frozenset[str] | None] | str
-"""What was seen of a case, the functions that it enters, and the files that it loads, if they are
-known; or why nothing was."""
+Outcome = tuple[Effects, Activity] | str
+"""What was seen of a case, and what both sides did together; or why nothing was."""
 
 _Both = tuple[Activity, Activity]
 
@@ -112,29 +111,33 @@ def observe(
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     outcomes: dict[Hashable, Outcome] = {}
+    effects: dict[str, Effects] = {}
+    reasons: dict[str, str] = {}
+    entered: dict[str, frozenset[Name]] = {}
+    loaded: dict[str, frozenset[str]] = {}
     for pair in pairs:
-        code, takes = counted.code_of(pair.head), pair.case.endpoint.takes
-        if pair.executes_alike or code in outcomes:
+        if pair.executes_alike:
             continue
-        if takes > LONGEST:
-            outcomes[code] = f"a request takes {units.seconds(takes)}"
-        else:
+        name, code = pair.case.id, counted.code_of(pair.head)
+        if code not in outcomes:
             outcomes[code] = _observe(pair, tell, alone, ends)
-    codes = {pair.case.id: counted.code_of(pair.head) for pair in pairs}
-    seen = {case: outcomes[code] for case, code in codes.items() if code in outcomes}
-    good = {case: found for case, found in seen.items() if not isinstance(found, str)}
-    return Seen(
-        {case: effects for case, (effects, _, _) in good.items()},
-        {case: reason for case, reason in seen.items() if isinstance(reason, str)},
-        {case: entered for case, (_, entered, _) in good.items()},
-        {case: f for case, (effects, _, f) in good.items() if effects.same and f is not None},
-    )
+        outcome = outcomes[code]
+        if isinstance(outcome, str):
+            reasons[name] = outcome
+            continue
+        effects[name], both = outcome
+        entered[name] = both.entered
+        if effects[name].same and both.loaded is not None:
+            loaded[name] = both.loaded
+    return Seen(effects, reasons, entered, loaded)
 
 
 def _observe(pair: Pair, tell: Early, alone: bool, ends: float) -> Outcome:
     """Observe a case; sides that disturb each other, one after the other."""
+    if (takes := pair.case.endpoint.takes) > LONGEST:
+        return f"a request takes {units.seconds(takes)}"
     began = time.monotonic()
-    sight = _FirstSight(pair.case, tell).of_sides
+    sight = _first_sight(pair.case, tell)
     both = _look(pair, sight, ends, at_once=True)
     early = time.monotonic() < began + counted.EARLY * SECONDS
     if early and ENDLESS not in both if isinstance(both, str) else _varies(compare(*both)):
@@ -218,25 +221,23 @@ def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) ->
         )  # fmt: skip
 
 
-class _FirstSight:
-    """Tells once what differs, as soon as both sides have made their requests."""
+def _first_sight(case: Case, tell: Early) -> Sequence[Observer]:
+    """Make observers of base and head that tell what differs, once both have made requests."""
+    began, lock, sides = time.monotonic(), Lock(), dict[SideName, Activity]()
 
-    def __init__(self, case: Case, tell: Early) -> None:
-        self._began, self._case, self._tell, self._lock = time.monotonic(), case, tell, Lock()
-        self._sides: dict[int, Activity] = {}
-        self._told = False
-        self.of_sides: Sequence[Observer] = partial(self._add, 0), partial(self._add, 1)
-
-    def _add(self, index: int, seen: Activity) -> None:
-        with self._lock:
-            self._sides.setdefault(index, seen)
-            if len(self._sides) < len(SIDES) or self._told:
+    def add(name: SideName, seen: Activity) -> None:
+        with lock:
+            if name in sides:  # it is observed again
                 return
-            self._told = True
-        found = _finish(self._sides[0], self._sides[1], time.monotonic() - self._began, alone=False)
+            sides[name] = seen
+            if len(sides) < len(SIDES):
+                return
+        found = _finish(sides["base"], sides["head"], time.monotonic() - began, alone=False)
         # Answers may differ by what a process has once, such as its number.
         if not isinstance(found, str) and found[0].moved:
-            self._tell(self._case, found[0])
+            tell(case, found[0])
+
+    return [partial(add, name) for name in SIDES]
 
 
 def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> Outcome:
@@ -249,8 +250,7 @@ def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> O
     hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
               for d in effects.answers]  # fmt: skip
     update = {"answers": tuple(hidden), "seconds": seconds}
-    both = base.with_(head)
-    return effects.model_copy(update=update), both.entered, both.loaded
+    return effects.model_copy(update=update), base.with_(head)
 
 
 def compare(base: Activity, head: Activity) -> Effects:

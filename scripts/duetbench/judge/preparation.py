@@ -23,8 +23,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
-from duetbench.judge.matching import match_cases
-from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools

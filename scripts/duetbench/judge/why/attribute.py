@@ -22,7 +22,7 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import METRICS
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import change_locks, counted, matching, preparation
+from duetbench.judge import affected, change_locks, counted, preparation
 from duetbench.judge.change_locks import Between
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
@@ -105,7 +105,7 @@ def attribute(
         head=_state(head),
         packages=tuple(
             move
-            for move in matching.package_changes(base.testbed, head.testbed)
+            for move in affected.package_changes(base.testbed, head.testbed)
             if move.stack == case.stack
         ),
         comparison=comparison.id if comparison else None,
