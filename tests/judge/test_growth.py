@@ -48,14 +48,14 @@ LEAK, NOTHING = curve(lambda n: 500 * n), curve(lambda n: 0 * n)
         (lambda n: 2_500 * n + 20e6 * (n > 0), "constant"),  # what a start fills is set aside
         (lambda n: 0 * n, "none"),
         (lambda n: 50 * n, "none"),
-        (lambda n: 8e6 * (n > 20_000), "decaying"),  # one step
+        (lambda n: 8e6 * (n > 20_000), "fills"),  # one step
         (lambda n: 8e6 * (n > 45_000), "undecided"),
-        (lambda n: 4_000 * np.minimum(n, 25_000), "decaying"),  # a cache that is full by half time
-        (lambda n: 2e5 * np.sqrt(n), "decaying"),
-        (lambda n: 5e6 * np.log1p(n / 500), "decaying"),
-        (lambda n: 3e7 * (1 - np.exp(-n / 50_000)), "decaying"),
+        (lambda n: 4_000 * np.minimum(n, 25_000), "fills"),  # a cache that is full by half time
+        (lambda n: 2e5 * np.sqrt(n), "fills"),
+        (lambda n: 5e6 * np.log1p(n / 500), "fills"),
+        (lambda n: 3e7 * (1 - np.exp(-n / 50_000)), "fills"),
         (lambda n: 6e7 * (1 - np.exp(-n / 100_000)), "undecided"),
-        (lambda n: 2_000 * (n % 9_000), "saw-tooth"),
+        (lambda n: 2_000 * (n % 9_000), "fills"),
         (lambda n: 2_000 * (n % 9_000) + 1_000 * n, "undecided"),
         (lambda n: -500 * n, "none"),
     ],
@@ -117,9 +117,9 @@ def steep(n: np.ndarray) -> Any:
         (curve(steep, tasks=(1, 64)), "undecided", "undecided"),
         (curve(steep, tasks=(1, 50_001)), "constant", "constant"),
         (curve(lambda n: 900 * n, tasks=(1, 50_001, 50_000)), "constant", "constant"),
-        (curve(lambda n: 900 * n, tasks=(1, 50_001, 49_990)), "saw-tooth", "saw-tooth"),
+        (curve(lambda n: 900 * n, tasks=(1, 50_001, 49_990)), "fills", "fills"),
         (BUSY, "constant", "constant"),
-        (BUSY.model_copy(update={"tasks": (3, 64)}), "decaying", "decaying"),
+        (BUSY.model_copy(update={"tasks": (3, 64)}), "fills", "fills"),
         # Heaps of threads fill for longer than a soak, but not with 100 MB.
         (HEAPS, "constant", "undecided"),
         (HEAPS.model_copy(update={"tasks": (1, 10_878)}), "constant", "constant"),

@@ -186,7 +186,7 @@ def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> dict[str
     from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
 
-    seen = observed.observe([Pair(side, side) for side in sides], alone=True)
+    seen = observed.observe([Pair(side, side) for side in sides])
     for side in sides:
         if found := seen.effects.get(side.case.id):
             for line in describe(side.case, found):

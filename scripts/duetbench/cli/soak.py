@@ -31,8 +31,7 @@ from duetbench.store.comparison import Course, Curve
 
 _SENTENCES: Final[dict[Course, str]] = {
     "constant": "constant: it leaks, and keeps {} for every request",
-    "decaying": "decaying: a pool fills, which is no leak; so far {} per request",
-    "saw-tooth": "saw-tooth: it returns the memory that it takes, which is no leak",
+    "fills": "fills: a pool fills or is emptied again, which is no leak; so far {} per request",
     "none": "no leak: {} per request",
     "undecided": "undecided: {} per request so far; a longer --for may decide",
 }

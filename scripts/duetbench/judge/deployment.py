@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import cache as cached
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,31 +86,33 @@ def deploy(
         UsageError: The target is invalid: it is no application, its server cannot serve it, …
         SetupError: The interpreter, a package or the environment cannot be made.
     """
-    declared, within = project.target, revisions.within(project.root)
-    if like is not None:
-        declared = declared.model_copy(update={"loop": like.target.loop})
-    choices = [declared.model_copy(update=setting.values) for setting in settings]
+    declared, within = (like or project).target, revisions.within(project.root)
+    choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
     lock = lock or (None if environment else lock_in(place, choice))
     if like is None:
         by_name = _interpreters(project, place, choice, narrator, environment)
     else:
-        by_name = dict(like.configuration.interpreters)
+        by_name = dict(like.interpreters)
     pythons = [_locate(project, spec) for spec in by_name.values()]
     python = pythons[0]
     notes = () if like else _builders(pythons)
     (place / FOLDER).mkdir(exist_ok=True)
     packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
 
-    def lock_for(needs: frozenset[str], other: Stack | None = None) -> Stack:
+    @cached
+    def lock_for(needs: frozenset[str]) -> Stack:
+        other = like.lock(STACK) if like else None
         return target_locks.lock_copy(place, packages, needs, python, narrator, other)
 
-    if like is None:
+    if like is not None:
+        cases = like.declared
+        lock_for(_needs(cases[0].server, choices, cases[0].endpoint.interface))
+    else:
         interface = choice.interface
-        server, ways, note = _served(place, packages.packages, choices, interface, pythons)
-        needs = _needs(server, ways, interface or "asgi")
-        stack = lock_for(needs)
         if interface is None:
+            server, ways, _ = _served(place, packages.packages, choices, None, pythons)
+            stack = lock_for(_needs(server, ways, "asgi"))
             env = {"env": {**choice.env, **settings[-1].env}}
             trial = DeployedTarget(
                 place, choice.model_copy(update=env), project.root, by_name, imports,
@@ -117,17 +120,12 @@ def deploy(
             )  # fmt: skip
             interface, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
-            server, ways, note = _served(place, packages.packages, choices, interface, pythons)
-            if (other := _needs(server, ways, interface)) != needs:
-                lock_for(other)
-        choice, notes = ways[-1], (*notes, *note)
+        server, choices, note = _served(place, packages.packages, choices, interface, pythons)
+        lock_for(_needs(server, choices, interface))
+        choice, notes = choices[-1], (*notes, *note)
         cases = target_cases.cases(
             choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
         )
-    else:
-        cases = like.declared
-        case = cases[0]
-        lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
     label = lock.label if lock and lock.root != place else packages.label
     deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
     locks.save(

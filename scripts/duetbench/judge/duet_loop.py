@@ -276,16 +276,12 @@ class Loop:
 
     def _apart(self, pair: Pair, duet: Duet) -> Duet:
         """Launch each side alone, with the load of a duet."""
-
-        def alone(side: SideCase) -> Launch:
+        step = -1 if duet.head_first else 1
+        launches = []
+        for side in pair.sides[::step]:
             case = side.case.model_copy(update={"load": duet_load(side.case)})
-            return self.instruments.launch(replace(side, case=case))
-
-        if duet.head_first:
-            head = alone(pair.head)
-            return by_turns(duet, alone(pair.base), head)
-        base = alone(pair.base)
-        return by_turns(duet, base, alone(pair.head))
+            launches.append(self.instruments.launch(replace(side, case=case)))
+        return by_turns(duet, *launches[::step])
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""

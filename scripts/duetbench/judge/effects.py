@@ -101,13 +101,12 @@ def observe(
     tell: Early = lambda _case, _effects: None,
     *,
     budget: float | None = None,
-    alone: bool = False,
 ) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    `tell` gets what differs at first sight, before memory is measured and anything is
-    observed again. `alone`: both sides are the same, and what they do is described rather than
-    compared. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    If both sides are the same one, what they do is described rather than compared. `tell` gets what
+    differs at first sight, before memory is measured and anything is observed again. It takes at
+    most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     outcomes: dict[Hashable, Outcome] = {}
@@ -120,7 +119,7 @@ def observe(
             continue
         name, code = pair.case.id, counted.code_of(pair.head)
         if code not in outcomes:
-            outcomes[code] = _observe(pair, tell, alone, ends)
+            outcomes[code] = _observe(pair, tell, ends)
         outcome = outcomes[code]
         if isinstance(outcome, str):
             reasons[name] = outcome
@@ -132,7 +131,7 @@ def observe(
     return Seen(effects, reasons, entered, loaded)
 
 
-def _observe(pair: Pair, tell: Early, alone: bool, ends: float) -> Outcome:
+def _observe(pair: Pair, tell: Early, ends: float) -> Outcome:
     """Observe a case; sides that disturb each other, one after the other."""
     if (takes := pair.case.endpoint.takes) > LONGEST:
         return f"a request takes {units.seconds(takes)}"
@@ -146,7 +145,7 @@ def _observe(pair: Pair, tell: Early, alone: bool, ends: float) -> Outcome:
             both = again
     if isinstance(both, str):
         return both
-    return _finish(*both, time.monotonic() - began, alone=alone)
+    return _finish(*both, time.monotonic() - began, alone=pair.base is pair.head)
 
 
 def _look(pair: Pair, tell: Sequence[Observer], ends: float, *, at_once: bool) -> _Both | str:

@@ -36,7 +36,7 @@ _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignore
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
 _HEAPS: Final = 100e6  # bytes: those of 128 threads took 30 MB in the judged part of a soak
-_FALLS: Final = 0.3  # share of the gain that is given back, from which the curve is a saw-tooth
+_FALLS: Final = 0.3  # share of the gain that is given back, from which it is no leak
 _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
 """Rate in the last third over that in the first. n requests that keep the square root of n give
@@ -67,7 +67,7 @@ def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
 
 
 def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
-    """Classify the curve of a soak: constant, decaying, saw-tooth, none or undecided.
+    """Classify the curve of a soak: constant, fills, none or undecided.
 
     `fills_slowly`: whether heaps may fill for longer than the soak. Then tasks prove a leak, or
     more bytes than heaps take.
@@ -83,13 +83,13 @@ def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
     figures = dict(zip(("estimate", "low", "high"), whole, strict=True))
     course = _course(memory[first:], grown, steps, whole[0])
     # A busy machine answers less and less of what piles up, so bytes may seem to decay.
-    unsure, tasks = course in {"undecided", "decaying"}, curve.left(curve.tasks) >= _TASKS
+    unsure, tasks = course in {"undecided", "fills"}, curve.left(curve.tasks) >= _TASKS
     if unsure and whole[1] > FLOOR and tasks:
         course = "constant"
     if fills_slowly and course == "constant" and not tasks and grown.sum() <= _HEAPS:
         course = "undecided"
     # A queue drains: without load more tasks end than a few of the server itself.
-    course = "saw-tooth" if curve.tasks[2:] and curve.tasks[2] + 3 < curve.tasks[1] else course
+    course = "fills" if curve.tasks[2:] and curve.tasks[2] + 3 < curve.tasks[1] else course
     return Growth(course=course, requests=requests, curve=curve, **figures)
 
 
@@ -100,7 +100,7 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
     if min(gained, amplitude / 2) > ROOM and lost > _FALLS * gained:
         half = len(memory) // 2
         risen = float(memory[half:].min() - memory[:half].min())
-        return "undecided" if risen > amplitude / 4 else "saw-tooth"
+        return "undecided" if risen > amplitude / 4 else "fills"
     third = len(steps) // 3
     begin, end = (
         per_answer(grown[:third], steps[:third]),
@@ -111,7 +111,7 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
     if whole <= floor and end[0] <= floor:
         return "none"
     if end[0] < max(floor, _DECAYED * begin[0]):
-        return "decaying"
+        return "fills"
     lasting = end[1] > floor and end[0] >= _LASTING * begin[0]
     return "constant" if lasting else "undecided"
 
@@ -129,7 +129,7 @@ def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMe
         requests = max(growth.curve.requests, default=0)
     shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
     if growth.curve and growth.course != "none":
-        shows, refutes = growth.course == "constant", growth.course in {"decaying", "saw-tooth"}
+        shows, refutes = growth.course == "constant", growth.course == "fills"
     if requests <= kept.requests or not (shows or refutes):
         return kept
     course = "constant" if shows else "fills"

@@ -277,35 +277,25 @@ class _Session:
         return rule.missing(pair.duets)
 
     def add(self, pair: Pair, duet: Duet) -> None:
+        name, load = pair.case.id, pair.case.load
         if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
-            why = (
-                "its requests take so long that",
-                "with more, the last answers would take longer than the load",
-            )
+            why = "its requests take so long that"
+            more = "the last answers would take longer than the load"
             if duet.wait:
-                why = (
-                    f"a request waits {units.seconds(duet.wait)}, so",
-                    "with more, a queue would hide the wait",
-                )
-            few = f"{duet.connections} of its {pair.case.load.connections} connections"
-            self.note(f"{pair.case.id}: {why[0]} duets use {few}: {why[1]}")
+                why = f"a request waits {units.seconds(duet.wait)}, so"
+                more = "a queue would hide the wait"
+            few = f"{duet.connections} of its {load.connections} connections"
+            self.note(f"{name}: {why} duets use {few}: with more, {more}")
         pair.duets.add(duet)
-        self._tell_known(pair)
-        rate = units.rate(pair.case.load.rate or 0.0)
-        queue = (
-            f"{pair.case.id}: neither side keeps up with {rate}, so its times are those of a "
-            "queue, and are not judged"
-        )
-        if pair.duets.overloaded and queue not in self.notes:
-            self.note(queue)
-        self._soak(pair)
-
-    def _tell_known(self, pair: Pair) -> None:
-        """Say what the duets of a case show so far, of its first figure."""
         metric = pair.duets.leading[0]
         if known := rule.evidence(pair.duets, metric, self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[metric].noun} {change} so far")
+        if pair.duets.overloaded:
+            rate = units.rate(load.rate or 0.0)
+            queue = "its times are those of a queue, and are not judged"
+            self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
+        self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
         """Load a side alone, if it seems to keep memory for every request; if it does, the other.
@@ -356,8 +346,10 @@ class _Session:
         return found.model_copy(update=dict(zip(("kept_base", "kept_head"), decided, strict=True)))
 
     def note(self, sentence: str) -> None:
-        self.notes.append(sentence)
-        self.reporter.note(sentence)
+        """Tell and record something, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+            self.reporter.note(sentence)
 
     def findings(self) -> tuple[Finding, ...]:
         """Judge all that is known so far."""

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from duetbench.core.metrics import row
 from duetbench.core.model import Verdict
@@ -60,7 +61,7 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(sample: Sample, alpha: float) -> float:
     """Compute the half width of a mean's two-sided interval with error rate alpha (log scale)."""
-    return float(_special().stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
+    return float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
 
 
 def moved_p(sample: Sample, floor: float) -> float:
@@ -71,7 +72,7 @@ def moved_p(sample: Sample, floor: float) -> float:
 def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float) -> Logs:
     """Return the p values of that test for as many means, with their errors."""
     beyond = np.subtract(np.abs(mean), math.log1p(floor))
-    return np.asarray(np.minimum(1, 2 * _special().stdtr(freedom, -beyond / error)))
+    return np.asarray(np.minimum(1, 2 * special.stdtr(freedom, -beyond / error)))
 
 
 def direction(metric: str, log: float) -> Verdict:
@@ -84,14 +85,8 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
     It is floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(_special().stdtrit(sample.freedom, power)) * sample.error
+    missed = float(special.stdtrit(sample.freedom, power)) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
-
-
-def _special() -> Any:
-    from scipy import special  # noqa: PLC0415 - as above: what a request does comes without
-
-    return special
 
 
 def adjust(ps: Sequence[float]) -> list[float]:

@@ -185,16 +185,15 @@ class Curve(Frozen):
         return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
 
 
-Course = Literal["constant", "decaying", "saw-tooth", "none", "undecided"]
+Course = Literal["constant", "fills", "none", "undecided"]
 
 
 class Growth(Frozen):
     """Memory that a side keeps per request, in bytes with a 95 % interval."""
 
     course: Course = Field(
-        description="constant: every request leaks. decaying: a pool that fills. saw-tooth: memory "
-        "that is given back. none: nothing measurable. undecided: it looks like a leak, no soak "
-        "confirms it."
+        description="constant: every request leaks. fills: a pool fills, or memory is given back. "
+        "none: nothing measurable. undecided: it looks like a leak, no soak confirms it."
     )
     estimate: Figure = 0.0
     low: Figure = 0.0
