@@ -21,7 +21,6 @@ from duetbench.project import stacks
 from duetbench.show.report import make_report
 from duetbench.store.comparison import Comparison, Coverage, PackageChange
 from fake_sessions import make_pairs, side
-from observatory.matrix.checkout import Checkout
 from repos import asgi, commit, git, work_in
 from synthetic import make_case, make_testbed
 
@@ -105,7 +104,7 @@ def test_a_file_affects_the_cases_that_may_read_it(
     shutil.copytree(repository, tmp_path / "base")
     commit(repository, "A change", **{path: "x = 1\n"})
     base, head = (
-        replace(side(name, ()), tree=tree, subject=Checkout(tmp_path / name))
+        replace(side(name, ()), tree=tree, testbed=make_testbed(tmp_path / name))
         for name, tree in (("base", "HEAD~1^{tree}"), ("head", "HEAD^{tree}"))
     )
     diff = affected.difference(Sides(base, head, repository, (), ()))

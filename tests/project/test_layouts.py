@@ -199,8 +199,8 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
     assert asked.text == layout.python
     wanted = wanted.model_copy(update={"python": ("3.14",)})
     with revisions.copies() as copies:
-        place = revisions.copy(root, copies)
-        project, _ = deployment.deploy(Project(root, wanted), place, QUIET)
+        project = deployment.working(Project(root, wanted), QUIET, copies)
+        place = project.root
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
         assert project.packages == layout.packages

@@ -18,7 +18,6 @@ from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
-from observatory.matrix.checkout import Checkout
 from synthetic import figures, make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
@@ -166,7 +165,7 @@ def side(name: str, cases: tuple[Case, ...]) -> Side:
         label=name, kind="revision", commit="3f2a9c17" * 5, stacks=(), interpreters=()
     )
     folder = Path(name)
-    return Side(record=record, testbed=make_testbed(folder), cases=cases, subject=Checkout(folder))
+    return Side(record=record, testbed=make_testbed(folder), cases=cases)
 
 
 def make_pairs(base: Side, head: Side, reason: str = "") -> tuple[Pair, ...]:

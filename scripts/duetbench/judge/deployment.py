@@ -58,82 +58,6 @@ class SideLock:
     label: str
 
 
-def deploy(
-    project: Project,
-    place: Path,
-    narrator: Narrator,
-    *,
-    like: DeployedTarget | None = None,
-    lock: SideLock | None = None,
-    settings: Sequence[Setting] = (AS_DECLARED,),
-    environment: Environment | None = None,
-    day: date | None = None,
-) -> tuple[DeployedTarget, tuple[str, ...]]:
-    """Prepare a project's target in a copy of its repository; also return notes for people.
-
-    Args:
-        project: The repository, and what to measure of it.
-        place: The copy, of any revision.
-        narrator: Reports steps that take time.
-        like: The other side, already prepared; this side is served in the same way.
-        lock: Where the packages come from, if not from the copy.
-        settings: Settings to serve the target under, its usual one last. It gets what each needs.
-        environment: Where it runs, if its packages need no installation.
-        day: That of head's commit, as of which packages without a version are taken.
-
-    Raises:
-        DeclarationError: The project's lock or metadata are invalid.
-        UsageError: The target is invalid: it is no application, its server cannot serve it, …
-        SetupError: The interpreter, a package or the environment cannot be made.
-    """
-    declared, within = (like or project).target, revisions.within(project.root)
-    choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
-    choice = choices[-1]
-    lock = lock or (None if environment else lock_in(place, choice))
-    if like is None:
-        by_name = _interpreters(project, place, choice, narrator, environment)
-    else:
-        by_name = dict(like.interpreters)
-    pythons = [_locate(project, spec) for spec in by_name.values()]
-    python = pythons[0]
-    notes = () if like else _builders(pythons)
-    (place / FOLDER).mkdir(exist_ok=True)
-    packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
-
-    @cached
-    def lock_for(needs: frozenset[str]) -> Stack:
-        other = like.lock(STACK) if like else None
-        return target_locks.lock_copy(place, packages, needs, python, narrator, other)
-
-    if like is not None:
-        cases = like.declared
-        lock_for(_needs(cases[0].server, choices, cases[0].endpoint.interface))
-    else:
-        interface = choice.interface
-        if interface is None:
-            server, ways, _ = _served(place, packages.packages, choices, None, pythons)
-            stack = lock_for(_needs(server, ways, "asgi"))
-            env = {"env": {**choice.env, **settings[-1].env}}
-            trial = DeployedTarget(
-                place, choice.model_copy(update=env), project.root, by_name, imports,
-                packages.label, (), within,
-            )  # fmt: skip
-            interface, made = _interface(trial, stack, narrator)
-            choices = [way.model_copy(update={"factory": made}) for way in choices]
-        server, choices, note = _served(place, packages.packages, choices, interface, pythons)
-        lock_for(_needs(server, choices, interface))
-        choice, notes = choices[-1], (*notes, *note)
-        cases = target_cases.cases(
-            choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
-        )
-    label = lock.label if lock and lock.root != place else packages.label
-    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
-    locks.save(
-        deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
-    )  # a search for a cause finds it by its digest
-    return deployed, notes
-
-
 def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
     if project.target.only_committed:
@@ -188,17 +112,117 @@ def environment_of(
     return environment if wanted.contains(version) else None
 
 
+def deploy_all(
+    project: Project,
+    places: Sequence[Path],
+    narrator: Narrator,
+    settings: Sequence[Setting],
+    copies: Path,
+    day: date | None,
+) -> tuple[list[DeployedTarget], list[str]]:
+    """Prepare a target in copies of its repository, each under a setting; also return notes.
+
+    The last decides how all are served; packages without a version are those of its `day`.
+
+    Raises:
+        DeclarationError: The project's lock or metadata are invalid.
+        UsageError: The target is invalid: it is no application, its server cannot serve it, …
+        SetupError: The interpreter, a package or the environment cannot be made.
+    """
+    head, served = settings[-1], any(side.served for side in settings)
+    # Head's comes last but one. What one does not name is found as declared, with head's variables.
+    named = all("server" in side.values for side in settings)
+    shared = {"server": head.values["server"]} if named else {}
+    ways = (*settings, Setting(shared, head.env))
+    given = [lock_at(project.root, side.lock, copies) if side.lock else None for side in settings]
+    add_uncommitted(project, places, narrator)
+    environment = None
+    if not any(side.packages for side in settings):
+        environment = environment_of(project, places, narrator)
+    deployed: list[DeployedTarget] = []
+    notes: list[str] = []
+    for place, lock in zip(reversed(places), reversed(given), strict=True):
+        like = deployed[-1] if deployed else None
+        copy, told = _deploy(project, place, narrator, like, lock, ways, environment, day)
+        if not deployed:
+            for side in settings if served else (head,):
+                narrator.say(describe(copy, side))
+        deployed.insert(0, copy)
+        notes += told
+    return deployed, notes
+
+
+def _deploy(
+    project: Project,
+    place: Path,
+    narrator: Narrator,
+    like: DeployedTarget | None,
+    lock: SideLock | None,
+    settings: Sequence[Setting],
+    environment: Environment | None,
+    day: date | None,
+) -> tuple[DeployedTarget, tuple[str, ...]]:
+    """Prepare a target in one copy, with what each setting needs; the last one is its usual one.
+
+    It is served as `like`, the other side, if that is prepared already. Its packages come from
+    `lock`, if not from the copy or an environment.
+    """
+    declared, within = (like or project).target, revisions.within(project.root)
+    choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
+    choice = choices[-1]
+    lock = lock or (None if environment else lock_in(place, choice))
+    if like is None:
+        by_name = _interpreters(project, place, choice, narrator, environment)
+    else:
+        by_name = dict(like.interpreters)
+    pythons = [_locate(project, spec) for spec in by_name.values()]
+    python = pythons[0]
+    notes = () if like else _builders(pythons)
+    (place / FOLDER).mkdir(exist_ok=True)
+    packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
+
+    @cached
+    def lock_for(needs: frozenset[str]) -> Stack:
+        other = like.lock(STACK) if like else None
+        return target_locks.lock_copy(place, packages, needs, python, narrator, other)
+
+    if like is not None:
+        cases = like.declared
+        lock_for(_needs(cases[0].server, choices, cases[0].endpoint.interface))
+    else:
+        interface = choice.interface
+        if interface is None:
+            server, ways, _ = _served(place, packages.packages, choices, None, pythons)
+            stack = lock_for(_needs(server, ways, "asgi"))
+            env = {"env": {**choice.env, **settings[-1].env}}
+            trial = DeployedTarget(
+                place, choice.model_copy(update=env), project.root, by_name, imports,
+                packages.label, (), within,
+            )  # fmt: skip
+            interface, made = _interface(trial, stack, narrator)
+            choices = [way.model_copy(update={"factory": made}) for way in choices]
+        server, choices, note = _served(place, packages.packages, choices, interface, pythons)
+        lock_for(_needs(server, choices, interface))
+        choice, notes = choices[-1], (*notes, *note)
+        cases = target_cases.cases(
+            choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
+        )
+    label = lock.label if lock and lock.root != place else packages.label
+    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
+    locks.save(
+        deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
+    )  # a search for a cause finds it by its digest
+    return deployed, notes
+
+
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    add_uncommitted(project, [place], narrator)
-    environment = environment_of(project, [place], narrator)
     commit, dirty = runner.revision(project.root)
     day = revisions.day(project.root, commit, dirty=dirty)
-    copy, notes = deploy(project, place, narrator, environment=environment, day=day)
+    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies, day)
     for note in notes:
         narrator.say(f"note: {note}")
-    narrator.say(describe(copy))
     return copy
 
 

@@ -384,7 +384,7 @@ def exit_code(
     more SQL statements than base sends. A choice of two interpreters or settings is worse only if
     head fails. 3: something was not judged; with `effects`, what a request does was not seen.
     """
-    findings = comparison.findings
+    findings, partial = comparison.findings, comparison.status == "partial"
     wrong = any(finding.verdict is Verdict.WORSE and finding.exact for finding in findings)
     other = any(finding.moved for finding in findings if finding.subject == ANSWER)
     more, unseen = _statements(comparison, statements)
@@ -392,27 +392,19 @@ def exit_code(
         return 1
     if effects:
         unseen = unseen or any(case.effects is None for case in comparison.cases)
-        return UNDECIDED if unseen or comparison.status == "partial" else 0
-    decisive, failing = awaited(comparison), findings
-    if comparison.counts_only:
-        decisive = [finding for finding in findings if finding.subject in {INSTRUCTIONS, FAILURE}]
-        failing = tuple(decisive)
-    if any(_fails(finding, comparison) for finding in failing):
+        return UNDECIDED if unseen or partial else 0
+    # Of a choice only what is broken is worse.
+    worse = (finding for finding in findings if finding.verdict is Verdict.WORSE)
+    if any(not comparison.cross or finding.subject in {FAILURE, KEPT} for finding in worse):
         return 1
+    decisive = awaited(comparison)
     expected = comparison.planned or findings or comparison.untouched
     # Cases of one side only do not show that nothing changed.
     apart = bool(comparison.missing) and not expected
     judged = {finding.case for finding in decisive}
     lost = comparison.planned > len(judged - {""})
     unknown = any(finding.verdict is Verdict.UNKNOWN for finding in decisive)
-    partial = comparison.status == "partial"
     return UNDECIDED if unknown or lost or apart or unseen or partial else 0
-
-
-def _fails(finding: Finding, comparison: Comparison) -> bool:
-    """Whether a finding is worse; of a choice only what is broken is."""
-    broken = finding.exact or finding.subject in {FAILURE, KEPT}
-    return finding.verdict is Verdict.WORSE and (broken or not comparison.cross)
 
 
 def _statements(comparison: Comparison, allowed: float | None) -> tuple[bool, bool]:

@@ -123,9 +123,13 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    subject: Subject  # the copy that its applications are read from
     tree: str | None = None  # the git tree of `root`; None if it is no revision
     lent: frozenset[str] = frozenset()  # files in `root` that are not its own
+
+    @property
+    def subject(self) -> Subject:
+        """The copy that its applications are read from."""
+        return self.testbed.subject
 
     @property
     def root(self) -> Path:

@@ -167,47 +167,25 @@ def _parts(
     project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
 ) -> tuple[list[Part], list[str]]:
     """Prepare an application in its copies of both sides; also return notes for people."""
-    base, head = settings = contrast.settings
+    settings = contrast.settings
     lent, notes = _lend_app(project, states, scope) if contrast.of_revisions else (frozenset(), ())
     if any(side.python for side in settings):
         usual = next(iter(project.target.python), None)
         pythons = tuple(side.python or usual for side in settings)
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
-    narrator, copies = scope.narrator, scope.copies
-    # Head's comes last but one. What neither names is found as declared, with head's variables.
-    named = "server" in base.values and "server" in head.values
-    shared = {"server": head.values["server"]} if named else {}
-    ways = (base, head, Setting(shared, head.env))
-    from_lock = [
-        deployment.lock_at(project.root, side.lock, copies) if side.lock else None
-        for side in settings
-    ]
-    places = [state.place for state in states]
-    deployment.add_uncommitted(project, places, narrator)
-    environment = None
-    if not any(side.lock or side.pins or side.day for side in settings):
-        environment = deployment.environment_of(project, places, narrator)
-    of_today = states[1].record
-    day = revisions.day(project.root, of_today.commit, dirty=of_today.dirty)
-    after, of_head = deployment.deploy(
-        project, states[1].place, narrator, lock=from_lock[1], settings=ways,
-        environment=environment, day=day,
-    )  # fmt: skip
-    for side in settings if "setting" in contrast.kinds else (head,):
-        narrator.say(deployment.describe(after, side))
-    before, of_base = deployment.deploy(
-        project, states[0].place, narrator, like=after, lock=from_lock[0], settings=ways,
-        environment=environment, day=day,
-    )  # fmt: skip
-    names = tuple(after.interpreters)
-    parts = []
-    for state, place, side, python in zip(
-        states, (before, after), settings, (names[0], names[-1]), strict=True
+    record, places = states[-1].record, [state.place for state in states]
+    day = revisions.day(project.root, record.commit, dirty=record.dirty)
+    copies, told = deployment.deploy_all(
+        project, places, scope.narrator, settings, scope.copies, day
+    )
+    names, parts = tuple(copies[-1].interpreters), []
+    for state, own, side, python in zip(
+        states, copies, settings, (names[0], names[-1]), strict=True
     ):
-        cases = tuple(case for case in place.cases(side) if case.python == python)
-        parts.append(Part(state.record, place, cases, state.tree, lent, python))
-    return parts, [*notes, *of_head, *of_base]
+        cases = tuple(case for case in own.cases(side) if case.python == python)
+        parts.append(Part(state.record, own, cases, state.tree, lent, python))
+    return parts, [*notes, *told]
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:
@@ -419,4 +397,4 @@ def side_of(
         "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
     record = part.record.model_copy(update=records)
-    return Side(record, testbed, tuple(cases), part.subject, part.tree, part.lent)
+    return Side(record, testbed, tuple(cases), part.tree, part.lent)

@@ -185,27 +185,18 @@ def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
 def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
-    From a git repository it copies the files that `working` records, from any other folder all but
+    From a git repository with a commit it copies the files that `working` records, else all but
     hidden files, results and generated files. With `inside`, `root` is a copy already, at this path
     within it; then everything is copied.
     """
+    if inside is None and is_repository(root):
+        return lay_out(root, working(root), folder)
     target = folder / secrets.token_hex(4)
     if inside is not None:
         whole = paths.above(root, len(inside.parts))
         return Path(shutil.copytree(whole, target, symlinks=True)) / inside
-    if (repository := top(root)) is None:
-        return Path(shutil.copytree(root, target, symlinks=True, ignore=_ignore))
-    place = root.resolve().relative_to(repository)
-    target.mkdir()
-    kinds = ("--cached", "--others", "--exclude-standard")
-    left_out = f":(exclude){place / 'results'}"
-    output = git.ask(repository, "ls-files", "-z", *kinds, "--", ".", left_out)
-    for name in filter(None, output.split("\0")):
-        source = repository / name
-        if source.is_file() or source.is_symlink():  # it may be deleted
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / name, follow_symlinks=False)
-    return target / place
+    shutil.copytree(top(root) or root, target, symlinks=True, ignore=_ignore)
+    return target / within(root)
 
 
 def add_uncommitted(root: Path, place: Path) -> tuple[list[str], list[str]]:
