@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -138,31 +139,31 @@ class DuetSeconds:
     """
 
     def __init__(self) -> None:
-        self._expected: dict[Pair, tuple[float, float]] = {}
         self._errors: dict[Pair, list[float]] = defaultdict(list)
 
     def observe(self, pair: Pair, seconds: float, together: int) -> None:
         """Learn from a duet's seconds, including its share of a launch with `together` duets."""
-        launch, own = self._of(pair)
+        launch, own = _seconds(pair)
         self._errors[pair].append(seconds - own - launch / together)
 
     def of(self, *pairs: Pair) -> float:
         """Predict the seconds of one duet per case, on as few launches as possible."""
-        launches = {pair.server: self._of(pair)[0] for pair in pairs}
+        launches = {pair.server: _seconds(pair)[0] for pair in pairs}
         all_errors = [error for errors in self._errors.values() for error in errors]
         others = sum(all_errors) / (len(all_errors) + PRIOR_LAUNCHES)
         own = (
-            self._of(pair)[1]
+            _seconds(pair)[1]
             + (statistics.fmean(self._errors[pair]) if pair in self._errors else others)
             for pair in pairs
         )
         return max(1.0, sum(launches.values()) + sum(own)) if pairs else 0.0
 
-    def _of(self, pair: Pair) -> tuple[float, float]:
-        if pair not in self._expected:
-            self._expected[pair] = duet_seconds(pair.case, alone=pair.mode is Mode.ALONE)
-        launch, own = self._expected[pair]
-        return (2 * launch, 0.0) if pair.mode is Mode.START else (launch, own)
+
+@cache
+def _seconds(pair: Pair) -> tuple[float, float]:
+    """Calculate the seconds of a pair's launch, and of its duet on it."""
+    launch, own = duet_seconds(pair.case, alone=pair.mode is Mode.ALONE)
+    return (2 * launch, 0.0) if pair.mode is Mode.START else (launch, own)
 
 
 def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:

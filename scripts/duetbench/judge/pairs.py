@@ -26,12 +26,6 @@ how long planning expects it to take (a duet has its own duration)."""
 _DERIVED: Final = frozenset({"id", "slots", "endpoint.overlap", "env_names"})
 """Fields that follow from those in which sides differ on purpose."""
 
-_CELL: Final = (
-    *("experiment", "endpoint.name", "python", "stack", "server", "loop", "workers", "threads"),
-    *("load.model", "load.connections", "load.rate", "cores", "env"),
-)
-"""Fields that identify a case, without its id."""
-
 _LONGEST: Final = 40  # characters of a value in a sentence
 
 
@@ -170,7 +164,7 @@ def match_cases(
         other = partners.pop(_key(case, crossing), None)
         if other is None:
             missing.append(Missing(case=case.id, reason="only head has it"))
-        elif different := _differences(other, case, crossing):
+        elif not crossing and (different := _differences(other, case)):
             reason = f"differs on head: {'; '.join(different)}"
             missing.append(Missing(case=case.id, reason=reason))
         else:
@@ -179,24 +173,27 @@ def match_cases(
     return tuple(pairs), tuple(missing)
 
 
-def _differences(base: Case, head: Case, crossing: Collection[str]) -> list[str]:
+def _differences(base: Case, head: Case) -> list[str]:
     """List the fields in which two cases differ: `load.connections 128 → 256`."""
     before, after = _flat(base), _flat(head)
-    ignored = _MAY_DIFFER | (_DERIVED.union(crossing) if crossing else frozenset())
+    names = after.keys() - _MAY_DIFFER
     if sorted(base.env.values()) == sorted(head.env.values()):
-        ignored |= {"env"}  # the code of one side calls its variable something else
+        names -= {"env"}  # the code of one side calls its variable something else
     return [
         f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
-        for name in sorted(after.keys() - ignored)
+        for name in sorted(names)
         if before[name] != after[name]
     ]
 
 
 def _key(case: Case, crossing: Collection[str]) -> Hashable:
+    """Return what a case and its partner have in common."""
     if not crossing:
         return case.id
     fields = _flat(case)
-    return tuple(repr(fields[name]) for name in _CELL if name not in crossing)
+    return tuple(
+        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - _DERIVED - {*crossing})
+    )
 
 
 def _flat(case: Case) -> dict[str, object]:

@@ -223,12 +223,12 @@ class _Session:
             self.note(planning.without_duets(turns))
         if self._fits():
             self.loop.run(self, self.ends)
-        lost = sum(not pair.duets.all for pair in self.candidates.values())
         if self.open() and not any(map(self._judgeable, self.candidates.values())):
-            self.note(self._too_small())
-        elif lost:
-            few = f"{lost} of {len(self.candidates)} cases: they were not measured"
-            self.note(f"the budget is too small for {few}")
+            self.first_answer_seconds = self._first_answer_seconds()
+        if lost := sum(not pair.duets.all for pair in self.candidates.values()):
+            many = len(self.candidates)
+            what = f"{lost} of {many} cases" if many > 1 else "anything"
+            self.note(f"the budget is too small to measure {what}")
 
     def _fits(self) -> bool:
         """Whether there is time for a first look at any case, on a machine that is quick.
@@ -243,20 +243,13 @@ class _Session:
     def _judgeable(self, pair: Pair) -> bool:
         return bool(pair.duets.void) or len(pair.duets.usable) >= rule.FEWEST
 
-    def _too_small(self) -> str:
-        """Say how long a duet takes, and which budget gives all cases a first answer."""
-        pair = min(self.candidates.values(), key=self.loop.seconds.of)
-        duet = self.loop.seconds.of(pair)
+    def _first_answer_seconds(self) -> float:
+        """Estimate the budget that gives all cases a first answer."""
+        pairs = self.candidates.values()
+        count = 0.0 if all(map(self._uncounted, pairs)) else CASE_SECONDS
         # Twice what was calculated: a duet may be slower.
-        first = 2 * rule.FEWEST * self.loop.seconds.of(*self.candidates.values()) / SAFE
-        count = 0.0 if self._uncounted(pair) else CASE_SECONDS
-        first += max(self.count_seconds, count)
-        self.first_answer_seconds = first
-        return (
-            f"the budget is too small for three {pair.mode.noun}s: one takes about "
-            f"{duration(duet)}; a first answer takes about {duration(first)}: set --budget "
-            f"{units.write_time(first)}"
-        )
+        duets = 2 * rule.FEWEST * self.loop.seconds.of(*pairs) / SAFE
+        return duets + max(self.count_seconds, count)
 
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
