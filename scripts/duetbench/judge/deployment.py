@@ -22,7 +22,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure import assembly, runner
+from duetbench.measure import assembly
 from duetbench.measure.testbed import find_interface
 from duetbench.project import (
     interpreters,
@@ -218,8 +218,7 @@ def _deploy(
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    commit, dirty = runner.revision(project.root)
-    day = revisions.day(project.root, commit, dirty=dirty)
+    day = revisions.day(project.root, revisions.checkout(project.root))
     (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies, day)
     for note in notes:
         narrator.say(f"note: {note}")

@@ -24,7 +24,8 @@ from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
 from duetbench.judge.pairs import Pair, Side, Sides, match_cases
-from duetbench.measure import assembly, runner
+from duetbench.judge.revisions import Revision
+from duetbench.measure import assembly
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
@@ -35,7 +36,7 @@ from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from duetbench.project.target_locks import module_files, source_folders
-from duetbench.store.comparison import SideRecord
+from duetbench.store.comparison import SIDES, SideRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,8 @@ class Scope:
     patience: float = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The files of one side: a copy of a revision, or of the checkout as it is."""
-
-    place: Path
-    record: SideRecord
-    tree: str | None = None  # of git; None: it is no revision
+State = tuple[Path, Revision]
+"""The files of one side: a copy of a revision, or of the checkout as it is, without a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,10 @@ def join(
         words = [part.record.label, part.python * ("python" in crossing), packages]
         if "setting" in kinds:
             way, able = _served(part, cases, own, settings[1 - index])
-            words, pairs = [*words, way], [pair for pair in pairs if pair[index].id in able]
+            why = f"only {SIDES[1 - index]} can be served like this"
+            lost = (pair[1] for pair in pairs if pair[index] not in able)
+            missing = [*missing, *(Missing(case=case.id, reason=why) for case in lost)]
+            words, pairs = [*words, way], [pair for pair in pairs if pair[index] in able]
         update = {
             "label": ", ".join(filter(None, words)) or "as declared",
             "kind": kinds[0] if len(kinds) == 1 else "several",
@@ -141,8 +140,8 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
         if contrast.crossing and contrast.settings[0] == contrast.settings[1]:
             same = contrast.head[0]
             raise UsageError(f"base and head: expected two different sides, found {same}")
-        record = record_of("", *runner.revision(root))
-        return [State(revisions.copy(root, scope.copies), record) for _ in range(2)]
+        state = revisions.checkout(root)
+        return [(revisions.copy(root, scope.copies), state) for _ in range(2)]
     if not revisions.is_repository(root):
         raise UsageError(
             f"expected a git repository with a commit in {root}, found none: compare packages, "
@@ -153,14 +152,7 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    return [
-        State(
-            revisions.lay_out(root, state, scope.copies),
-            record_of(state.label, state.commit, state.dirty),
-            state.tree,
-        )
-        for state in (earlier, later)
-    ]
+    return [(revisions.lay_out(root, state, scope.copies), state) for state in (earlier, later)]
 
 
 def _parts(
@@ -174,17 +166,16 @@ def _parts(
         pythons = tuple(side.python or usual for side in settings)
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
-    record, places = states[-1].record, [state.place for state in states]
-    day = revisions.day(project.root, record.commit, dirty=record.dirty)
+    places, day = [place for place, _ in states], revisions.day(project.root, states[-1][1])
     copies, told = deployment.deploy_all(
         project, places, scope.narrator, settings, scope.copies, day
     )
     names, parts = tuple(copies[-1].interpreters), []
-    for state, own, side, python in zip(
+    for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
-        parts.append(Part(state.record, own, cases, state.tree, lent, python))
+        parts.append(Part(record_of(state), own, cases, state.tree, lent, python))
     return parts, [*notes, *told]
 
 
@@ -215,7 +206,7 @@ def put_lock(subject: Subject, stack: str, text: str) -> None:
 
 def _served(
     part: Part, cases: Sequence[Case], own: Setting, other: Setting
-) -> tuple[str, Collection[str]]:
+) -> tuple[str, Collection[Case]]:
     """Say how a side is served, and which of the cases have a lock with what that needs.
 
     Raises UsageError if none has it.
@@ -229,8 +220,7 @@ def _served(
         stack = cases[0].stack
         raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
     version = {locked[case.stack].packages[case.server] for case in able}
-    label = own.label(other, version.pop() if len(version) == 1 else "", able)
-    return label, {case.id for case in able}
+    return own.label(other, version.pop() if len(version) == 1 else "", able), able
 
 
 def _lend_app(
@@ -242,29 +232,30 @@ def _lend_app(
     under another name, as it is then not new.
     """
     module = project.target.app.partition(":")[0]
-    lacking = [state for state in states if _find_module(module, state.place) is None]
-    owner = next((state for state in states if state not in lacking), None)
+    lacking = [state for state in states if _find_module(module, state[0]) is None]
     if not lacking:
         return frozenset(), ()
-    source = owner.place if owner else revisions.copy(project.root, scope.copies)
+    owners = [state for state in states if state not in lacking]
+    if not owners:
+        owners = [(revisions.copy(project.root, scope.copies), Revision("the checkout", ""))]
+    source, owner = owners[0]
     if (module_file := _find_module(module, source)) is None:
         return frozenset(), ()
     around = [folder / "__init__.py" for folder in module_file.parents]
+    name = (revisions.within(project.root) / module_file).as_posix()
     files: dict[str, None] = {}
     notes = []
-    for side in lacking:
-        label, name = side.record.label, (revisions.within(project.root) / module_file).as_posix()
-        trees = (side.tree or "", owner.tree or "") if owner else None
-        old = revisions.list_renames(project.root, *trees) if trees else {}
+    for place, side in lacking:
+        old = revisions.list_renames(project.root, side, owner) if owner.tree else {}
         if name in old:
             raise UsageError(
-                f"--app {project.target.app}: {label} has {old[name]} in place of {name}: compare "
-                "revisions in which it has the same name"
+                f"--app {project.target.app}: {side.label} has {old[name]} in place of {name}: "
+                "compare revisions in which it has the same name"
             )
-        lent = _lend([module_file, *around], source, side.place)
+        lent = _lend([module_file, *around], source, place)
         files |= dict.fromkeys(lent)
-        whose = owner.record.label if owner else "the checkout"
-        notes.append(f"{label} has no module {module}: lent {whose}'s {' and '.join(lent)}")
+        some = " and ".join(lent)
+        notes.append(f"{side.label} has no module {module}: lent {owner.label}'s {some}")
     return frozenset(files), tuple(notes)
 
 
@@ -284,11 +275,12 @@ def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
     return [place.as_posix() for place in files]
 
 
-def record_of(label: str, commit: str | None, dirty: bool) -> SideRecord:
+def record_of(state: Revision) -> SideRecord:
     """Begin the record of a side."""
     return SideRecord(
-        label=label, kind="stack", commit=commit, dirty=dirty, stacks=(), interpreters=()
-    )
+        label=state.label, kind="stack", commit=state.commit or None, dirty=state.dirty, stacks=(),
+        interpreters=(),
+    )  # fmt: skip
 
 
 def of_locks(
@@ -299,12 +291,13 @@ def of_locks(
     Raises:
         SetupError: A lock cannot be installed.
     """
-    state, parts = runner.revision(subject.repository), []
+    parts = []
     for label, text in (base, head):
         place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
         own = replace(subject, root=place)
         put_lock(own, stack, text)
-        parts.append(Part(record_of(label, *state), own, subject.cases()))
+        state = revisions.checkout(subject.repository, label)
+        parts.append(Part(record_of(state), own, subject.cases()))
     return pair_up(parts, match(parts, scope), scope, subject.root)
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
-from duetbench.measure import testbed
+from duetbench.measure import runner, testbed
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
@@ -40,12 +40,12 @@ _GENERATED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A state of the repository's files, `tree`; `dirty`: no commit has it."""
+    """A state of the repository's files; `dirty`: no commit has it. Without a tree: as it is."""
 
     label: str
     commit: str
-    tree: str
     dirty: bool = False
+    tree: str = ""
 
 
 def _commit(root: Path, name: str) -> str | None:
@@ -79,14 +79,20 @@ def resolve(root: Path, name: str) -> Revision:
             f"{name!r} is no revision here: expected a branch, tag or commit of {root}; fetch it "
             "first if it is elsewhere. What else a side has is --base or --head KEY=VALUE"
         )
-    return Revision(name, commit, git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
+    return Revision(name, commit, tree=git.ask(root, "rev-parse", f"{commit}^{{tree}}"))
 
 
-def day(root: Path, commit: str | None, *, dirty: bool) -> date | None:
+def checkout(root: Path, label: str = "") -> Revision:
+    """Describe the files as they are."""
+    commit, dirty = runner.revision(root)
+    return Revision(label, commit or "", dirty)
+
+
+def day(root: Path, state: Revision) -> date | None:
     """The day of a commit, if it is over and the files are the commit's: until then, all is new."""
-    if commit is None or dirty:
+    if not state.commit or state.dirty:
         return None
-    found = date.fromisoformat(git.ask(root, "show", "--no-patch", "--format=%cs", commit))
+    found = date.fromisoformat(git.ask(root, "show", "--no-patch", "--format=%cs", state.commit))
     return found if found < datetime.now(UTC).date() else None
 
 
@@ -99,7 +105,7 @@ def working(root: Path) -> Revision:
         git.ask(root, "add", "--all", "--", ":/", ":(exclude)results", env=index)
         tree = git.ask(root, "write-tree", env=index)
     if tree != head.tree:
-        return Revision("working tree", head.commit, tree, dirty=True)
+        return Revision("working tree", head.commit, dirty=True, tree=tree)
     return replace(head, label=_branch(root, "HEAD") or head.commit[:8])
 
 
@@ -144,9 +150,9 @@ def changed_files(root: Path, base: str, head: str) -> tuple[str, ...]:
     return tuple(path for path in paths_ if not path.startswith("results/"))
 
 
-def list_renames(root: Path, base: str, head: str) -> dict[str, str]:
+def list_renames(root: Path, base: Revision, head: Revision) -> dict[str, str]:
     """Map the new names of renamed files to their old ones, as paths from the top."""
-    output = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base, head)
+    output = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base.tree, head.tree)
     words = output.split("\0")
     return dict(zip(words[2::3], words[1::3], strict=False))
 

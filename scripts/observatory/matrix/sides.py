@@ -12,7 +12,8 @@ from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, preparation, revisions
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.preparation import Part, Scope, State
+from duetbench.judge.preparation import Part, Scope
+from duetbench.judge.revisions import Revision
 from duetbench.project import interpreters, setting, stacks
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Configuration
@@ -41,9 +42,9 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
 
     states, parts = preparation.copy_states(checkout.root, contrast, scope), []
-    for state, side in zip(states, settings, strict=True):
-        own = replace(checkout, root=state.place, extra_pythons=pythons)
-        require_readable(own, state.record.label or "the checkout")
+    for (place, state), side in zip(states, settings, strict=True):
+        own = replace(checkout, root=place, extra_pythons=pythons)
+        require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.python:
             cases = tuple(case for case in cases if case.python == side.python)
@@ -54,11 +55,11 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     return preparation.join(checkout.root, contrast, scope, parts)
 
 
-def _part(own: Checkout, state: State, cases: tuple[Case, ...], scope: Scope) -> Part:
+def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope) -> Part:
     lacks = partial(
         unattainable, configured=own.configuration_for, lock=own.lock, narrator=scope.narrator
     )
-    return Part(state.record, own, cases, state.tree, lacks=lacks)
+    return Part(preparation.record_of(state), own, cases, state.tree, lacks=lacks)
 
 
 def require_readable(checkout: Checkout, whose: str) -> None:
@@ -170,9 +171,8 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
-    record = preparation.record_of(revision.label, revision.commit, dirty=False)
-    record = record.model_copy(update={"kind": "revision"})
-    part = _part(place, State(place.root, record, revision.tree), place.cases(), scope)
+    part = _part(place, revision, place.cases(), scope)
+    part = replace(part, record=part.record.model_copy(update={"kind": "revision"}))
     cases = planning.select(part.cases, scope.select)
     lost = part.lacks(cases)
     cases = tuple(case for case in cases if case.id not in lost)
