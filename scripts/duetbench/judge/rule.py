@@ -107,11 +107,6 @@ def wants(duets: CaseDuets, limits: Limits) -> bool:
     )
 
 
-def missing(duets: CaseDuets) -> int:
-    """Count the duets until the next decision on a case that is not decided, if none fails."""
-    return max(1, FEWEST - len(duets.all))
-
-
 def judge(
     samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL
 ) -> dict[str, tuple[Finding, ...]]:
@@ -120,7 +115,8 @@ def judge(
     A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
     nor of other metrics that prolong no comparison, if it is unknown.
     """
-    return _Findings(samples, limits).of_cases()
+    findings = _Findings(samples, limits)
+    return {key: tuple(findings.of_case(key, duets)) for key, duets in samples.items()}
 
 
 def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
@@ -154,7 +150,7 @@ class _Findings:
     """The findings of all cases, whose number corrects the p values of each."""
 
     def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
-        self.samples, self.limits = samples, limits
+        self.limits = limits
         self.evidence = {
             (key, metric): of
             for key, duets in samples.items()
@@ -168,10 +164,7 @@ class _Findings:
         self.moved = dict(zip(self.evidence, moved, strict=True))
         self.same = dict(zip(self.evidence, same, strict=True))
 
-    def of_cases(self) -> dict[str, tuple[Finding, ...]]:
-        return {key: tuple(self._of_case(key, duets)) for key, duets in self.samples.items()}
-
-    def _of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
+    def of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
         if duets.void:
             # The change is not the reason if base fails as well.
             verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
@@ -191,7 +184,7 @@ class _Findings:
 
     def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Finding]:
         found, state = self.evidence.get((key, metric)), self._state(key, metric)
-        if state is None and (metric in duets.tails or not self._expected(duets, metric)):
+        if state is None and (metric in duets.tails or not duets.expects(metric)):
             return
         limit, verdict = self.limits[METRICS[metric].concern], Verdict.UNKNOWN
         if found and state:
@@ -217,9 +210,6 @@ class _Findings:
                 **figures,
             )
         )
-
-    def _expected(self, duets: CaseDuets, metric: str) -> bool:
-        return metric in duets.metrics or metric in duets.lost
 
     def _state(self, key: str, metric: str) -> Literal["moved", "same"] | None:
         found = self.evidence.get((key, metric))

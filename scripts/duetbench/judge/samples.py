@@ -120,13 +120,9 @@ class CaseDuets:
     def unused(self) -> int:
         return len(self.all) - len(self.usable)
 
-    @property
-    def lost(self) -> tuple[str, ...]:
-        """Metrics, including tails, that too few usable duets have."""
-        # Older duets lack some figures, and most servers use no CPU without requests.
-        names = (*self.leading, *filter(self.count, self.tails))
-        names = tuple(name for name in names if not METRICS[name].least)
-        return tuple(n for n in names if n not in self.metrics and not self._unsettled(n))
+    def expects(self, metric: str) -> bool:
+        """Whether a leading metric is judged, or too few usable duets have what all could have."""
+        return metric in self.metrics or not (METRICS[metric].least or self._unsettled(metric))
 
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides."""

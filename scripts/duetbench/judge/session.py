@@ -25,7 +25,6 @@ from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
     CASE_SECONDS,
     FLOOR,
-    MOST_PATHS,
     MOST_PATIENCE,
     PATIENCE,
     Counts,
@@ -267,7 +266,7 @@ class _Session:
         return [*chosen]
 
     def missing(self, pair: Pair) -> int:
-        return rule.missing(pair.duets)
+        return max(1, rule.FEWEST - len(pair.duets.all))
 
     def add(self, pair: Pair, duet: Duet) -> None:
         name, load = pair.case.id, pair.case.load
@@ -353,7 +352,6 @@ class _Session:
                 None if question.extent.only else pair.duets,
                 None if self._uncounted(pair) else self.counts.outcome(name),
                 self._effects(pair),
-                partial=len(pair.case.endpoint.paths) >= MOST_PATHS,
             )
             for name, pair in self.candidates.items()
         ]
