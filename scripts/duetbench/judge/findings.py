@@ -24,7 +24,6 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import shorten_alike
 from duetbench.judge import rule
-from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.rule import Limits, within_limit
 from duetbench.judge.samples import CaseDuets
 from duetbench.store.comparison import (
@@ -66,12 +65,14 @@ class CaseEvidence:
         duets: Its samples; None: none were asked for.
         counts: Instructions of both sides, or why there are none; None: they do not matter.
         effects: What one request does; None: not observed.
+        partial: Whether the counts are those of some of many paths.
     """
 
     case: Case
     duets: CaseDuets | None = None
     counts: Instructions | str | None = None
     effects: Effects | None = None
+    partial: bool = False
 
 
 def judge(
@@ -116,8 +117,7 @@ def _of_counts(
     if of.duets is None or not counted.moved:
         return counted
     needs = [duet.base.get(CPU, 0.0) for duet in of.duets.all]
-    some = len(of.case.endpoint.paths) >= MOST_PATHS  # the count is not that of the request
-    least = None if some else least_change(counts, max(needs, default=0.0))
+    least = None if of.partial else least_change(counts, max(needs, default=0.0))
     known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
     if known or least is None or abs(math.log(least)) < math.log1p(limit):
         return counted.model_copy(update={"verdict": Verdict.DIFFERENT})

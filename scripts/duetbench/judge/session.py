@@ -25,6 +25,7 @@ from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
     CASE_SECONDS,
     FLOOR,
+    MOST_PATHS,
     MOST_PATIENCE,
     PATIENCE,
     Counts,
@@ -352,6 +353,7 @@ class _Session:
                 None if question.extent.only else pair.duets,
                 None if self._uncounted(pair) else self.counts.outcome(name),
                 self._effects(pair),
+                partial=len(pair.case.endpoint.paths) >= MOST_PATHS,
             )
             for name, pair in self.candidates.items()
         ]
