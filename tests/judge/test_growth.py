@@ -301,7 +301,7 @@ def test_of_two_leaks_head_is_to_blame_for_what_is_more() -> None:
 @pytest.mark.real
 def test_a_soak_of_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that keeps 40,033 bytes for every request, and one that keeps none."""
-    monkeypatch.setattr(soak, "deploy", lambda *_: nullcontext(Checkout.here()))
+    monkeypatch.setattr(soak, "deployed", lambda *_: nullcontext(Checkout.here()))
     app = ("--app", "bad:app")
     leaking = bench("soak", "--for", "5s", "--select", "badapps/keep", "--json", *app)
     assert leaking.code == 1, leaking
