@@ -232,17 +232,17 @@ def test_a_handler_that_gets_no_core_does_not_wait(
     run = duet.SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
     core = max(pair.head.testbed.server_cores(pair.case))
     with ExitStack() as stack:
-        run.start(aside=False)
-        stack.callback(run.serving.abandon)
+        run.begin(aside=False)
+        stack.callback(run.abandon)
         run.meet()
-        run.serving.session.move((core,))
+        run.session.move((core,))
         for _ in range(3):
             argv = [sys.executable, "-c", SPIN, str(core)]
             spin = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
             stack.callback(spin.kill)
             assert spin.stdout is not None
             spin.stdout.readline()  # it is on that core
-        run.verify()
+        run.probe()
     assert run.waits is waits, (run.wait, run.work)
     assert waits is (run.wait > 0.01)
 

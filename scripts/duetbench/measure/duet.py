@@ -22,13 +22,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU_IDLE, METRICS
-from duetbench.core.model import Flag, Load
+from duetbench.core.model import Case, Load
 from duetbench.core.protocol import (
     DUET_QUEUE,
     DUET_SECONDS,
@@ -48,7 +48,7 @@ from duetbench.measure import idle, launch, verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
-from duetbench.store.comparison import Duet, SideName
+from duetbench.store.comparison import SIDES, Duet, SideName
 
 REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
@@ -76,28 +76,21 @@ def perform(
     InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
     """
     began, started = time.monotonic(), utc_now()
-    base, head = zip(*pairs, strict=True)
-    loads = [duet_load(part.case, seconds) for part in head]
-    sides = (SideRun("base", base, loads, log("base")), SideRun("head", head, loads, log("head")))
-    results = _Duets(sides[::-1] if head_first else sides).run(len(pairs))
-    common = (time.monotonic() - began - sum(result.seconds for result in results)) / len(results)
-    return tuple(
-        Duet(
-            case=head[number].case.id,
-            order=order + number,
-            head_first=head_first,
-            started=started,
-            seconds=result.seconds + common,
-            load_seconds=result.load_seconds,
-            connections=result.connections,
-            wait=None if result.void else result.wait,
-            flags_base=tuple(result.flags["base"]),
-            flags_head=tuple(result.flags["head"]),
-            base={} if result.void else result.metrics["base"],
-            head={} if result.void else result.metrics["head"],
-        )
-        for number, result in enumerate(results)
+    loads = [duet_load(head.case, seconds) for _, head in pairs]
+    base, head = (
+        SideRun(name, parts, loads, log(name))
+        for name, parts in zip(SIDES, zip(*pairs, strict=True), strict=True)
     )
+    results = _Duets(base, head, head_first=head_first).run()
+    common = (time.monotonic() - began - sum(result["seconds"] for result in results)) / len(
+        results
+    )
+    for number, result in enumerate(results, order):
+        result |= {"order": number, "head_first": head_first, "started": started}
+        result["seconds"] += common
+        if any(flag.kind == "void" for flag in (*result["flags_base"], *result["flags_head"])):
+            result |= {"wait": None, "base": {}, "head": {}}
+    return tuple(map(Duet.model_validate, results))
 
 
 def own_memory(
@@ -115,8 +108,8 @@ def own_memory(
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}
 
 
-class SideRun:
-    """One side of a running duet."""
+class SideRun(Serving):
+    """The server of one side of a running duet, with what its first requests showed."""
 
     def __init__(
         self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
@@ -124,66 +117,61 @@ class SideRun:
         if len({server_of(part.case) for part in launched}) > 1:
             raise ValueError(f"{', '.join(part.case.id for part in launched)}: not of one server")
         self.name = name
-        self._cases = [
+        self.beside: tree_usage.MemorySample | None = None  # at the end of the last duet
+        self.cases = [
             part.case.model_copy(update={"load": load})
             for part, load in zip(launched, loads, strict=True)
         ]
-        self.serving = Serving(self._cases[0], launched[0].testbed, log)
-        self.take(0)
+        super().__init__(self.cases[0], launched[0].testbed, log)
 
-    def take(self, number: int) -> None:
-        """Switch to one of the cases, and reset everything that belongs to the previous one."""
-        self._number = number
-        self.serving.take(self._cases[number])
-        self.warming = self.serving.case.load
+    def take(self, case: Case) -> None:
+        super().take(case)
+        self.declared = self.warming = case.load
         self.work = 0.0  # core time of a request to the idle server, s
         self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
         self.blocked = 0.0  # of its time, in which further requests have to wait, s
-        self.connections: int | None = None  # of its load, if fewer than declared
         self.warm_up = warmup.WarmUp(0.0, (), steady=False)
         self.metrics: dict[str, float] = {}
 
-    def start(self, *, aside: bool) -> None:
+    def begin(self, *, aside: bool) -> None:
         """Start the server; `aside`: on the client cores, which are idle before the load.
 
         That halves the time on two cores. Only on an equal number: servers may count their cores.
         """
-        testbed, case = self.serving.testbed, self.serving.case
-        here, there = testbed.server_cores(case), testbed.client_cores(case)
-        self.serving.start(there if aside and len(there) == len(here) else here)
+        here, there = self.testbed.server_cores(self.case), self.testbed.client_cores(self.case)
+        self.start(there if aside and len(there) == len(here) else here)
 
     def meet(self) -> None:
         """Wait until all workers serve, and pin the server to its own cores."""
-        self.serving.meet()
-        self.serving.open_idle()
-        if self.serving.testbed.machine.pinned:
-            self.serving.session.move(self.serving.testbed.server_cores(self.serving.case))
+        super().meet()
+        self.open_idle()
+        if self.testbed.machine.pinned:
+            self.session.move(self.testbed.server_cores(self.case))
 
-    def verify(self) -> None:
+    def probe(self) -> None:
         """Check answers of the idle server, and measure the core time and the wait of one.
 
         The first request may import something, so a target that seems slow gets more requests.
         """
-        serving, self.work, waited = self.serving, math.inf, math.inf
-        tree = tree_usage.TreeSampler(serving.session.members)
+        self.work = waited = math.inf
+        tree = self.watch()
         for repeats in (UNIT_REQUESTS, REPEATED):
-            before, earlier = tree.edge(), len(serving.answers)
+            before, earlier = tree.edge(), len(self.answers)
             # Single requests set no ceiling here, so slow ones need no repetition.
-            serving.verify(1 if serving.slow else repeats)
+            self.verify(1 if self.slow else repeats)
             used = tree_usage.between(before, tree.edge()).cpu_seconds
-            answers = serving.answers[earlier:]
+            answers = self.answers[earlier:]
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
-            light = self.work * serving.case.load.connections <= DUET_QUEUE and not self.waits
-            if light or serving.testbed.subject.fixed:
+            light = self.work * self.case.load.connections <= DUET_QUEUE and not self.waits
+            if light or self.testbed.subject.fixed:
                 return
         if self.waits:
             self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
             # One more than it works on at once takes twice as long if they are answered in turn.
-            single, case = self.wait + self.work, serving.case
-            more = case.workers * (case.threads or 1) + 1
-            with warmup.Burst(serving.client, requests=more) as burst:
+            single = self.wait + self.work
+            with warmup.Burst(self.client, requests=self.least + 1) as burst:
                 self.blocked = single * (burst.collect().seconds > _TWICE * single)
 
     def _asleep(self) -> float:
@@ -192,9 +180,9 @@ class SideRun:
         Threads that a busy machine keeps from cores do not wait. How long they are kept tells less:
         several may be at once.
         """
-        serving, looks = self.serving, list[bool]()
-        pids = [process.pid for process in serving.session.members()]
-        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), serving.case.load.timeout
+        looks: list[bool] = []
+        pids = [process.pid for process in self.session.members()]
+        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), self.case.load.timeout
 
         def watch(connection: socket.socket) -> None:
             ends = time.monotonic() + timeout
@@ -203,12 +191,22 @@ class SideRun:
                 if not select.select([connection], [], [], 0)[0]:  # else it is not of this request
                     looks.append(asleep)
 
+        request, path = self.request, self.request.path
         for _ in range(REPEATED):
             if len(looks) < _LOOKS / 2:
-                request, path = serving.request, serving.request.path
                 where = f"{request.method} {path}"
-                verify.ask(request, path, serving.port, where, timeout=timeout, watch=watch)
+                verify.ask(request, path, self.port, where, timeout=timeout, watch=watch)
         return sum(looks) / len(looks) if looks else 1.0
+
+    @property
+    def least(self) -> int:
+        """Requests that it works on at once, at least."""
+        return self.case.workers * (self.case.threads or 1)
+
+    @property
+    def single(self) -> float:
+        """Seconds of a request to the idle server."""
+        return self.work + max(0.0, self.wait)
 
     @property
     def waits(self) -> bool:
@@ -217,63 +215,45 @@ class SideRun:
 
     def shorten(self, sides: Sequence[SideRun]) -> None:
         """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
-        serving, case = self.serving, self.serving.case
-        if not serving.testbed.subject.fixed:
-            least = case.workers * (case.threads or 1)
-            seconds = max(
-                sum(side.work for side in sides)
-                / min(len(serving.testbed.server_cores(case)), 2 * least),
-                *(side.blocked / least for side in sides),
-            )
-            wave = max(side.work + max(0.0, side.wait) for side in sides)
+        case, least = self.case, self.least
+        if not self.testbed.subject.fixed:
+            cores = min(len(self.testbed.server_cores(case)), 2 * least)
+            blocked = max(side.blocked for side in sides)
+            seconds = max(sum(side.work for side in sides) / cores, blocked / least)
+            wave = max(side.single for side in sides)
             load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
             load = bound_queue(load, seconds, DUET_QUEUE, least)
             if load != case.load:
                 self.offer(load)
                 self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
 
-    def offer(self, load: Load) -> None:
-        """Measure under this load, which may have fewer connections than the declared one."""
-        declared = self._cases[self._number].load.connections
-        self.serving.offer(load)
-        self.connections = load.connections if load.connections < declared else None
-
-
-@dataclass(slots=True)
-class _Result:
-    """Result of one duet. The end of the servers can still add flags and figures."""
-
-    flags: dict[SideName, list[Flag]]
-    metrics: dict[SideName, dict[str, float]]
-    seconds: float
-    load_seconds: float
-    connections: int | None
-    wait: float | None
-
-    @property
-    def void(self) -> bool:
-        return any(flag.kind == "void" for flags in self.flags.values() for flag in flags)
-
 
 class _Duets:
     """The duets of one pair of launches; `run` is the protocol, the other methods are its steps."""
 
-    def __init__(self, order: tuple[SideRun, ...]) -> None:
-        self.order = order
-        self.wait: float | None = None  # of a request, if the load leaves cores idle for waits, s
-        self.beside: dict[SideName, tree_usage.MemorySample] = {}
+    def __init__(self, base: SideRun, head: SideRun, *, head_first: bool) -> None:
+        self.sides = base, head
+        self.order = (head, base) if head_first else (base, head)
 
-    def run(self, number: int) -> list[_Result]:
-        """Start both servers, run `number` duets or until one ends them, and end both."""
-        results: list[_Result] = []
+    def run(self) -> list[dict[str, Any]]:
+        """Start both servers, run the duets until one ends them, and end both.
+
+        Returns fields of `Duet`; the end of the servers still adds flags and figures.
+        """
+        results: list[dict[str, Any]] = []
         with ExitStack() as stack:
             for side in self.order:
                 stack.callback(self._end, side)
-            self._each(lambda side: side.start(aside=side is self.order[1]))
+            self._each(lambda side: side.begin(aside=side is self.order[1]))
             self._each(SideRun.meet)
             self._rest()
-            while len(results) < number and not (results and self._over):
-                results.append(self._duet(len(results)))
+            for cases in zip(*(side.cases for side in self.sides), strict=True):
+                if results and self._over:
+                    break
+                if results:
+                    for side, case in zip(self.sides, cases, strict=True):
+                        side.take(case)
+                results.append(self._duet())
             self._unshare(results)
         return results
 
@@ -282,60 +262,58 @@ class _Duets:
 
         If that is next to nothing in a case's first duet, its later ones spend no time on it.
         """
-        (testbed,) = (side.serving.testbed for side in self.order if side.name == "head")
-        servings = [side.serving for side in self.order]
-        case = servings[0].case.id
+        testbed, case = self.sides[1].testbed, self.sides[1].case.id
         if testbed.subject.fixed or case in testbed.quiet or self._void:
             return
-        members = [serving.session.members for serving in servings]
-        figures = idle.cpu(*members, wait=servings[0].session.wait)
-        for serving, figure in zip(servings, figures, strict=True):
-            serving.cpu_idle = figure
+        members = [side.session.members for side in self.sides]
+        figures = idle.cpu(*members, wait=self.sides[1].session.wait)
+        for side, figure in zip(self.sides, figures, strict=True):
+            side.cpu_idle = figure
         if max(figures) <= METRICS[CPU_IDLE].least:
             testbed.quiet.add(case)
 
-    def _duet(self, number: int) -> _Result:
+    def _duet(self) -> dict[str, Any]:
         """Verify, warm up, measure, verify: each step on both sides."""
-        began = time.monotonic()
-        if number:
-            for side in self.order:
-                side.take(number)
+        began, wait = time.monotonic(), None
+        base, head = self.sides
         # Ask each side even if the other has failed: perhaps only the other fails.
-        self._ask(SideRun.verify)
+        self._ask(SideRun.probe)
         self._compare_errors()
-        self._each(lambda side: side.shorten(self.order))
-        warm = self._warm_up()
-        self.wait = self._lighten() if warm else None
-        observations = self._measure() if warm else None
-        if observations is not None:
-            self._ask(lambda side: self._finish(side, observations))
-            self._compare_errors()
-            base, head = (side.serving for side in sorted(self.order, key=lambda s: s.name))
-            if difference := verify.difference(base.answers, head.answers):
-                head.fail(FlagName.ANSWERS_DIFFER, difference)
-        return _Result(
-            flags={side.name: side.serving.flags for side in self.order},
-            metrics={side.name: side.metrics for side in self.order},
-            seconds=time.monotonic() - began,
-            load_seconds=max(side.serving.load_seconds for side in self.order),
-            connections=self.order[0].connections,
-            wait=self.wait,
-        )
+        self._each(lambda side: side.shorten(self.sides))
+        if self._warm_up():
+            wait = self._lighten()
+            if observations := self._measure():
+                self._ask(lambda side: self._finish(side, observations))
+                self._compare_errors()
+                if difference := verify.difference(base.answers, head.answers):
+                    head.fail(FlagName.ANSWERS_DIFFER, difference)
+        connections = head.case.load.connections
+        return {
+            "case": head.case.id,
+            "seconds": time.monotonic() - began,
+            "load_seconds": max(base.load_seconds, head.load_seconds),
+            "connections": connections if connections < head.declared.connections else None,
+            "wait": wait,
+            "flags_base": base.flags,
+            "flags_head": head.flags,
+            "base": base.metrics,
+            "head": head.metrics,
+        }
 
     def _lighten(self) -> float | None:
         """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
 
         The first duet of a case chooses the load for all of them, so that they are alike.
         """
-        (testbed,) = (side.serving.testbed for side in self.order if side.name == "head")
-        case = self.order[0].serving.case
-        if case.id not in testbed.light:
-            testbed.light[case.id] = self._light_connections()
-        if (connections := testbed.light[case.id]) is None:
+        head = self.sides[1]
+        light, case = head.testbed.light, head.case
+        if case.id not in light:
+            light[case.id] = self._light_connections()
+        if (connections := light[case.id]) is None:
             return None
         load = case.load.model_copy(update={"connections": connections})
         self._each(lambda side: side.offer(load))
-        return max(0.0, *(side.wait for side in self.order))
+        return max(0.0, *(side.wait for side in self.sides))
 
     def _light_connections(self) -> int | None:
         """Choose the connections of a load below saturation; None if the handlers compute.
@@ -343,15 +321,14 @@ class _Duets:
         The warm-up, with all connections, shows what a request costs, and what a light load would
         hide: that one side serves fewer at once.
         """
-        serving = self.order[0].serving
-        case, testbed = serving.case, serving.testbed
-        windows = [window for side in self.order for window in side.warm_up.windows] or [1.0]
-        single = [side.work + max(0.0, side.wait) for side in self.order]
+        case, testbed = self.sides[1].case, self.sides[1].testbed
+        windows = [window for side in self.sides for window in side.warm_up.windows] or [1.0]
+        single = [side.single for side in self.sides]
         explained = max(single) / min(single)  # by what a request takes alone
         unlike = max(windows) > UNLIKE * explained * min(windows)
-        if unlike or testbed.subject.fixed or not any(side.waits for side in self.order):
+        if unlike or testbed.subject.fixed or not any(side.waits for side in self.sides):
             return None
-        busy = sum(side.work / (side.work + max(0.0, side.wait)) for side in self.order)
+        busy = sum(side.work / side.single for side in self.sides)
         slots = case.workers * case.threads if case.threads else None
         return below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
 
@@ -361,24 +338,24 @@ class _Duets:
         If both do, each keeps its warning.
         """
         reports = [
-            (side.serving, flag.detail)
+            (side, flag.detail)
             for side in self.order
-            for flag in side.serving.flags
+            for flag in side.flags
             if flag.name is FlagName.ERROR_INSIDE
         ]
         if len(reports) == 1 and not self._void:
-            ((serving, detail),) = reports
-            serving.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
+            ((side, detail),) = reports
+            side.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
 
     def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
         for side in only or self.order:
-            if not side.serving.failed:
-                with side.serving.blamed():
+            if not side.failed:
+                with side.blamed():
                     step(side)
 
     def _ask(self, step: Callable[[SideRun], None]) -> None:
         """Ask both sides; at once if handlers only wait, as others would disturb each other."""
-        if self.order[0].serving.case.endpoint.floor < SLOW_SECONDS:
+        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
             self._each(step)
             return
         # Daemons: an interrupt does not wait for them, and their servers are killed.
@@ -393,53 +370,46 @@ class _Duets:
 
     @property
     def _void(self) -> bool:
-        return any(side.serving.failed for side in self.order)
+        return any(side.failed for side in self.order)
 
     @property
     def _over(self) -> bool:
         """Whether the launches cannot serve further cases: something beside answers went wrong."""
-        flags = (flag for side in self.order for flag in side.serving.flags)
+        flags = (flag for side in self.order for flag in side.flags)
         # After a wrong answer, the server goes on with others.
         return any(f.kind == "void" and f.name is not FlagName.WRONG_ANSWER for f in flags)
 
     def _end(self, side: SideRun) -> None:
-        with side.serving.blamed():
-            side.serving.kill()
+        with side.blamed():
+            side.kill()
 
-    def _unshare(self, results: Sequence[_Result]) -> None:
+    def _unshare(self, results: Sequence[Mapping[str, Any]]) -> None:
         """End one server, a dead one if there is one, and add what the other gains in memory."""
-        last, other = sorted(self.order, key=lambda side: side.serving.ended)
+        last, other = sorted(self.order, key=lambda side: side.ended)
         self._end(other)
-        if last.name in self.beside:
-            with last.serving.blamed():
-                alone = tree_usage.memory_of(last.serving.session.members)
-                for result in results:
-                    for metrics in result.metrics.values():
-                        metrics.update(own_memory(metrics, self.beside[last.name], alone))
+        if last.beside is not None:
+            with last.blamed():
+                alone = tree_usage.memory_of(last.session.members)
+                for metrics in (result[side.name] for result in results for side in self.order):
+                    metrics.update(own_memory(metrics, last.beside, alone))
 
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
-        bursts: dict[SideRun, warmup.Burst] = {}
-        edges: dict[SideRun, tree_usage.Edge] = {}
-        trees = {
-            side: tree_usage.TreeSampler(side.serving.session.members)
-            for side in self.order
-            if not side.serving.failed
-        }
+        slow = any(side.slow for side in self.order)
+        running: dict[SideRun, tuple[tree_usage.TreeSampler, tree_usage.Edge, warmup.Burst]] = {}
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                client = replace(side.serving.client, load=side.warming)
-                case = side.serving.case.model_copy(update={"load": side.warming})
-                requests = warmup.wave_size(case) if self._slow() else 0
-                seconds = 0.0 if requests else DUET_WARM_UP
-                burst = warmup.Burst(client, seconds=seconds, requests=requests)
-                edges[side] = trees[side].edge()
-                bursts[side] = stack.enter_context(burst)
+                tree, client = side.watch(), replace(side.client, load=side.warming)
+                requests = warmup.wave_size(side.case, side.warming) if slow else 0
+                edge = tree.edge()
+                burst = warmup.Burst(client, seconds=DUET_WARM_UP * (not slow), requests=requests)
+                running[side] = tree, edge, stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:
-                side.warm_up = bursts[side].collect()
-                used = tree_usage.between(edges[side], trees[side].edge()).cpu_seconds
+                tree, edge, burst = running[side]
+                side.warm_up = burst.collect()
+                used = tree_usage.between(edge, tree.edge()).cpu_seconds
                 for window in side.warm_up.windows:  # a busy server needs less for each
                     side.work = min(side.work, used / (window * side.warm_up.seconds))
 
@@ -448,22 +418,19 @@ class _Duets:
                     self._each(step)
         return not self._void
 
-    def _slow(self) -> bool:
-        return any(side.serving.slow for side in self.order)
-
     def _measure(self) -> dict[SideRun, Observation] | None:
         """Load both sides at once and observe them together; None if one failed."""
         observations: dict[SideRun, Observation] = {}
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(side.serving.watch())
-                observations[side] = Observation(side.serving, tree, side.warm_up)
+                tree = stack.enter_context(side.watch())
+                observations[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(observations[side].load(count=side.serving.case.workers > 1))
+                stack.enter_context(observations[side].load(count=side.case.workers > 1))
 
-            for step in (lambda side: side.serving.collect(), observe, offer):
+            for step in (SideRun.collect, observe, offer):
                 self._each(step)
                 if self._void:
                     return None
@@ -481,8 +448,8 @@ class _Duets:
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
-                with side.serving.blamed():
-                    side.serving.require_alive()
+                with side.blamed():
+                    side.require_alive()
                     if observations[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
@@ -495,4 +462,4 @@ class _Duets:
             other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
         )
         side.metrics = launch.finish(observations[side], neighbour)
-        self.beside[side.name] = tree_usage.memory_of(side.serving.session.members)
+        side.beside = tree_usage.memory_of(side.session.members)

@@ -66,7 +66,9 @@ def perform(
 def _measure(serving: Serving, window: float) -> "Observation":
     with serving.watch() as tree:
         if serving.slow:  # one full wave; others warm up until they are steady
-            with warmup.Burst(serving.client, requests=warmup.wave_size(serving.case)) as wave:
+            with warmup.Burst(
+                serving.client, requests=warmup.wave_size(serving.case, serving.case.load)
+            ) as wave:
                 warm = wave.collect()
         else:
             warm = warmup.warm_up(serving.client, window=window, limit=10 * window)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case
+from duetbench.core.model import Case, Load
 from duetbench.core.protocol import RATE_WINDOWS
 from duetbench.host.command import read_log
 from duetbench.measure.oha import START_SECONDS, SUMMARY, Client, Generator, milliseconds
@@ -115,6 +115,6 @@ def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> Warm
     return WarmUp(time.monotonic() - began, windows, steady)
 
 
-def wave_size(case: Case) -> int:
+def wave_size(case: Case, load: Load) -> int:
     """The number of requests that occupies every slot of a case, or else every connection."""
-    return min(case.load.connections, case.slots or case.load.connections)
+    return min(load.connections, case.slots or load.connections)
