@@ -233,7 +233,7 @@ def test_a_handler_that_gets_no_core_does_not_wait(
     core = max(pair.head.testbed.server_cores(pair.case))
     with ExitStack() as stack:
         run.begin(aside=False)
-        stack.callback(run.abandon)
+        stack.callback(run.kill)
         run.meet()
         run.session.move((core,))
         for _ in range(3):

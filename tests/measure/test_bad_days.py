@@ -7,12 +7,11 @@ launch is kept or shown anywhere, and nothing is left alive.
 import dataclasses
 import json
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
@@ -38,8 +37,8 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
     found: Figures = {}
     real = launch._conclude
 
-    def conclude(seen: launch.Observation, neighbour: launch.Neighbour) -> tuple[Any, Any]:
-        metrics, flags = real(seen, neighbour)
+    def conclude(seen: launch.Observation, other: None) -> tuple[Any, Any]:
+        metrics, flags = real(seen, other)
         found[_name(seen.serving.case)] = metrics
         return metrics, flags
 
@@ -233,16 +232,15 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         # Granian would share the port with it; no server is started beside it, nor is it ended.
         taken = ports.free_port()
         foreign = [stack.enter_context(stranger(taken)).pid]
-        real = ports.connections_per_process
+        real = ports.clients
 
-        def midway(
-            port: int, members: list[psutil.Process], without: Collection[int]
-        ) -> dict[int, int]:
-            foreign.append(stack.enter_context(stranger(port)).pid)
-            return real(port, members, without)
+        def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
+            if len(foreign) < 2:  # right before the load
+                foreign.append(stack.enter_context(stranger(port)).pid)
+            return real(port, seconds)
 
         def joined(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(ports, "connections_per_process", midway)
+            patch.setattr(ports, "clients", clients)
 
         days = {
             "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),

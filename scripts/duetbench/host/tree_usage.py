@@ -33,27 +33,18 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 class ProcessEdge:
     """One process at one moment; pid and start identify it.
 
-    `clock` is its CPU clock in seconds, None if the kernel offers none. `switches` are the
-    voluntary context switches of each live thread, by its id.
+    `cpu` is in seconds. `switches` are the voluntary context switches of each live thread, by its
+    id.
     """
 
     stat: proc.Stat
-    clock: float | None
+    cpu: float
     switches: Mapping[int, int]
 
     @property
-    def ticked(self) -> float:
-        """CPU seconds by /proc/<pid>/stat, rounded down to ticks."""
-        return self.stat.ticks * proc.TICK
-
-    @property
     def children(self) -> float:
-        """CPU seconds of the children that it has waited for, by the same file."""
+        """CPU seconds of the children that it has waited for, in ticks."""
         return self.stat.children_ticks * proc.TICK
-
-    @property
-    def cpu(self) -> float:
-        return self.ticked if self.clock is None else self.clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +85,7 @@ def between(a: Edge, b: Edge) -> Usage:
         if then is None:
             cpu += now.cpu
         else:
-            clocked = now.clock is not None and then.clock is not None
-            cpu += now.cpu - then.cpu if clocked else now.ticked - then.ticked
+            cpu += now.cpu - then.cpu
             # The children's time includes the whole life of those that have ended.
             children = (p for identity, p in before.items() if identity not in after)
             earlier = sum(p.cpu for p in children if p.stat.parent == now.stat.pid)
@@ -118,41 +108,44 @@ class MemorySample:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Memory of a process tree over a window; None: PSS is unreadable.
-
-    `idle` is its PSS before the load, and `steady` the median under load, in bytes. `course` has
-    moments of the monotonic clock (s), and the anonymous bytes of all processes then.
-    """
-
-    idle: float | None
-    steady: float | None
-    threads_peak: int
-    course: tuple[tuple[float, int], ...] = ()
-
-
 def summarise(
-    samples: Sequence[MemorySample],
-    start: float = -math.inf,
-    end: float = math.inf,
-    course: Sequence[tuple[float, int]] = (),
-) -> Memory:
-    """Summarise the samples of a window of the monotonic clock.
+    samples: Sequence[MemorySample], start: float = -math.inf, end: float = math.inf
+) -> dict[str, float]:
+    """Compute the metrics of memory and threads over a window of the monotonic clock.
 
     Idle is the first sample of all, taken before the load. The others are those within the window,
-    or the last one before its end if there are none.
+    or the last one before its end if there are none. What is not readable is left out.
     """
     if not samples:
         raise ValueError("no memory sample was taken; enter the sampler first")
     last = [s for s in samples if s.at <= end] or list(samples[:1])
     inside = [s for s in last if s.at >= start] or last[-1:]
+    metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
+    if samples[0].pss is not None:
+        metrics["pss_idle"] = samples[0].pss
     readable = [sample.pss for sample in inside if sample.pss is not None]
-    return Memory(
-        idle=samples[0].pss,
-        steady=statistics.median(readable) if len(readable) == len(inside) else None,
-        threads_peak=max(sample.threads for sample in inside),
-        course=tuple((at, size) for at, size in course if start <= at <= end),
+    if len(readable) == len(inside):
+        metrics["pss_steady"] = statistics.median(readable)
+    return metrics
+
+
+def edge(members: Members) -> Edge:
+    """Read the CPU and the context switches of a session's processes now."""
+    stats = [s for p in members() if (s := proc.stat(p.pid)) and s.alive]
+    # The clocks come first and close together: the moment refers to them.
+    at = time.monotonic()
+    clocks = [proc.cpu_clock(item.pid) for item in stats]
+    at = (at + time.monotonic()) / 2
+    return Edge(
+        at,
+        tuple(
+            ProcessEdge(
+                stat,
+                stat.ticks * proc.TICK if clock is None else clock,
+                proc.switches(stat.pid),
+            )
+            for stat, clock in zip(stats, clocks, strict=True)
+        ),
     )
 
 
@@ -188,22 +181,13 @@ class TreeSampler:
         self._cost += time.thread_time() - began
         return sample
 
-    def edge(self) -> Edge:
-        """Read the tree's CPU and context switches now."""
-        stats = [s for p in self._members() if (s := proc.stat(p.pid)) and s.alive]
-        # The clocks come first and close together: the moment refers to them.
-        at = time.monotonic()
-        clocks = [proc.cpu_clock(item.pid) for item in stats]
-        at = (at + time.monotonic()) / 2
-        edges = zip(stats, clocks, strict=True)
-        return Edge(
-            at,
-            tuple(ProcessEdge(stat, clock, proc.switches(stat.pid)) for stat, clock in edges),
-        )
-
-    def memory(self, start: float = -math.inf, end: float = math.inf) -> Memory:
+    def metrics(self, start: float, end: float) -> dict[str, float]:
         """Summarise the samples taken between two moments of the monotonic clock."""
-        return summarise(tuple(self._samples), start, end, tuple(self._course))
+        return summarise(tuple(self._samples), start, end)
+
+    def course(self, start: float, end: float) -> list[tuple[float, int]]:
+        """Return the anonymous bytes of all processes between two moments, each with its moment."""
+        return [(at, size) for at, size in self._course if start <= at <= end]
 
     def _run(self) -> None:
         due = time.monotonic() + _INTERVAL

@@ -82,7 +82,8 @@ def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
             serving.kill()
         raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
     except BaseException:
-        serving.abandon()
+        with suppress(LaunchError):
+            serving.kill()
         raise
     serving.kill()
 

@@ -154,12 +154,11 @@ class SideRun(Serving):
         The first request may import something, so a target that seems slow gets more requests.
         """
         self.work = waited = math.inf
-        tree = self.watch()
         for repeats in (UNIT_REQUESTS, REPEATED):
-            before, earlier = tree.edge(), len(self.answers)
+            before, earlier = self.edge(), len(self.answers)
             # Single requests set no ceiling here, so slow ones need no repetition.
             self.verify(1 if self.slow else repeats)
-            used = tree_usage.between(before, tree.edge()).cpu_seconds
+            used = tree_usage.between(before, self.edge()).cpu_seconds
             answers = self.answers[earlier:]
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
@@ -396,20 +395,19 @@ class _Duets:
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
         slow = any(side.slow for side in self.order)
-        running: dict[SideRun, tuple[tree_usage.TreeSampler, tree_usage.Edge, warmup.Burst]] = {}
+        running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                tree, client = side.watch(), replace(side.client, load=side.warming)
+                client, edge = replace(side.client, load=side.warming), side.edge()
                 requests = warmup.wave_size(side.case, side.warming) if slow else 0
-                edge = tree.edge()
                 burst = warmup.Burst(client, seconds=DUET_WARM_UP * (not slow), requests=requests)
-                running[side] = tree, edge, stack.enter_context(burst)
+                running[side] = edge, stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:
-                tree, edge, burst = running[side]
+                edge, burst = running[side]
                 side.warm_up = burst.collect()
-                used = tree_usage.between(edge, tree.edge()).cpu_seconds
+                used = tree_usage.between(edge, side.edge()).cpu_seconds
                 for window in side.warm_up.windows:  # a busy server needs less for each
                     side.work = min(side.work, used / (window * side.warm_up.seconds))
 
@@ -424,13 +422,13 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(side.watch())
+                tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
                 observations[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(observations[side].load(count=side.case.workers > 1))
+                stack.enter_context(observations[side].load())
 
-            for step in (SideRun.collect, observe, offer):
+            for step in (lambda side: side.require_same(collect=True), observe, offer):
                 self._each(step)
                 if self._void:
                     return None
@@ -449,7 +447,7 @@ class _Duets:
         while pending and not self._void:
             for side in tuple(pending):
                 with side.blamed():
-                    side.require_alive()
+                    side.require_running("it to live under load", FlagName.SERVER_DIED)
                     if observations[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
@@ -458,8 +456,5 @@ class _Duets:
 
     def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
         (other,) = (sample for key, sample in observations.items() if key is not side)
-        neighbour = launch.Neighbour(
-            other.usage.cores, other.generation.client_cores or 0.0, commands=other.commands
-        )
-        side.metrics = launch.finish(observations[side], neighbour)
+        side.metrics = launch.finish(observations[side], other)
         side.beside = tree_usage.memory_of(side.session.members)

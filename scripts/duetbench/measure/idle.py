@@ -4,11 +4,9 @@ duetbench itself opens and holds the connections, so they cost the load generato
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from typing import Final
-
-import psutil
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import tree_usage
@@ -19,19 +17,16 @@ _ANSWER_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 0.3
 _IDLE_SECONDS: Final = 1.0  # a thread that wakes every half second shows in it
 
-Members = Callable[[], Sequence[psutil.Process]]
 
-
-def cpu(*servers: Members, wait: Callable[[float], object]) -> list[float]:
+def cpu(*servers: tree_usage.Members, wait: Callable[[float], object]) -> list[float]:
     """Measure the CPU time per second of idle servers, all at once, after they have settled.
 
     `servers` list the processes of each; `wait` sleeps.
     """
     wait(_SETTLE_SECONDS)
-    trees = [tree_usage.TreeSampler(members) for members in servers]
-    before = [tree.edge() for tree in trees]
+    before = [tree_usage.edge(members) for members in servers]
     wait(_IDLE_SECONDS)
-    edges = zip(before, (tree.edge() for tree in trees), strict=True)
+    edges = zip(before, map(tree_usage.edge, servers), strict=True)
     return [tree_usage.between(*pair).cores for pair in edges]
 
 

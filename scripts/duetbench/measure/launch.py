@@ -5,12 +5,11 @@ Duets use the same observation under load, and derive figures and flags from it 
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
@@ -49,7 +48,8 @@ def perform(
             metrics = finish(_measure(serving, window))
             serving.stop()  # after a good launch, a bad stop is its failure
     finally:
-        serving.abandon()
+        with suppress(LaunchError):  # the first failure explains the second
+            serving.kill()
     return Launch(
         case=case.id,
         round=number,
@@ -64,15 +64,14 @@ def perform(
 
 
 def _measure(serving: Serving, window: float) -> "Observation":
-    with serving.watch() as tree:
+    with tree_usage.TreeSampler(serving.session.members) as tree:
         if serving.slow:  # one full wave; others warm up until they are steady
-            with warmup.Burst(
-                serving.client, requests=warmup.wave_size(serving.case, serving.case.load)
-            ) as wave:
+            requests = warmup.wave_size(serving.case, serving.case.load)
+            with warmup.Burst(serving.client, requests=requests) as wave:
                 warm = wave.collect()
         else:
             warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
-        serving.collect()
+        serving.require_same(collect=True)
         observation = Observation(serving, tree, warm)
         with observation.load() as generation:
             generation.wait_load()
@@ -96,12 +95,12 @@ class Observation:
         serving.require_ours()
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
-        self._host, self.before = machine.core_times(), tree.edge()
+        self._host, self.before = machine.core_times(), serving.edge()
         self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
-    def load(self, *, count: bool = True) -> Iterator[oha.Generation]:
-        """Run the load, `count` connections in the middle of it, and check answers meanwhile."""
+    def load(self) -> Iterator[oha.Generation]:
+        """Run the load, count connections in the middle of it, and check answers meanwhile."""
         serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
         checks = SpotChecks(
             serving.request,
@@ -112,7 +111,7 @@ class Observation:
         )
         self.connections: dict[int, int] = {}
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
-            if count:
+            if case.workers > 1:
                 self.generation.midway = self._count_connections
             yield self.generation
 
@@ -126,7 +125,7 @@ class Observation:
     def end(self) -> None:
         """Read usage and host after the last request, and end the checks before that."""
         self.checks.end()
-        self.after = self.tree.edge()
+        self.after = self.serving.edge()
         self.usage = tree_usage.between(self.before, self.after)
         self.host = machine.core_times().since(self._host)
         used = self.serving.workspace.cpu_seconds() - self._commands
@@ -141,27 +140,19 @@ class Observation:
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
         self.serving.load_seconds = self.generation.collect().summary.seconds
-        self.memory = self.tree.memory(self.before.at, self.after.at)
-        self.serving.require_alive()
+        window = self.before.at, self.after.at
+        self.memory, self.course = self.tree.metrics(*window), self.tree.course(*window)
+        self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
             self.serving.fail(problem.flag, problem.detail)
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """Cores used meanwhile by our other server, its generator (same client cores) and commands."""
+def finish(observation: Observation, other: Observation | None = None) -> dict[str, float]:
+    """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`.
 
-    server: float = 0.0
-    client: float = 0.0
-    commands: float = 0.0
-
-
-ALONE = Neighbour()
-
-
-def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, float]:
-    """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`."""
+    `other` observed our other server meanwhile, with its generator on the same client cores.
+    """
     serving, sizes = observation.serving, observation.sizes()
     try:
         serving.verify(repeats=1)
@@ -172,7 +163,7 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
             serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
     finally:
         # A problem of the load explains why the server is not right after it.
-        metrics, flags = _conclude(observation, neighbour)
+        metrics, flags = _conclude(observation, other)
         for flag in flags:
             serving.fail(flag.name, flag.detail)
     serving.require_same()
@@ -180,54 +171,39 @@ def finish(observation: Observation, neighbour: Neighbour = ALONE) -> dict[str, 
 
 
 def _conclude(
-    observation: Observation, neighbour: Neighbour
+    observation: Observation, other: Observation | None
 ) -> tuple[dict[str, float], tuple[Flag, ...]]:
     """Compute the metrics of a measurement, and raise its flags."""
-    serving, result = observation.serving, observation.generation
-    case, testbed, unit = serving.case, serving.testbed, serving.unit
-    status = case.endpoint.expect.status
-    figures = oha_results.figures(
-        result.rows, result.summary, case.load, status=status, floor=case.endpoint.floor
-    )
-    figures |= _costs(figures, observation, neighbour)
-    figures["reopened"] = max(
-        0, observation.opened - observation.checks.sent - case.load.connections
-    )
-    figures |= {"ready_time": serving.ready_time, "import_time": serving.import_time}
-    figures |= {"unit_service": unit, "warm_up": observation.warm_up.seconds}
-    if serving.cpu_idle is not None:
-        figures["cpu_idle"] = serving.cpu_idle
+    serving, rows = observation.serving, observation.generation.rows
+    case, testbed = serving.case, serving.testbed
+    status, ours = case.endpoint.expect.status, [observation, *([other] if other else [])]
+    figures = _figures(observation, ours)
     # Per worker process; unknown if workers share a process.
     pids = {worker.pid for worker in serving.workers}
     alone = observation.connections and len(pids) == len(serving.workers)
-    counts = tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone)
-    ceiling, sure = (testbed.ceiling(case, value) for value in (unit, NO_UNIT))
-    if ceiling is not None:
-        figures["ceiling"] = ceiling
-        if "throughput" in figures:
-            figures["efficiency"] = figures["throughput"] / ceiling
-    thirds = oha_results.throughput_thirds(result.rows, case.load, status=status)
     flags = validity.judge(
         validity.Facts(
             case=case,
             figures=figures,
-            ceiling=sure,
+            ceiling=testbed.ceiling(case, NO_UNIT),
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
-            commands=observation.commands + neighbour.commands,
-            client_beside=neighbour.client,
+            commands=sum(one.commands for one in ours),
+            client_beside=other.generation.client_cores or 0.0 if other else 0.0,
             pinned=testbed.machine.pinned,
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
-            connections=counts,
+            connections=tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone),
             idle_lost=serving.idle.lost(),
             steady=observation.warm_up.steady,
-            backpressure=serving.server.backpressure(case.workers),
             right_sizes=right_sizes(serving.request, serving.answers),
             sizes=observation.sizes(),
             excerpts=observation.checks.excerpts,
-            throughputs=thirds if neighbour is ALONE else (),  # in duets only the ratio is steady
-            times=oha_results.time_thirds(result.rows, case.load, status=status),
+            # In duets only the ratio is steady.
+            throughputs=()
+            if other
+            else oha_results.throughput_thirds(rows, case.load, status=status),
+            times=oha_results.time_thirds(rows, case.load, status=status),
         )
     )
     changes = machine.environment_changes(testbed.machine, machine.fingerprint())
@@ -236,32 +212,46 @@ def _conclude(
     return metrics, (*flags, *env_flags)
 
 
-def _costs(
-    figures: dict[str, float], observation: Observation, neighbour: Neighbour
-) -> dict[str, float]:
-    used, result = observation.usage, observation.generation
-    memory, host = observation.memory, observation.host
-    costs: dict[str, float] = {
+def _figures(observation: Observation, ours: Sequence[Observation]) -> dict[str, float]:
+    """Compute the metrics, and what only checks use; `ours` are all servers that ran meanwhile."""
+    serving, result, used = observation.serving, observation.generation, observation.usage
+    case, host, sent = serving.case, observation.host, observation.checks.sent
+    figures = oha_results.figures(
+        result.rows,
+        result.summary,
+        case.load,
+        status=case.endpoint.expect.status,
+        floor=case.endpoint.floor,
+    )
+    figures |= observation.memory
+    figures |= {
         # The whole load, with the drain after the deadline: its answers cost core time too.
         "server_cores": used.cpu_seconds / result.summary.seconds,
-        "threads_peak": memory.threads_peak,
         "host_steal": host.steal_share,
+        "reopened": max(0, observation.opened - sent - case.load.connections),
+        "ready_time": serving.ready_time,
+        "import_time": serving.import_time,
+        "unit_service": serving.unit,
+        "warm_up": observation.warm_up.seconds,
     }
-    if requests := figures.get("requests", 0) + observation.checks.sent:
-        costs |= {
-            "server_cpu_per_request": used.cpu_seconds / requests,
-            "switches_voluntary": used.switches / requests,
-        }
+    if requests := figures["requests"] + sent:
+        figures["server_cpu_per_request"] = used.cpu_seconds / requests
+        figures["switches_voluntary"] = used.switches / requests
     if result.client_cores is not None:
-        costs["client_cores"] = result.client_cores
-        ours = used.cores + result.client_cores + observation.commands
-        ours += neighbour.server + neighbour.client + neighbour.commands
-        costs["host_other"] = max(0.0, (host.busy - host.harness) / host.at - ours)
+        figures["client_cores"] = result.client_cores
+        known = sum(
+            one.usage.cores + (one.generation.client_cores or 0.0) + one.commands for one in ours
+        )
+        figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
     if result.began is not None:
-        growth = oha_results.growth(memory.course, result.rows.end, result.began)
+        growth = oha_results.growth(observation.course, result.rows.end, result.began)
         if growth is not None:
             kept = "memory_per_request"
-            costs |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
-    if memory.idle is not None and memory.steady is not None:
-        costs |= {"pss_idle": memory.idle, "pss_steady": memory.steady}
-    return costs
+            figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
+    if serving.cpu_idle is not None:
+        figures["cpu_idle"] = serving.cpu_idle
+    if ceiling := serving.testbed.ceiling(case, serving.unit):
+        figures["ceiling"] = ceiling
+        if "throughput" in figures:
+            figures["efficiency"] = figures["throughput"] / ceiling
+    return figures

@@ -16,7 +16,7 @@ from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
-from duetbench.host.tree_usage import TreeSampler
+from duetbench.host.tree_usage import Edge, edge
 from duetbench.measure import identity, verify
 from duetbench.measure.idle import IdleConnections
 from duetbench.measure.inside import program
@@ -219,9 +219,9 @@ class Serving:
         )
         return identities
 
-    def watch(self) -> TreeSampler:
-        """Return a sampler of its processes' usage; enter it before the load."""
-        return TreeSampler(self.session.members)
+    def edge(self) -> Edge:
+        """Read the CPU of its processes now."""
+        return edge(self.session.members)
 
     def require_running(self, what: str = "an answer", flag: FlagName = FlagName.NOT_READY) -> None:
         """Check that the server runs while `what` is expected of it; LaunchError `flag`."""
@@ -231,20 +231,13 @@ class Serving:
                 flag, f"expected {what}, but {self.server.name} {how}; {self._log_words()}"
             )
 
-    def require_alive(self) -> None:
-        """Check that the server survives the load; LaunchError server_died."""
-        self.require_running("it to live under load", FlagName.SERVER_DIED)
-
-    def collect(self) -> None:
-        """Let every worker collect its garbage; LaunchError as `require_same`.
-
-        CPython walks all that an application has imported once more, some hundred requests after
-        its start, and then rarely. In the load of one side that would look like a cost of requests.
-        """
-        self.require_same(collect=True)
-
     def require_same(self, *, collect: bool = False) -> None:
-        """Identify the workers once more; LaunchError server_died if they have changed."""
+        """Identify the workers once more; LaunchError server_died if they have changed.
+
+        With `collect` each collects its garbage. CPython walks all that an application has imported
+        once more, some hundred requests after its start, and then rarely. In the load of one side
+        that would look like a cost of requests.
+        """
         earlier, self.workers = self.workers, self.identify(collect=collect)
         before, now = {w.worker for w in earlier}, {w.worker for w in self.workers}
         if before != now:
@@ -286,23 +279,13 @@ class Serving:
         """Whether its master does not run."""
         return self._session is None or self._session.poll() is not None
 
-    def abandon(self) -> None:
-        """Stop a server after a failure, unless it has ended; ignore how it ends."""
-        if not self._ending:
-            with suppress(LaunchError):
-                self._end(self.server.grace)
-
-    def kill(self) -> None:
-        """End the server at once, if it was started; LaunchError as `stop`, except server_died."""
-        self._end(0)
-
     def stop(self) -> None:
         """Stop the server, if it was started, and check that nothing of it is left.
 
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
         server_died (a bad exit code) or not_ready.
         """
-        server, report = self.server, self._end(self.server.grace)
+        server, report = self.server, self.kill(self.server.grace)
         if report is None:
             return
         if report.killed:
@@ -320,8 +303,11 @@ class Serving:
                 f"{report.exit_code}; {self._log_words()}",
             )
 
-    def _end(self, grace: float) -> StopReport | None:
-        """End the server, and close its workspace even if that fails."""
+    def kill(self, grace: float = 0) -> StopReport | None:
+        """End the server, if it was started, and close its workspace even if that fails.
+
+        LaunchError stray_process or not_ready.
+        """
         report, self._ending = None, True
         self.idle.close()
         try:

@@ -67,7 +67,7 @@ def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float
             seconds = _first_answer(serving)
             if serving.case.workers > 1:  # the others may still start
                 serving.meet()
-            tree = tree_usage.TreeSampler(serving.session.members).edge()
+            tree = tree_usage.edge(serving.session.members)
             serving.meet()
             figures = {
                 "start_cpu": sum(process.cpu + process.children for process in tree.processes),

@@ -6,12 +6,11 @@ Flags that end a launch at once (a wrong body, a server that died) are raised on
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
 from duetbench.core import units
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import METRICS, PERCENTILES
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, LoadModel
 from duetbench.host.machine import OTHER_CORES, STEAL
 
@@ -27,8 +26,6 @@ CEILING: Final = 1.01
 
 FLOOR_SLACK: Final = 0.001
 """Seconds by which an answer may seem faster than its floor: some timers have millisecond steps."""
-
-ROUNDING: Final = 1e-6  # relative, between figures that are ordered by definition
 
 CORES: Final = 1.05  # factor; above it a clock is wrong, or processes are not pinned
 
@@ -91,7 +88,6 @@ class Facts:
     connections: tuple[int, ...] = ()  # per worker process, under load
     idle_lost: int = 0  # idle connections that the server closed
     steady: bool = True
-    backpressure: int | None = None  # connections that the server accepts at once
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
     excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
@@ -167,13 +163,6 @@ def _server(facts: Facts) -> Iterator[Flag]:
             f"expected the processes {sorted(facts.pids_before)} to stay, found "
             f"{sorted(facts.pids_after)}; see the server's log",
         )
-    limit, connections = facts.backpressure, facts.case.load.connections
-    if limit is not None and connections > limit:
-        yield _flag(
-            FlagName.LOAD_FAILED,
-            f"expected at most {limit} connections, found {connections} in the load; "
-            "raise the server's backpressure or lower the connections",
-        )
 
 
 def _littles_law(facts: Facts) -> Iterator[Flag]:
@@ -205,7 +194,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
         yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
-    floor, percentiles = case.endpoint.floor, [name for name, _, _ in PERCENTILES]
+    floor = case.endpoint.floor
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
         if fastest is not None and fastest < floor - FLOOR_SLACK:
@@ -213,16 +202,9 @@ def _contradictions(facts: Facts) -> Iterator[str]:
                 f"expected {units.seconds(floor)}, the floor, or more, "
                 f"found {units.seconds(fastest)}"
             )
-        # Min <= percentiles <= max, and the mean between the ends.
-        for order in (["min", *percentiles, "max"], ["min", "mean", "max"]):
-            present = [f"{kind}_{point}" for point in order if f"{kind}_{point}" in figures]
-            for low, high in pairwise(present):
-                if figures[low] > figures[high] * (1 + ROUNDING):
-                    yield f"expected {low} <= {high}, found {figures[low]:g} > {figures[high]:g}"
     closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (
-        ("good", figures.get("requests", math.inf), "requests"),
         ("in_flight", places, "connections"),
         ("server_cores", facts.server_cores * CORES, "the server's cores"),
     ):
