@@ -120,7 +120,7 @@ def test_what_resets_its_limits_is_known_by_its_parents(tmp_path: Path, sessions
         log=tmp_path / "log",
     ) as session:
         assert session.wait(30) == 0
-        (left,) = session.stats()
+        (left,) = session.members()
         (file,) = sessions.iterdir()
         saved = SessionRecord.model_validate_json(file.read_bytes())
         assert (left.pid, left.start) in saved.strays

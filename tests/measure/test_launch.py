@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from rich.text import Text
 
@@ -20,7 +19,7 @@ from bench import PROJECT, Bench, all_cases, declared, eventually, failures, sho
 from duetbench.core.errors import FlagName, LaunchError, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Commands, Flag, Launch, LoadModel, Plan, Run, RunStatus
-from duetbench.host import ports
+from duetbench.host import ports, proc
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
@@ -123,10 +122,8 @@ def test_workers_and_cores(
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
-    def midway(
-        port: int, members: list[psutil.Process], without: Collection[int]
-    ) -> dict[int, int]:
-        affinities.update({p.pid: p.cpu_affinity() or [] for p in members})
+    def midway(port: int, members: list[proc.Stat], without: Collection[int]) -> dict[int, int]:
+        affinities.update({p.pid: sorted(os.sched_getaffinity(p.pid)) for p in members})
         return real(port, members, without)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)

@@ -84,7 +84,7 @@ def require_free(port: int) -> None:
         )
 
 
-def foreign_listeners(port: int, members: Iterable[psutil.Process]) -> list[str]:
+def foreign_listeners(port: int, members: Iterable[proc.Stat]) -> list[str]:
     """Name the listeners on `port` that are no members of a session, one sentence each."""
     pids = {process.pid for process in members}
     if listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
@@ -120,7 +120,7 @@ def wait_free(port: int, timeout: float) -> None:
 
 
 def connections_per_process(
-    port: int, members: Iterable[psutil.Process], without: Collection[int] = ()
+    port: int, members: Iterable[proc.Stat], without: Collection[int] = ()
 ) -> dict[int, int]:
     """Count the accepted connections on `port` of each of these processes that has any.
 
@@ -132,7 +132,7 @@ def connections_per_process(
     holders: dict[Any, int] = {}
     for process in members:  # one by one: reading all of the machine's takes ten times as long
         with suppress(psutil.Error):
-            for connection in process.net_connections("tcp"):
+            for connection in psutil.Process(process.pid).net_connections("tcp"):
                 if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
                     holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
     return dict(Counter(pid for address, pid in holders.items() if address.port not in without))

@@ -154,20 +154,29 @@ def cpu_clock(pid: int) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
-def anonymous(pid: int, *, exact: bool = False) -> int | None:
-    """Read the anonymous memory of a process, bytes; None if there is no such process.
+def memory(pid: int, kind: str) -> int | None:
+    """Read a process's memory of a kind from its page tables, bytes; None: there is no process.
 
-    Mapped files are excluded: they are shared, and the kernel loads and drops them. The kernel's
-    own count lags by some pages per core; `exact` reads all page tables, and delays the process.
+    Pss counts a shared page in parts; Anonymous excludes mapped files, which the kernel loads and
+    drops. That delays the process. PermissionError.
     """
     try:
-        if exact:
-            text = (PROC / str(pid) / "smaps_rollup").read_bytes()
-            return int(text.partition(b"\nAnonymous:")[2].split()[0]) * 1024
-        resident, shared = (PROC / str(pid) / "statm").read_bytes().split()[1:3]
-        return (int(resident) - int(shared)) * _PAGE
+        text = (PROC / str(pid) / "smaps_rollup").read_bytes()
     except _GONE:
         return None
+    return int(text.partition(f"\n{kind}:".encode())[2].split()[0]) * 1024
+
+
+def anonymous(pid: int) -> int | None:
+    """Read the anonymous memory of a process, bytes; None if there is no such process.
+
+    It is the kernel's own count, which lags by some pages per core, and delays nothing.
+    """
+    try:
+        resident, shared = (PROC / str(pid) / "statm").read_bytes().split()[1:3]
+    except _GONE:
+        return None
+    return (int(resident) - int(shared)) * _PAGE
 
 
 def threads(pid: int) -> list[int]:

@@ -291,26 +291,15 @@ class Session:
         while not self._exited and (left := deadline - time.monotonic()) > 0:
             if proc.wait_ended([self.pid], min(left, _GLANCE_SECONDS)):
                 break
-            self.stats()  # a member may leave session and parent without a mark
+            self.members()  # a member may leave session and parent without a mark
         return self.poll()
-
-    def members(self) -> list[psutil.Process]:
-        """List all live processes of the session, the master first if it lives.
-
-        Members have its session id, or carry its record's id or mark, or are children of others.
-        """
-        members = []
-        for item in self.stats():
-            with suppress(psutil.NoSuchProcess):
-                members.append(psutil.Process(item.pid))
-        return members
 
     def move(self, cores: Sequence[int]) -> None:
         """Pin all threads of all members to other cores; what they start later inherits them."""
         elsewhere, target = True, set(cores)
         while elsewhere:  # until none is left: a thread may have started from another core
             elsewhere = False
-            for tid in (tid for item in self.stats() for tid in proc.threads(item.pid)):
+            for tid in (tid for item in self.members() for tid in proc.threads(item.pid)):
                 with suppress(ProcessLookupError):
                     if os.sched_getaffinity(tid) != target:
                         elsewhere = True
@@ -340,7 +329,7 @@ class Session:
             return report
 
     def _end(self) -> StopReport:
-        if survivors := proc.kill_all(self.stats, self._killed):
+        if survivors := proc.kill_all(self.members, self._killed):
             raise _survival(self.record.argv, survivors)
         self._observe(0)
         with suppress(ChildProcessError):
@@ -364,8 +353,11 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.stop(_EXIT_GRACE)
 
-    def stats(self) -> list[proc.Stat]:
-        """Read /proc/<pid>/stat of all live processes of the session, as `members` lists them."""
+    def members(self) -> list[proc.Stat]:
+        """List all live processes of the session, the master first if it lives.
+
+        Members have its session id, or carry its record's id or mark, or are children of others.
+        """
         if self._report is not None:  # other processes may have the ids by now
             return []
         everybody = {item.pid: item for item in proc.stats()}
@@ -414,12 +406,12 @@ class Session:
         self.poll()
         if self._exited:
             return  # its orphans will not end by themselves
-        self.stats()  # record the master's children while it lives
+        self.members()  # record the master's children while it lives
         os.kill(self.pid, signal.SIGTERM)
         if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
             return
         deadline = min(deadline, time.monotonic() + _STRAGGLERS_SECONDS)
-        while members := self.stats():
+        while members := self.members():
             if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
 

@@ -13,18 +13,15 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
-
-import psutil
 
 from duetbench.host import proc
 
 COURSE_SECONDS: Final = 0.2
 """Seconds between two readings of anonymous memory; one takes 13 µs per process."""
 
-Members = Callable[[], Sequence[psutil.Process]]
+Members = Callable[[], Sequence[proc.Stat]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
 _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
@@ -131,7 +128,7 @@ def summarise(
 
 def edge(members: Members) -> Edge:
     """Read the CPU and the context switches of a session's processes now."""
-    stats = [s for p in members() if (s := proc.stat(p.pid)) and s.alive]
+    stats = members()
     # The clocks come first and close together: the moment refers to them.
     at = time.monotonic()
     clocks = [proc.cpu_clock(item.pid) for item in stats]
@@ -206,17 +203,15 @@ class TreeSampler:
 
 def memory_of(members: Members) -> MemorySample:
     """Read the memory of a session's processes now."""
-    readings = [(p.pid, *m) for p in members() if (m := _memory(p))]
-    pids, pss, threads = zip(*readings, strict=True) if readings else ((),) * 3
-    total = None if None in pss else sum(pss)
-    return MemorySample(time.monotonic(), pids, total, sum(threads))
-
-
-def _memory(process: psutil.Process) -> tuple[int | None, int] | None:
-    with suppress(psutil.NoSuchProcess), process.oneshot():
-        threads = process.num_threads()
+    sizes: dict[proc.Stat, int] = {}
+    readable = True
+    for process in members():
         try:
-            return process.memory_full_info().pss, threads
-        except psutil.AccessDenied:
-            return None, threads
-    return None
+            size = proc.memory(process.pid, "Pss")
+        except PermissionError:
+            size, readable = 0, False
+        if size is not None:
+            sizes[process] = size
+    threads = sum(process.threads for process in sizes)
+    pids = tuple(process.pid for process in sizes)
+    return MemorySample(time.monotonic(), pids, sum(sizes.values()) if readable else None, threads)

@@ -340,7 +340,7 @@ class Workspace:
         self._fill(None)
         for number, command in enumerate(self._case.before):
             self._execute(command, "before", None)
-            if self._commands[-1].stats():
+            if self._commands[-1].members():
                 return number
             self._commands.pop().stop(0)
         # A file that names its place would name this one when it is copied.
@@ -350,8 +350,8 @@ class Workspace:
 
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
-        stats = (stat for command in self._commands for stat in command.stats())
-        return sum(process.ticks + process.children_ticks for process in stats) * proc.TICK
+        processes = (process for command in self._commands for process in command.members())
+        return sum(process.ticks + process.children_ticks for process in processes) * proc.TICK
 
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.
