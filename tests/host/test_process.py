@@ -306,14 +306,13 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             stream.close()
 
 
-@pytest.mark.parametrize(("changed", "left"), [({}, 0), ({"namespace": "pid:[1]"}, 1)])
+@pytest.mark.parametrize(("namespace", "left"), [(proc.pid_namespace(), 0), ("1", 1)])
 def test_an_abandoned_record_without_processes_goes_silently(
-    sessions: Path, changed: dict[str, str], left: int
+    sessions: Path, namespace: str, left: int
 ) -> None:
     """That of another container stays: whether its owner lives cannot be known."""
-    record = process_session.SessionRecord.new("server", ("granian",))
-    dead = {"owner_start": record.owner_start - 1}
-    record.model_copy(update={**dead, **changed}).save()
+    dead = f"{namespace}-{os.getpid()}-{proc.own().start - 1}"
+    process_session.SessionRecord(role="server", argv=("granian",), owner=dead).save()
     assert process_session.reap() == []
     assert len(list(sessions.iterdir())) == left
 
@@ -323,7 +322,7 @@ def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPa
     script = (
         "from duetbench.host import proc, process_session; import os;"
         "m = os.environ[process_session.MARKER];"
-        "record = process_session.SessionRecord.new('command', ());"
+        "record = process_session.SessionRecord(role='command', argv=());"
         "record = record.model_copy(update={'marker': m});"
         "print(proc.carries(os.getpid(), process_session.MARKER, m), record.processes())"
     )

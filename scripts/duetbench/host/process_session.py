@@ -31,16 +31,16 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from uuid import uuid4
 
 import psutil
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Frozen
+from duetbench.core.units import utc_now
 from duetbench.host import proc
 from duetbench.host.paths import state_dir
 
@@ -48,13 +48,6 @@ MARKER: Final = "DUETBENCH_SESSION"
 """Environment variable that every process of a session carries, with the session's id."""
 
 Role = Literal["server", "client", "command"]
-
-_REFUSED: Final[dict[Role, FlagName]] = {
-    "server": FlagName.NOT_READY,
-    "client": FlagName.LOAD_FAILED,
-    "command": FlagName.NOT_READY,
-}
-"""The flag of a launch if such a process cannot be executed."""
 
 _RLIMIT_LOCKS: Final = 10  # Python's `resource` does not name it
 _MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
@@ -70,31 +63,14 @@ Process = subprocess.Popen[bytes]
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
 
-    marker: str
-    mark: int = -1
+    marker: str = Field(default_factory=lambda: str(uuid4()))
+    mark: int = Field(default_factory=lambda: secrets.randbelow(_MARKS))
     strays: tuple[tuple[int, int], ...] = ()
     """Pid and start time of its processes that carry neither (su, for example, resets limits)."""
     role: Role
     argv: tuple[str, ...]
-    recorded: str
-    namespace: str
-    owner_pid: int
-    owner_start: int
-
-    @classmethod
-    def new(cls, role: Role, argv: Sequence[str]) -> SessionRecord:
-        """Describe a session that this process is about to start."""
-        me = proc.own()
-        return cls(
-            marker=str(uuid4()),
-            mark=secrets.randbelow(_MARKS),
-            role=role,
-            argv=tuple(argv),
-            recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-            namespace=proc.pid_namespace(),
-            owner_pid=me.pid,
-            owner_start=me.start,
-        )
+    recorded: str = Field(default_factory=utc_now)
+    owner: str = Field(default_factory=proc.owner)
 
     @property
     def path(self) -> Path:
@@ -167,8 +143,7 @@ def reap() -> list[str]:
             session = SessionRecord.model_validate_json(path.read_bytes())
         except (ValidationError, OSError):  # just deleted, or from another version
             continue
-        alive = proc.lives(session.owner_pid, session.owner_start)
-        if not alive and session.namespace == proc.pid_namespace():
+        if proc.is_dead(session.owner):
             sentences += _end(session)
     return sentences
 
@@ -240,7 +215,7 @@ class Session:
             LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
                 cannot be executed; harness_error if it cannot be recorded or pinned.
         """
-        record = SessionRecord.new(role, argv if recorded is None else recorded)
+        record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
         session: Session | None = None
         problem: Exception | None = None
         cancelled, lock = False, threading.Lock()
@@ -343,7 +318,7 @@ class Session:
 
     def _leave(self) -> None:
         """End the session if nobody has stopped it; a fork of this process does nothing."""
-        if os.getpid() == self.record.owner_pid:
+        if proc.owner() == self.record.owner:
             with suppress(LaunchError):
                 self.stop(0)
 
@@ -432,7 +407,8 @@ def _not_started(
     what = f"cannot start the {record.role} {shlex.join(record.argv)}"
     if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
         remedy = "if it is missing, run `duetbench setup`"
-        return LaunchError(_REFUSED[record.role], f"{what}: {error.filename}: {reason}; {remedy}")
+        flag = FlagName.LOAD_FAILED if record.role == "client" else FlagName.NOT_READY
+        return LaunchError(flag, f"{what}: {error.filename}: {reason}; {remedy}")
     place = f"on cores {'any' if cores is None else list(cores)}"
     allowed = f"allowed are {sorted(os.sched_getaffinity(0))}"
     return LaunchError(FlagName.HARNESS_ERROR, f"{what} {place}: {reason}; {allowed}")

@@ -4,7 +4,7 @@ import math
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -308,15 +308,11 @@ class Serving:
 
         LaunchError stray_process or not_ready.
         """
-        report, self._ending = None, True
+        self._ending = True
         self.idle.close()
-        try:
-            if self._session is not None:
-                report = self._session.stop(grace)
-                ports.wait_free(self.port, FREE_SECONDS)
-        except BaseException:
-            with suppress(LaunchError):
-                self.workspace.close()
-            raise
-        self.workspace.close()
-        return report
+        with self.workspace:
+            if self._session is None:
+                return None
+            report = self._session.stop(grace)
+            ports.wait_free(self.port, FREE_SECONDS)
+            return report

@@ -17,12 +17,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Final, get_args
+from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
@@ -356,7 +356,8 @@ class Workspace:
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.
 
-        LaunchError not_ready, or stray_process. A second call does nothing.
+        LaunchError not_ready, or stray_process. A second call does nothing. As a context manager
+        it raises nothing in place of an exception of the block.
         """
         if self._closed:
             return
@@ -371,6 +372,13 @@ class Workspace:
             finally:
                 for session in self._commands:
                     stack.callback(session.stop, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        with suppress(LaunchError) if error else nullcontext():
+            self.close()
 
     def _execute(self, command: str, when: str, cores: Sequence[int] | None) -> None:
         """Run a command to its end; what it leaves running stays until the workspace is closed."""
@@ -447,15 +455,12 @@ def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     kept = () if any("{port}" in text for text in texts) else case.before
     while kept or testbed.subject.database:
         part = case.model_copy(update={"before": kept, "after": ()})
-        made, number = Workspace(testbed, part, ports.free_port(), log), -1
-        try:
+        with ExitStack() as stack:
+            made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
             number = made._run_before()
-        finally:
-            if number != len(kept):
-                with suppress(LaunchError):  # the first failure explains the second
-                    made.close()
-        if number == len(kept):
-            return made
+            if number == len(kept):
+                stack.pop_all()
+                return made
         kept = kept[:number]
     return None
 
@@ -484,48 +489,36 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
     UsageError if the application cannot be imported, or has neither interface; LaunchError
     not_ready if a command fails.
     """
-    workspace = Workspace(testbed, case, ports.free_port(), log)
-    try:
-        workspace.open(None)
-        found = _import(testbed, case, workspace, log, tick)
-    except BaseException:
-        with suppress(LaunchError):  # the first failure explains the second
-            workspace.close()
-        raise
-    workspace.close()
-    return found
-
-
-def _import(
-    testbed: Testbed, case: Case, workspace: Workspace, log: Path, tick: Tick
-) -> tuple[Interface, bool]:
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     problem = f"{case.endpoint.app}: expected an application, found"
-    with Session.start(
-        (str(testbed.pythons[case.stack, case.python]), "-m", entry.__name__.rpartition(".")[2]),
-        role="command",
-        cores=None,
-        env=workspace.environment(),
-        cwd=workspace.folder,
-        log=log,
-    ) as session:
-        deadline = session.started + limit
-        while (code := session.wait(_TICK_SECONDS)) is None and time.monotonic() < deadline:
-            tick("")
-        session.stop(0)
-    output = workspace.hide(read_log(log))
-    if code is None:
-        raise UsageError(
-            f"{problem} an import that goes on after {limit:g} s (--ready-timeout); "
-            f"it said: {last_words(output)}"
-        )
-    if code == 0 and (answers := _ANSWER.findall(output)):
-        interface, called = answers[-1]
-        return interface, bool(called)
-    words = last_words(output).removeprefix(_NO_APPLICATION)
-    if not last_exception(output):
-        words = f"an import that ends the process with exit code {code}; it said: {words}"
-    raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
+    with Workspace(testbed, case, ports.free_port(), log) as workspace:
+        workspace.open(None)
+        argv = testbed.pythons[case.stack, case.python], "-m", entry.__name__.rpartition(".")[2]
+        with Session.start(
+            tuple(map(str, argv)),
+            role="command",
+            cores=None,
+            env=workspace.environment(),
+            cwd=workspace.folder,
+            log=log,
+        ) as session:
+            deadline = session.started + limit
+            while (code := session.wait(_TICK_SECONDS)) is None and time.monotonic() < deadline:
+                tick("")
+            session.stop(0)
+        output = workspace.hide(read_log(log))
+        if code is None:
+            raise UsageError(
+                f"{problem} an import that goes on after {limit:g} s (--ready-timeout); "
+                f"it said: {last_words(output)}"
+            )
+        if code == 0 and (answers := _ANSWER.findall(output)):
+            interface, called = answers[-1]
+            return interface, bool(called)
+        words = last_words(output).removeprefix(_NO_APPLICATION)
+        if not last_exception(output):
+            words = f"an import that ends the process with exit code {code}; it said: {words}"
+        raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
 
 
 def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
