@@ -142,7 +142,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
     with serving(Answer()) as server:
         loading = client(oha, closed(), server.url, **request_)
         endpoint = testbed._fill_in(loading.request, {})
-        verify(endpoint, server.url, repeats=1)
+        verify(endpoint, server.port, repeats=1)
         ask(endpoint, "/", server.port, "GET /", timeout=10)
         with warmup.Burst(replace(loading, request=endpoint), requests=1) as burst:
             burst.collect()
@@ -234,7 +234,7 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
         result = generate(oha, closed(), server.url)
-        assert {answer.size for answer in verify(endpoint, server.url)} == {len(body)}
+        assert {answer.size for answer in verify(endpoint, server.port)} == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 

@@ -116,7 +116,7 @@ def test_a_redirect_is_shown_without_the_host_that_was_asked(location: str, show
 def test_a_quick_endpoint_is_asked_one_at_a_time() -> None:
     """The fastest of three is its unit; no connection is left open."""
     with serving(Answer()) as server:
-        found = verify(endpoint(), server.url)
+        found = verify(endpoint(), server.port)
         assert (len(found), server.requests, server.connections) == (3, 3, 1)
     assert {answer.size for answer in found} == {5}
     assert min(answer.seconds for answer in found) > 0
@@ -133,7 +133,7 @@ def test_a_mix_is_asked_for_each_of_its_paths() -> None:
 
     mix = endpoint().model_copy(update={"paths": ("/y", "/y", "/z")})
     with serving(note) as server:
-        found = verify(mix, server.url)
+        found = verify(mix, server.port)
         assert asked == ["/x", "/x", "/x", "/y", "/z"] == [answer.path for answer in found]
         with SpotChecks(mix, server.port, throughput=1e9, timeout=30, cores=None):
             eventually("all paths", lambda: asked[5:9] == ["/x", "/y", "/z", "/x"])
@@ -153,7 +153,7 @@ def test_a_request_is_sent_as_it_is_declared() -> None:
         update={"method": "POST", "body": '{"name": "Zoë"}', "headers": {"x-token": "t"}}
     )
     with serving(Answer(status=201, media="text/whatever")) as server:
-        verify(post, server.url, repeats=1)
+        verify(post, server.port, repeats=1)
         with SpotChecks(post, server.port, throughput=1e9, timeout=30, cores=None) as checks:
             eventually("a check", lambda: len(server.heads) > 1)
         assert checks.problem is None
@@ -218,7 +218,7 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
 def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
     """Four waits of 0.2 s at once show everything: answer, floor, concurrency."""
     with serving(Answer(delay=0.2)) as server:
-        found = verify(endpoint(floor=0.2, overlap=4), server.url)
+        found = verify(endpoint(floor=0.2, overlap=4), server.port)
         assert server.requests == len(found)
         assert len(found) % 4 == 0  # more than four only if the machine was busy
     assert min(answer.seconds for answer in found) >= 0.199
@@ -229,7 +229,7 @@ def test_a_server_that_waits_in_turn_is_not_concurrent() -> None:
     """Six waits of 0.05 s one after another take 0.3 s: no busy machine explains that."""
     answer = Answer(delay=0.05, serial=True)
     with serving(answer) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=0.05, overlap=6), server.url)
+        verify(endpoint(floor=0.05, overlap=6), server.port)
     assert caught.value.flag is FlagName.IMPOSSIBLE
     assert "expected 6 requests at once within" in caught.value.detail
 
@@ -242,7 +242,7 @@ def test_a_machine_that_was_busy_is_no_serial_server() -> None:
         return Answer(delay=0.05, serial=number < 3 + 3 * 6)
 
     with serving(busy_at_first) as server:
-        found = verify(endpoint(floor=0.05, overlap=6), server.url)
+        found = verify(endpoint(floor=0.05, overlap=6), server.port)
     assert len(found) >= 3 + 4 * 6
 
 
@@ -250,7 +250,7 @@ def test_a_machine_that_was_busy_is_no_serial_server() -> None:
 @pytest.mark.parametrize("overlap", [0, 3])
 def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
     with serving(Answer()) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=3.0, overlap=overlap), server.url)
+        verify(endpoint(floor=3.0, overlap=overlap), server.port)
     assert caught.value.flag is FlagName.IMPOSSIBLE
     assert "too fast to be true: expected at least 3 s" in caught.value.detail
 
@@ -268,7 +268,7 @@ def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
 def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
     with serving(lambda _path, n: answers[min(n, len(answers) - 1)]) as server:
         with pytest.raises(LaunchError) as caught:
-            verify(endpoint(), server.url, timeout=0.3 if answers[-1].delay else 30)
+            verify(endpoint(), server.port, timeout=0.3 if answers[-1].delay else 30)
         assert server.requests == len(answers)
     assert caught.value.flag is flag
     assert caught.value.detail.startswith("GET /x: ")
@@ -289,7 +289,7 @@ def test_an_answer_without_end_is_read_up_to_a_time_and_a_size(
     monkeypatch.setattr(reading, "LARGEST_ANSWER", 100_000)
     with serving(answer) as server:
         for ask in (
-            lambda: verify(endpoint(), server.url, timeout=seconds),
+            lambda: verify(endpoint(), server.port, timeout=seconds),
             lambda: ask_once(endpoint(), "/x", server.port, "GET /x", timeout=seconds),
         ):
             with pytest.raises(LaunchError, match=f"GET /x: an answer without end: {words}"):
@@ -414,7 +414,7 @@ def test_another_version_is_named(found: Identity, more: dict[str, Any], words: 
 def test_every_worker_answers() -> None:
     """The second worker gets only the seventh connection: the probe goes on until then."""
     with serving(workers(*[2] * 6, 1, 2)) as server:
-        found = probe(server.url, workers_expected=2)
+        found = probe(server.port, workers_expected=2)
         assert server.connections >= 7
     assert sorted(one.pid for one in found) == [1, 2]
 
@@ -430,7 +430,7 @@ def test_every_worker_answers() -> None:
 def test_a_worker_too_few_or_too_many(numbers: tuple[int, ...], flag: FlagName, words: str) -> None:
     """One that never answers is missed; one too many is a restart."""
     with serving(workers(*numbers)) as server, pytest.raises(LaunchError) as caught:
-        probe(server.url, workers_expected=2, timeout=2)
+        probe(server.port, workers_expected=2, timeout=2)
     assert caught.value.flag is flag
     assert "expected 2 workers" in caught.value.detail
     assert words in caught.value.detail

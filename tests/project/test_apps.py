@@ -89,7 +89,7 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 
 
 @contextmanager
-def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
+def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     """Start the case's server as a launch does, without pinning, and wait until it is ready."""
     server, port = SERVERS[case.server], ports.free_port()
     session = Session.start(
@@ -100,7 +100,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[str]:
     )  # fmt: skip
     try:
         eventually("it listens", lambda: bool(ports.listening(port)))
-        yield f"http://127.0.0.1:{port}"
+        yield port
     finally:
         report = session.stop(server.grace)
     assert not report.killed, log.read_text()
@@ -120,11 +120,11 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     logs = state_home / "logs"
     prepared = assemble(Checkout.here(), cases, logs)
     python = prepared.interpreters[first.python]
-    with serving(first, prepared, tmp_path / "server.log") as url:
+    with serving(first, prepared, tmp_path / "server.log") as port:
         asgi = first.endpoint.interface == "asgi"
         visible = asgi or SERVERS[first.server].worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
-            url, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
+            port, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
         )
         identity.check_identity(
             identities,
@@ -136,9 +136,9 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
             jit=python.jit,
         )
         for case in cases:
-            verify.verify(case.endpoint, url, repeats=1)
+            verify.verify(case.endpoint, port, repeats=1)
         for endpoint in verify_only(EXPERIMENTS[first.experiment], first.endpoint.app):
-            verify.verify(endpoint, url, repeats=1)
+            verify.verify(endpoint, port, repeats=1)
 
 
 HOOKS = {"orders:app": ["RequestLog", "CORSMiddleware", "GZipMiddleware"]}

@@ -16,7 +16,6 @@ other has ended, and what it gained is added to both sides' figures.
 from __future__ import annotations
 
 import math
-import select
 import socket
 import threading
 import time
@@ -44,7 +43,7 @@ from duetbench.core.protocol import (
 )
 from duetbench.core.units import utc_now
 from duetbench.host import proc, tree_usage
-from duetbench.measure import idle, launch, verify, warmup
+from duetbench.measure import idle, launch, reading, verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase, server_of
@@ -185,9 +184,9 @@ class SideRun(Serving):
 
         def watch(connection: socket.socket) -> None:
             ends = time.monotonic() + timeout
-            while time.monotonic() < ends and not select.select([connection], [], [], pause)[0]:
+            while time.monotonic() < ends and not reading.readable(connection, pause):
                 asleep = not any(map(proc.runnable, pids))
-                if not select.select([connection], [], [], 0)[0]:  # else it is not of this request
+                if not reading.readable(connection):  # else it is not of this request
                     looks.append(asleep)
 
         request, path = self.request, self.request.path

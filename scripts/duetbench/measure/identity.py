@@ -1,11 +1,12 @@
 """Ask every worker of a server for its interpreter, packages and event loop."""
 
-import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import Final
 
-import httpx
 from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
@@ -22,7 +23,6 @@ MAX_OPEN: Final = 128
 """Connections held open until all workers have answered. If workers share a socket, most go to one
 of them, and single connections could meet the same worker for ever."""
 
-_ANSWER_SECONDS: Final = 60.0
 _PAUSE: Final = 0.02  # s after requests that met no new worker, which may need the cores to start
 
 
@@ -43,7 +43,7 @@ class Identity(Frozen):
 
 
 def probe(
-    base_url: str,
+    port: int,
     *,
     workers_expected: int,
     timeout: float = 10.0,
@@ -57,63 +57,59 @@ def probe(
     before it answers. LaunchError: not_ready if fewer answer in `timeout` s, server_died if
     more do, wrong_answer if something else answers.
     """
-    url = f"{base_url}{PATH}?{COLLECT}" if collect else base_url + PATH
-    workers, problems = dict[str, Identity](), list[str]()
+    path, ends = f"{PATH}?{COLLECT}" if collect else PATH, time.monotonic() + timeout
+    workers, problem = dict[str, Identity](), ""
     expected, batch = f"expected {workers_expected} workers", BATCH * workers_expected
-
-    async def search() -> None:
-        while len(workers) < workers_expected:
-            async with AsyncExitStack() as clients:
-                for _ in range(max(1, MAX_OPEN // batch)):
-                    if len(workers) >= workers_expected:
-                        break
-                    check()
-                    client = await clients.enter_async_context(reading.LocalClient(kept=None))
-                    # Requests sent at once cannot share a connection, and the client keeps each.
-                    answers = await asyncio.gather(*(_ask(client, url) for _ in range(batch)))
-                    before = len(workers)
-                    workers.update((a.worker, a) for a in answers if isinstance(a, Identity))
-                    problems.extend(answer for answer in answers if isinstance(answer, str))
-                    if len(workers) == before:
-                        await asyncio.sleep(_PAUSE)
-
-    try:
-        asyncio.run(asyncio.wait_for(search(), timeout))
-    except TimeoutError as error:
+    while len(workers) < workers_expected and time.monotonic() < ends:
+        with ExitStack() as stack:
+            for _ in range(max(1, MAX_OPEN // batch)):
+                left = ends - time.monotonic()
+                if len(workers) >= workers_expected or left <= 0:
+                    break
+                check()
+                opened = [stack.enter_context(reading.connect(port, left)) for _ in range(batch)]
+                before = len(workers)
+                try:
+                    for connection in opened:
+                        connection.request("GET", path)
+                    for connection in opened:
+                        identity = _read(connection, path, ends - time.monotonic())
+                        workers[identity.worker] = identity
+                except (OSError, HTTPException) as error:
+                    problem = f"; last: {type(error).__name__} {error}".rstrip()
+                if len(workers) == before:
+                    time.sleep(_PAUSE)
+    found = f"found {len(workers)} ({', '.join(sorted(workers)) or 'none'})"
+    if len(workers) < workers_expected:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s (--ready-timeout), found "
-            f"{len(workers)} ({', '.join(sorted(workers)) or 'none'})"
-            f"{'; last: ' + problems[-1] if problems else ''}; see the server's log",
-        ) from error
-    if len(workers) > workers_expected:
-        raise LaunchError(
-            FlagName.SERVER_DIED,
-            f"{expected}, found {len(workers)} ({', '.join(sorted(workers))}); "
-            "see the server's log",
+            f"{expected} to answer GET {PATH} within {timeout:g} s (--ready-timeout), {found}"
+            f"{problem}; see the server's log",
         )
+    if len(workers) > workers_expected:
+        raise LaunchError(FlagName.SERVER_DIED, f"{expected}, {found}; see the server's log")
     return tuple(workers[key] for key in sorted(workers))
 
 
-async def _ask(client: reading.LocalClient, url: str) -> Identity | str:
-    """The identity of the worker that answers, or the reason why none does."""
+def _read(connection: HTTPConnection, path: str, seconds: float) -> Identity:
+    """Read the identity of the worker that answers; OSError, HTTPException if none does in time."""
+    where = f"GET {path}"
     try:
-        request = client.build_request("GET", url)
-        answer, _ = await client.read(request, f"GET {url}", _ANSWER_SECONDS)
-    except httpx.HTTPError as error:
-        return f"{type(error).__name__} {error}".strip()
-    if answer.status_code != httpx.codes.OK:
+        answer, body = reading.receive(connection, where, max(0.0, seconds))
+    except LaunchError as error:
+        raise TimeoutError(error.detail) from error
+    if answer.status != HTTPStatus.OK:
         raise LaunchError(
             FlagName.WRONG_ANSWER,
-            f"GET {url}: expected status 200, found {answer.status_code} with "
-            f"{short(answer.text, 80)!r}; see the server's log",
+            f"{where}: expected status 200, found {answer.status} with "
+            f"{short(body.decode(errors='replace'), 80)!r}; see the server's log",
         )
     try:
-        return Identity.model_validate_json(answer.content)
+        return Identity.model_validate_json(body)
     except ValidationError as error:
         raise LaunchError(
             FlagName.WRONG_ANSWER,
-            f"GET {url}: expected an identity, found {short(answer.text, 80)!r} "
+            f"{where}: expected an identity, found {short(body.decode(errors='replace'), 80)!r} "
             f"({first_problem(error)})",
         ) from error
 

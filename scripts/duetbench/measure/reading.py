@@ -1,55 +1,26 @@
 """Reads the answers of servers of this machine whole, within a time and up to a size."""
 
-import asyncio
 import http.client
+import select
 import socket
-import ssl
 import threading
 import time
-from typing import Final
-
-import httpx
+from contextlib import closing
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.text import LARGEST_ANSWER, endless
 
-_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""It spares reading all root certificates, 20 ms each."""
+
+def connect(port: int, timeout: float) -> closing[http.client.HTTPConnection]:
+    """Provide a connection to a server, which it opens for its first request."""
+    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout))
 
 
-class LocalClient(httpx.AsyncClient):
-    """A client without a proxy from the environment, and with the time limits of `read` alone."""
-
-    def __init__(self, base_url: str = "", *, kept: int | None = 20) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
-        super().__init__(
-            base_url=base_url, timeout=None, limits=limits, trust_env=False, verify=_NO_TLS
-        )
-
-    async def read(
-        self, request: httpx.Request, where: str, seconds: float
-    ) -> tuple[httpx.Response, int]:
-        """Return the answer without its encoding, and its bytes as sent; LaunchError, HTTPError."""
-        began, body, ends = time.monotonic(), bytearray(), False
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await self.send(request, stream=True)
-                try:
-                    async for piece in answer.aiter_bytes():
-                        body += piece
-                        if len(body) > LARGEST_ANSWER:
-                            break
-                    else:
-                        ends = True
-                finally:
-                    await answer.aclose()
-        except TimeoutError:
-            pass
-        if not ends:
-            raise _without_end(where, min(seconds, time.monotonic() - began), len(body))
-        headers = [item for item in answer.headers.multi_items() if item[0] != "content-encoding"]
-        whole = httpx.Response(answer.status_code, headers=headers, content=bytes(body))
-        return whole, answer.num_bytes_downloaded
+def readable(connection: socket.socket, seconds: float = 0.0) -> bool:
+    """Whether there is something to read, or the end, within a time."""
+    poll = select.poll()  # select(2) has a limit of 1,024 files
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def receive(

@@ -43,7 +43,6 @@ class Serving:
         self.idle = IdleConnections()
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
-        self.base = f"http://127.0.0.1:{self.port}"
         self._session: Session | None = None
         self._ending = False
         self.take(case)
@@ -63,7 +62,8 @@ class Serving:
         case, testbed = self.case, self.testbed
         self.request = request = self.workspace.fill_in(case.endpoint)
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
-        self.client = Client(testbed.oha, case.load, self.base, request, cores, case.endpoint)
+        base = f"http://127.0.0.1:{self.port}"
+        self.client = Client(testbed.oha, case.load, base, request, cores, case.endpoint)
 
     def offer(self, load: Load) -> None:
         """Make the generator use this load from now on."""
@@ -202,7 +202,7 @@ class Serving:
         # Event loops distinguish the threads of one process; WSGI has none.
         visible = asgi or self.server.worker_kind(python.free_threaded) == "process"
         identities = identity.probe(
-            self.base,
+            self.port,
             workers_expected=case.workers if visible else 1,
             timeout=self.case.ready_timeout,
             check=self.require_running,
@@ -249,7 +249,7 @@ class Serving:
     def verify(self, repeats: int) -> None:
         """Check the answers of the idle server."""
         timeout = min(self.case.load.timeout, self.testbed.patience)
-        answers = verify.verify(self.request, self.base, repeats=repeats, timeout=timeout)
+        answers = verify.verify(self.request, self.port, repeats=repeats, timeout=timeout)
         # The fastest of all: a disturbed unit would set the ceiling too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers

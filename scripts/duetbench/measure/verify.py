@@ -1,6 +1,5 @@
 """Verify what an endpoint serves: status, content type, body, floor and concurrency."""
 
-import asyncio
 import hashlib
 import http.client
 import itertools
@@ -8,12 +7,13 @@ import json
 import math
 import os
 import re
+import select
 import socket
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -63,7 +63,7 @@ def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def verify(
-    endpoint: Endpoint, base_url: str, *, repeats: int = 3, timeout: float = 60.0
+    endpoint: Endpoint, port: int, *, repeats: int = 3, timeout: float = 60.0
 ) -> list[Answer]:
     """Send requests to an idle server and check every answer; close all connections afterwards.
 
@@ -74,17 +74,13 @@ def verify(
     overlaps = endpoint.overlap > 1
     first, *others = choose_paths(endpoint)
     alone = 0 if overlaps and endpoint.floor >= SLOW_SECONDS else max(1, repeats)
-    paths = [first] * alone + (others if alone else [])
-
-    async def ask() -> list[Answer]:
-        async with reading.LocalClient(base_url) as client:
-            client.headers.clear()  # see `_headers`
-            answers = [await _ask(client, endpoint, path, timeout) for path in paths]
-            if overlaps:
-                await _overlap(client, endpoint, answers, timeout)
-        return answers
-
-    return asyncio.run(ask())
+    answers: list[Answer] = []
+    with reading.connect(port, timeout) as connection:
+        for path in [first] * alone + (others if alone else []):
+            answers += _ask([connection], endpoint, path, timeout)
+    if overlaps:
+        _overlap(endpoint, port, answers, timeout)
+    return answers
 
 
 def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
@@ -245,22 +241,40 @@ def send(
 
     If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    with reading.connect(port, timeout) as connection:
+        watch(_send(connection, endpoint, path, where))
+        return _receive(connection, where, timeout)
+
+
+def _send(
+    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, where: str
+) -> socket.socket:
+    """Send a request; return the socket that gets the answer. LaunchError no_answer."""
+    headers, body = _headers(endpoint), to_bytes(endpoint.body)
     try:
-        with closing(connection):
-            headers, body = _headers(endpoint), to_bytes(endpoint.body)
-            connection.putrequest(
-                endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
-            )
-            for name, text in headers.items():
-                connection.putheader(name, text)
-            if body:
-                connection.putheader("content-length", str(len(body)))
-            connection.endheaders(body)
-            watch(connection.sock)
-            reply, sent = reading.receive(connection, where, timeout)
-            # httpx decompresses the body.
-            answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
+        if connection.sock and reading.readable(connection.sock):
+            connection.close()  # as the server did
+        connection.putrequest(
+            endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
+        )
+        for name, text in headers.items():
+            connection.putheader(name, text)
+        if body:
+            connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body)
+    except (OSError, http.client.HTTPException) as error:
+        raise _unanswered(where, error) from error
+    return connection.sock
+
+
+def _receive(
+    connection: http.client.HTTPConnection, where: str, timeout: float
+) -> tuple[httpx.Response, int]:
+    """Receive an answer, and the bytes of its body as sent; LaunchError no_answer."""
+    try:
+        reply, sent = reading.receive(connection, where, timeout)
+        # httpx decompresses the body.
+        answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
         raise _unanswered(where, error) from error
     return answer, len(sent)
@@ -321,36 +335,43 @@ def _excerpt(body: bytes) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-async def _ask(
-    client: reading.LocalClient, endpoint: Endpoint, path: str, timeout: float
-) -> Answer:
-    where, body = f"{endpoint.method} {path}", to_bytes(endpoint.body) or None
+def _ask(
+    connections: Sequence[http.client.HTTPConnection],
+    endpoint: Endpoint,
+    path: str,
+    timeout: float,
+) -> list[Answer]:
+    """Send a request on each connection at once, and check the answers as they come."""
+    where, answers = f"{endpoint.method} {path}", list[Answer]()
     began, core = time.perf_counter(), time.thread_time()
-    try:
-        headers = _headers(endpoint)
-        request = client.build_request(endpoint.method, path, content=body, headers=headers)
-        if not body:
-            request.headers.pop("content-length", None)
-        answer, size = await client.read(request, where, timeout)
-    except httpx.HTTPError as error:
-        raise _unanswered(where, error) from error
-    seconds = time.perf_counter() - began
-    waited = seconds - (time.thread_time() - core)
-    check_answer(endpoint, where, answer)
-    if seconds < endpoint.floor - FLOOR_SLACK:
-        raise LaunchError(
-            FlagName.IMPOSSIBLE,
-            f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
-            f"found {seconds:.6f} s; does the handler wait as declared?",
-        )
-    digest = hashlib.sha256(answer.content).digest()
-    wrong = not endpoint.expect.tells_body and tells_error(answer.content)
-    return Answer(seconds, size, path, digest, _excerpt(answer.content), wrong, waited)
+    poll, waiting = select.poll(), dict[int, http.client.HTTPConnection]()
+    for connection in connections:
+        place = _send(connection, endpoint, path, where).fileno()
+        waiting[place] = connection
+        poll.register(place, select.POLLIN)
+    while waiting:
+        ready = poll.poll(timeout * 1000) if len(waiting) > 1 else []
+        for place in [place for place, _ in ready] or [*waiting]:
+            connection = waiting.pop(place)
+            poll.unregister(place)
+            answer, size = _receive(connection, where, timeout)
+            seconds = time.perf_counter() - began
+            waited = seconds - (time.thread_time() - core)
+            check_answer(endpoint, where, answer)
+            if seconds < endpoint.floor - FLOOR_SLACK:
+                raise LaunchError(
+                    FlagName.IMPOSSIBLE,
+                    f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
+                    f"found {seconds:.6f} s; does the handler wait as declared?",
+                )
+            body = answer.content
+            wrong = not endpoint.expect.tells_body and tells_error(body)
+            digest = hashlib.sha256(body).digest()
+            answers.append(Answer(seconds, size, path, digest, _excerpt(body), wrong, waited))
+    return answers
 
 
-async def _overlap(
-    client: reading.LocalClient, endpoint: Endpoint, answers: list[Answer], timeout: float
-) -> None:
+def _overlap(endpoint: Endpoint, port: int, answers: list[Answer], timeout: float) -> None:
     """Send the overlapping requests, and append their answers; LaunchError impossible.
 
     A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
@@ -360,20 +381,21 @@ async def _overlap(
     fixed, each = TOGETHER_SLACK
     totals: list[float] = []
     first = time.perf_counter()
-    while True:
-        began = time.perf_counter()
-        together = (_ask(client, endpoint, endpoint.path, timeout) for _ in range(count))
-        answers += await asyncio.gather(*together)
-        totals.append(time.perf_counter() - began)
-        single = min(answer.seconds for answer in answers)
-        limit = min(SERIAL_SHARE * count * single, TOGETHER * single + fixed + each * count)
-        if min(totals) < limit:
-            return
-        waited = time.perf_counter() - first
-        if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
-            raise LaunchError(
-                FlagName.IMPOSSIBLE,
-                f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
-                f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the best "
-                f"of {len(totals)} tries; does something block the server?",
-            )
+    with ExitStack() as stack:
+        connections = [stack.enter_context(reading.connect(port, timeout)) for _ in range(count)]
+        while True:
+            began = time.perf_counter()
+            answers += _ask(connections, endpoint, endpoint.path, timeout)
+            totals.append(time.perf_counter() - began)
+            single = min(answer.seconds for answer in answers)
+            limit = min(SERIAL_SHARE * count * single, TOGETHER * single + fixed + each * count)
+            if min(totals) < limit:
+                return
+            waited = time.perf_counter() - first
+            if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
+                raise LaunchError(
+                    FlagName.IMPOSSIBLE,
+                    f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
+                    f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the "
+                    f"best of {len(totals)} tries; does something block the server?",
+                )
