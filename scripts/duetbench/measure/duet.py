@@ -241,7 +241,7 @@ class _Duets:
         results: list[dict[str, Any]] = []
         with ExitStack() as stack:
             for side in self.order:
-                stack.callback(self._end, side)
+                stack.enter_context(side)
             self._each(lambda side: side.begin(aside=side is self.order[1]))
             self._each(SideRun.meet)
             self._rest()
@@ -377,14 +377,11 @@ class _Duets:
         # After a wrong answer, the server goes on with others.
         return any(f.kind == "void" and f.name is not FlagName.WRONG_ANSWER for f in flags)
 
-    def _end(self, side: SideRun) -> None:
-        with side.blamed():
-            side.kill()
-
     def _unshare(self, results: Sequence[Mapping[str, Any]]) -> None:
         """End one server, a dead one if there is one, and add what the other gains in memory."""
         last, other = sorted(self.order, key=lambda side: side.ended)
-        self._end(other)
+        with other.blamed():
+            other.kill()
         if last.beside is not None:
             with last.blamed():
                 alone = tree_usage.memory_of(last.session.members)

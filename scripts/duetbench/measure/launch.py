@@ -6,10 +6,10 @@ Duets use the same observation under load, and derive figures and flags from it 
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
@@ -35,21 +35,16 @@ def perform(
     `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
     """
     began, started = time.monotonic(), utc_now()
-    serving = Serving(case, testbed, log)
     metrics: dict[str, float] = {}
-    try:
-        with serving.blamed():
-            serving.start()
-            serving.meet()
-            serving.open_idle()
-            if not testbed.subject.fixed:
-                (serving.cpu_idle,) = idle.cpu(serving.session.members, wait=serving.session.wait)
-            serving.verify(repeats=UNIT_REQUESTS)
-            metrics = finish(_measure(serving, window))
-            serving.stop()  # after a good launch, a bad stop is its failure
-    finally:
-        with suppress(LaunchError):  # the first failure explains the second
-            serving.kill()
+    with Serving(case, testbed, log) as serving, serving.blamed():
+        serving.start()
+        serving.meet()
+        serving.open_idle()
+        if not testbed.subject.fixed:
+            (serving.cpu_idle,) = idle.cpu(serving.session.members, wait=serving.session.wait)
+        serving.verify(repeats=UNIT_REQUESTS)
+        metrics = finish(_measure(serving, window))
+        serving.stop()  # after a good launch, a bad stop is its failure
     return Launch(
         case=case.id,
         round=number,

@@ -4,11 +4,11 @@ import math
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Final, Self
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Load
@@ -69,6 +69,14 @@ class Serving:
         """Make the generator use this load from now on."""
         self.case = self.case.model_copy(update={"load": load})
         self.client = replace(self.client, load=load)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the server at once, if it lives; a first failure explains a second one."""
+        with suppress(LaunchError) if self.failed else self.blamed():
+            self.kill()
 
     @property
     def session(self) -> Session:

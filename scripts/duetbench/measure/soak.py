@@ -39,30 +39,25 @@ def perform(
 
     Raises only `InterruptedRun`: the curve's `problem` says what ended a soak early.
     """
-    serving, each = Serving(case, testbed, log), max(SHORTEST, seconds / BURSTS)
-    curve = Curve()
-    try:
-        with serving.blamed():
-            serving.start()
-            serving.meet()
-            serving.open_idle()
-            serving.verify(repeats=1)
-            tasks = [sum(worker.tasks for worker in serving.workers)]
-            room = ROOM * psutil.virtual_memory().available
-            curve, began = _next(serving, curve, 0), time.monotonic()
-            while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
-                look(spent, curve)
-                with warmup.Burst(serving.client, seconds=each) as burst:
-                    warm = burst.collect()
-                curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
+    each, curve = max(SHORTEST, seconds / BURSTS), Curve()
+    with Serving(case, testbed, log) as serving, serving.blamed():
+        serving.start()
+        serving.meet()
+        serving.open_idle()
+        serving.verify(repeats=1)
+        tasks = [sum(worker.tasks for worker in serving.workers)]
+        room = ROOM * psutil.virtual_memory().available
+        curve, began = _next(serving, curve, 0), time.monotonic()
+        while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
             look(spent, curve)
-            for _ in range(2):  # a queue drains, what leaks stays
-                serving.session.wait(PAUSE)
-                tasks.append(sum(worker.tasks for worker in serving.identify()))
-            curve = curve.model_copy(update={"tasks": tuple(tasks)})
-    finally:
-        with serving.blamed():
-            serving.kill()
+            with warmup.Burst(serving.client, seconds=each) as burst:
+                warm = burst.collect()
+            curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
+        look(spent, curve)
+        for _ in range(2):  # a queue drains, what leaks stays
+            serving.session.wait(PAUSE)
+            tasks.append(sum(worker.tasks for worker in serving.identify()))
+        curve = curve.model_copy(update={"tasks": tuple(tasks)})
     problems = [flag.detail for flag in serving.flags if flag.kind == "void"]
     return curve.model_copy(update={"problem": "; ".join(problems)})
 

@@ -13,7 +13,6 @@ from typing import Final
 from duetbench.core.errors import LaunchError
 from duetbench.core.model import Flag
 from duetbench.core.units import utc_now
-from duetbench.host import tree_usage
 from duetbench.measure import verify
 from duetbench.measure.server import Serving
 from duetbench.measure.testbed import SideCase
@@ -58,25 +57,20 @@ def perform(
 
 def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float]]:
     """Start a side's server, and end it; what failed, and the figures if nothing did."""
-    serving = Serving(side.case, side.testbed, log)
     figures: dict[str, float] = {}
-    try:
-        with serving.blamed():
-            serving.start()
-            serving.await_port(_POLL_SECONDS)
-            seconds = _first_answer(serving)
-            if serving.case.workers > 1:  # the others may still start
-                serving.meet()
-            tree = tree_usage.edge(serving.session.members)
+    with Serving(side.case, side.testbed, log) as serving, serving.blamed():
+        serving.start()
+        serving.await_port(_POLL_SECONDS)
+        seconds = _first_answer(serving)
+        if serving.case.workers > 1:  # the others may still start
             serving.meet()
-            figures = {
-                "start_cpu": sum(process.cpu + process.children for process in tree.processes),
-                "start_time": seconds,
-                "import_time": serving.import_time,
-            }
-    finally:
-        with serving.blamed():
-            serving.kill()
+        tree = serving.edge()
+        serving.meet()
+        figures = {
+            "start_cpu": sum(process.cpu + process.children for process in tree.processes),
+            "start_time": seconds,
+            "import_time": serving.import_time,
+        }
     return tuple(serving.flags), figures
 
 
