@@ -24,6 +24,7 @@ from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.measure import duet
 from duetbench.measure.instructions import counting
+from duetbench.measure.side_run import SideRun
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
 from duetbench.project.deployed_target import DeployedTarget
@@ -229,7 +230,7 @@ def test_a_handler_that_gets_no_core_does_not_wait(
     waiting = APP.replace("items.find", "await items.find")
     commit(shop, "Async", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
     (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
-    run = duet.SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
+    run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
     core = max(pair.head.testbed.server_cores(pair.case))
     with ExitStack() as stack:
         run.begin(aside=False)

@@ -15,8 +15,6 @@ other has ended, and what it gained is added to both sides' figures.
 
 from __future__ import annotations
 
-import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,36 +25,24 @@ from typing import Any, Final
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU_IDLE, METRICS
-from duetbench.core.model import Case, Load
 from duetbench.core.protocol import (
-    DUET_QUEUE,
     DUET_SECONDS,
     DUET_WARM_UP,
-    DUET_WAVES,
-    LEAST_WAIT,
     SLOW_SECONDS,
-    UNIT_REQUESTS,
     UNLIKE,
     below_saturation,
-    bound_queue,
     duet_load,
 )
 from duetbench.core.units import utc_now
-from duetbench.host import proc, tree_usage
-from duetbench.measure import idle, launch, reading, verify, warmup
+from duetbench.host import tree_usage
+from duetbench.measure import launch, verify, warmup
 from duetbench.measure.launch import Observation
-from duetbench.measure.server import Serving
-from duetbench.measure.testbed import SideCase, server_of
+from duetbench.measure.server import rest
+from duetbench.measure.side_run import SideRun
+from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import SIDES, Duet, SideName
 
-REPEATED: Final = 12
-"""Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
-
 _POLL_SECONDS: Final = 0.02
-_TWICE: Final = 1.6  # times a single request from which some at once are two waves
-_LOOKS: Final = 50  # at a server that seems to wait
-_LOOK_SECONDS: Final = 0.001  # between them, at least
-
 _SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
 
 
@@ -107,125 +93,6 @@ def own_memory(
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}
 
 
-class SideRun(Serving):
-    """The server of one side of a running duet, with what its first requests showed."""
-
-    def __init__(
-        self, name: SideName, launched: Sequence[SideCase], loads: Sequence[Load], log: Path
-    ) -> None:
-        if len({server_of(part.case) for part in launched}) > 1:
-            raise ValueError(f"{', '.join(part.case.id for part in launched)}: not of one server")
-        self.name = name
-        self.beside: tree_usage.MemorySample | None = None  # at the end of the last duet
-        self.cases = [
-            part.case.model_copy(update={"load": load})
-            for part, load in zip(launched, loads, strict=True)
-        ]
-        super().__init__(self.cases[0], launched[0].testbed, log)
-
-    def take(self, case: Case) -> None:
-        super().take(case)
-        self.declared = self.warming = case.load
-        self.work = 0.0  # core time of a request to the idle server, s
-        self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
-        self.blocked = 0.0  # of its time, in which further requests have to wait, s
-        self.warm_up = warmup.WarmUp(0.0, (), steady=False)
-        self.metrics: dict[str, float] = {}
-
-    def begin(self, *, aside: bool) -> None:
-        """Start the server; `aside`: on the client cores, which are idle before the load.
-
-        That halves the time on two cores. Only on an equal number: servers may count their cores.
-        """
-        here, there = self.testbed.server_cores(self.case), self.testbed.client_cores(self.case)
-        self.start(there if aside and len(there) == len(here) else here)
-
-    def meet(self) -> None:
-        """Wait until all workers serve, and pin the server to its own cores."""
-        super().meet()
-        self.open_idle()
-        if self.testbed.machine.pinned:
-            self.session.move(self.testbed.server_cores(self.case))
-
-    def probe(self) -> None:
-        """Check answers of the idle server, and measure the core time and the wait of one.
-
-        The first request may import something, so a target that seems slow gets more requests.
-        """
-        self.work = waited = math.inf
-        for repeats in (UNIT_REQUESTS, REPEATED):
-            before, earlier = self.edge(), len(self.answers)
-            # Single requests set no ceiling here, so slow ones need no repetition.
-            self.verify(1 if self.slow else repeats)
-            used = tree_usage.between(before, self.edge()).cpu_seconds
-            answers = self.answers[earlier:]
-            self.work = min(self.work, used / len(answers))
-            waited = min(waited, *(answer.waited for answer in answers))
-            self.wait = waited - self.work
-            light = self.work * self.case.load.connections <= DUET_QUEUE and not self.waits
-            if light or self.testbed.subject.fixed:
-                return
-        if self.waits:
-            self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
-            # One more than it works on at once takes twice as long if they are answered in turn.
-            single = self.wait + self.work
-            with warmup.Burst(self.client, requests=self.least + 1) as burst:
-                self.blocked = single * (burst.collect().seconds > _TWICE * single)
-
-    def _asleep(self) -> float:
-        """Share of some requests' time in which no thread of the server could run; 1 if unknown.
-
-        Threads that a busy machine keeps from cores do not wait. How long they are kept tells less:
-        several may be at once.
-        """
-        looks: list[bool] = []
-        pids = [process.pid for process in self.session.members()]
-        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), self.case.load.timeout
-
-        def watch(connection: socket.socket) -> None:
-            ends = time.monotonic() + timeout
-            while time.monotonic() < ends and not reading.readable(connection, pause):
-                asleep = not any(map(proc.runnable, pids))
-                if not reading.readable(connection):  # else it is not of this request
-                    looks.append(asleep)
-
-        request, path = self.request, self.request.path
-        for _ in range(REPEATED):
-            if len(looks) < _LOOKS / 2:
-                where = f"{request.method} {path}"
-                verify.ask(request, path, self.port, where, timeout=timeout, watch=watch)
-        return sum(looks) / len(looks) if looks else 1.0
-
-    @property
-    def least(self) -> int:
-        """Requests that it works on at once, at least."""
-        return self.case.workers * (self.case.threads or 1)
-
-    @property
-    def single(self) -> float:
-        """Seconds of a request to the idle server."""
-        return self.work + max(0.0, self.wait)
-
-    @property
-    def waits(self) -> bool:
-        """Whether its handler spends more time on waiting than on computing."""
-        return self.wait > max(LEAST_WAIT, self.work)
-
-    def shorten(self, sides: Sequence[SideRun]) -> None:
-        """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
-        case, least = self.case, self.least
-        if not self.testbed.subject.fixed:
-            cores = min(len(self.testbed.server_cores(case)), 2 * least)
-            blocked = max(side.blocked for side in sides)
-            seconds = max(sum(side.work for side in sides) / cores, blocked / least)
-            wave = max(side.single for side in sides)
-            load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
-            load = bound_queue(load, seconds, DUET_QUEUE, least)
-            if load != case.load:
-                self.offer(load)
-                self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
-
-
 class _Duets:
     """The duets of one pair of launches; `run` is the protocol, the other methods are its steps."""
 
@@ -263,11 +130,8 @@ class _Duets:
         testbed, case = self.sides[1].testbed, self.sides[1].case.id
         if testbed.subject.fixed or case in testbed.quiet or self._void:
             return
-        members = [side.session.members for side in self.sides]
-        figures = idle.cpu(*members, wait=self.sides[1].session.wait)
-        for side, figure in zip(self.sides, figures, strict=True):
-            side.cpu_idle = figure
-        if max(figures) <= METRICS[CPU_IDLE].least:
+        rest(*self.sides)
+        if max(side.cpu_idle or 0.0 for side in self.sides) <= METRICS[CPU_IDLE].least:
             testbed.quiet.add(case)
 
     def _duet(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from duetbench.core.model import Case, Flag, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
-from duetbench.measure import idle, oha, oha_results, validity, warmup
-from duetbench.measure.server import Serving
+from duetbench.measure import oha, oha_results, reading, validity, warmup
+from duetbench.measure.server import Serving, rest
 from duetbench.measure.testbed import Testbed
 from duetbench.measure.verify import SpotChecks, right_sizes
 
@@ -41,7 +41,7 @@ def perform(
         serving.meet()
         serving.open_idle()
         if not testbed.subject.fixed:
-            (serving.cpu_idle,) = idle.cpu(serving.session.members, wait=serving.session.wait)
+            rest(serving)
         serving.verify(repeats=UNIT_REQUESTS)
         metrics = finish(_measure(serving, window))
         serving.stop()  # after a good launch, a bad stop is its failure
@@ -112,7 +112,8 @@ class Observation:
 
     def _count_connections(self) -> bool:
         serving = self.serving
-        members, without = serving.session.members(), serving.idle.ports
+        without = [connection.getsockname()[1] for connection in serving.idle]
+        members = serving.session.members()
         counts = ports.connections_per_process(serving.port, members, without)
         self.connections.update(counts)
         return bool(counts)
@@ -189,7 +190,7 @@ def _conclude(
             pids_before=frozenset(process.stat.pid for process in observation.before.processes),
             pids_after=frozenset(process.stat.pid for process in observation.after.processes),
             connections=tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone),
-            idle_lost=serving.idle.lost(),
+            idle_lost=sum(map(reading.readable, serving.idle)),
             steady=observation.warm_up.steady,
             right_sizes=right_sizes(serving.request, serving.answers),
             sizes=observation.sizes(),

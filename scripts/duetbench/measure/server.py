@@ -1,11 +1,13 @@
 """One server of one case: started, verified, watched, stopped, and proven to be gone."""
 
 import math
+import socket
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
@@ -16,9 +18,9 @@ from duetbench.core.protocol import SLOW_SECONDS
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
-from duetbench.host.tree_usage import Edge, edge
-from duetbench.measure import identity, verify
-from duetbench.measure.idle import IdleConnections
+from duetbench.host.tree_usage import Edge, between, edge
+from duetbench.measure import identity, reading, verify
+from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.measure.inside import program
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
@@ -28,6 +30,9 @@ FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listenin
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
+_ANSWER_SECONDS: Final = 10.0  # for a connection that is to idle
+_SETTLE_SECONDS: Final = 0.3
+_REST_SECONDS: Final = 1.0  # a thread that wakes every half second shows in it
 
 
 class Serving:
@@ -40,7 +45,7 @@ class Serving:
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
         self.cpu_idle: float | None = None  # core time per second without requests; None: unknown
-        self.idle = IdleConnections()
+        self.idle: list[socket.socket] = []  # connections that were answered once
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self._session: Session | None = None
@@ -200,8 +205,26 @@ class Serving:
         self._fill_in()
 
     def open_idle(self) -> None:
-        """Open the load's idle connections, which stay until the server ends; LaunchError."""
-        self.idle.open(self.port, self.case.load.idle)
+        """Open the load's idle connections, which stay until the server ends; LaunchError.
+
+        The application sees no request of them, and we hold them, so they cost the load generator
+        nothing.
+        """
+        number = self.case.load.idle
+        for _ in range(number):
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
+            try:
+                connection.request("GET", PATH)
+                reading.receive(connection, f"GET {PATH}", _ANSWER_SECONDS)
+                if connection.sock is None:
+                    raise ConnectionResetError("the server closed it after an answer")
+            except (OSError, HTTPException) as error:
+                raise LaunchError(
+                    FlagName.NO_ANSWER,
+                    f"expected {number} idle connections, found {len(self.idle)}, then "
+                    f"{type(error).__name__}: {error}; see the server's log",
+                ) from error
+            self.idle.append(connection.sock)
 
     def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
         """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
@@ -317,10 +340,21 @@ class Serving:
         LaunchError stray_process or not_ready.
         """
         self._ending = True
-        self.idle.close()
+        while self.idle:
+            self.idle.pop().close()
         with self.workspace:
             if self._session is None:
                 return None
             report = self._session.stop(grace)
             ports.wait_free(self.port, FREE_SECONDS)
             return report
+
+
+def rest(*servers: Serving) -> None:
+    """Measure what servers use without requests, all at once, after they have settled."""
+    wait = servers[0].session.wait
+    wait(_SETTLE_SECONDS)
+    before = [server.edge() for server in servers]
+    wait(_REST_SECONDS)
+    for server, earlier in zip(servers, before, strict=True):
+        server.cpu_idle = between(earlier, server.edge()).cores
