@@ -121,7 +121,7 @@ class FlagName(StrEnum):
     LOAD_FAILED = (
         "load_failed",
         "void",
-        "the load generator failed, was the limit, or opens more connections than are accepted",
+        "the load generator failed, or was the limit",
     )
     HARNESS_ERROR = "harness_error", "void", "duetbench itself failed in this launch"
 

@@ -143,21 +143,20 @@ def reap() -> list[str]:
             session = SessionRecord.model_validate_json(path.read_bytes())
         except (ValidationError, OSError):  # just deleted, or from another version
             continue
-        if proc.is_dead(session.owner):
-            sentences += _end(session)
+        if not proc.is_dead(session.owner):
+            continue
+        ended: set[int] = set()
+        about = f"({shlex.join(session.argv)}, started {session.recorded})"
+        if survivors := proc.kill_all(session.processes, ended):
+            pids = ", ".join(str(item.pid) for item in survivors)
+            words = f"could not end process {pids}, left by an earlier run {about}; end it by hand"
+            sentences.append(words)
+            continue
+        path.unlink(missing_ok=True)
+        if ended:
+            processes = "process" if len(ended) == 1 else "processes"
+            sentences.append(f"ended {len(ended)} {processes} left by an earlier run {about}")
     return sentences
-
-
-def _end(session: SessionRecord) -> list[str]:
-    ended: set[int] = set()
-    survivors = proc.kill_all(session.processes, ended)
-    about = f"({shlex.join(session.argv)}, started {session.recorded})"
-    if survivors:
-        pids = ", ".join(str(item.pid) for item in survivors)
-        return [f"could not end process {pids}, left by an earlier run {about}; end it by hand"]
-    session.path.unlink(missing_ok=True)
-    processes = "process" if len(ended) == 1 else "processes"
-    return [f"ended {len(ended)} {processes} left by an earlier run {about}"] if ended else []
 
 
 def _folder() -> Path:

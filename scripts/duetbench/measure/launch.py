@@ -81,7 +81,8 @@ class Observation:
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
     host, memory and the cores that the case's `commands` used span that time. `connections` are
     per process in the middle of it (empty: not counted). `opened` are the connections that clients
-    opened, spot checks included.
+    opened, spot checks included. `sizes` counts the answers of the right status by the bytes of
+    their bodies.
     """
 
     def __init__(
@@ -129,13 +130,11 @@ class Observation:
         seconds = time.monotonic() - self.before.at
         self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
 
-    def sizes(self) -> dict[int, int]:
-        """Count the answers of the right status by the bytes of their bodies."""
-        return oha_results.sizes(self.generation.rows, self.serving.case.endpoint.expect.status)
-
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
-        self.serving.load_seconds = self.generation.collect().summary.seconds
+        result, status = self.generation.collect(), self.serving.case.endpoint.expect.status
+        self.serving.load_seconds = result.summary.seconds
+        self.sizes = oha_results.sizes(result.rows, status)
         window = self.before.at, self.after.at
         self.memory, self.course = self.tree.metrics(*window), self.tree.course(*window)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
@@ -149,7 +148,7 @@ def finish(observation: Observation, other: Observation | None = None) -> dict[s
 
     `other` observed our other server meanwhile, with its generator on the same client cores.
     """
-    serving, sizes = observation.serving, observation.sizes()
+    serving, sizes = observation.serving, observation.sizes
     try:
         serving.verify(repeats=1)
         right = right_sizes(serving.request, serving.answers) or sizes
@@ -193,7 +192,7 @@ def _conclude(
             idle_lost=sum(map(reading.readable, serving.idle)),
             steady=observation.warm_up.steady,
             right_sizes=right_sizes(serving.request, serving.answers),
-            sizes=observation.sizes(),
+            sizes=observation.sizes,
             excerpts=observation.checks.excerpts,
             # In duets only the ratio is steady.
             throughputs=()
