@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -69,23 +69,18 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
 def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
     """Serve a case with one worker that lists its routes, and end it at once.
 
-    Raises LaunchError if the server does not start.
+    Raises LaunchError if the server does not start, or end.
     """
     environment = {**case.env, entry.WATCHED: "1"}
-    serving = Serving(case.model_copy(update={"workers": 1, "env": environment}), testbed, log)
-    try:
-        serving.start()
-        serving.meet()
-        yield serving
-    except LaunchError as error:
-        with suppress(LaunchError):  # the first failure explains the second
+    case = case.model_copy(update={"workers": 1, "env": environment})
+    with Serving(case, testbed, log) as serving:
+        try:
+            serving.start()
+            serving.meet()
+            yield serving
             serving.kill()
-        raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
-    except BaseException:
-        with suppress(LaunchError):
-            serving.kill()
-        raise
-    serving.kill()
+        except LaunchError as error:
+            raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
 
 
 def _find(serving: Serving, trial: Trial) -> None:
