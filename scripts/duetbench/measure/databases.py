@@ -184,9 +184,9 @@ def find(text: str, variables: Mapping[str, str], folder: Path, python: Path) ->
     if parts := _SQLITE.fullmatch(address):
         scheme, path, tail = parts.groups()
         for slash in ("/", ""):  # before a path, most have one
-            file = folder / path.removeprefix(slash)
-            if path.startswith(slash) and file.is_file():
-                name = str(file.resolve())
+            place = folder / path.removeprefix(slash)
+            if path.startswith(slash) and place.is_file():
+                name = str(place.resolve())
                 return Database(names[-1], whole, scheme + slash, name, tail, python)
         raise UsageError(f"{OPTION} {names[-1]}: expected a file of SQLite, found no {path}")
     scheme, sign, _ = address.partition("://")
