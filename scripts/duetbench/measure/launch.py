@@ -11,7 +11,7 @@ from pathlib import Path
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Flag, Launch, Status
+from duetbench.core.model import Case, Launch, Status
 from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
@@ -158,16 +158,12 @@ def finish(observation: Observation, other: Observation | None = None) -> dict[s
             serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
     finally:
         # A problem of the load explains why the server is not right after it.
-        metrics, flags = _conclude(observation, other)
-        for flag in flags:
-            serving.fail(flag.name, flag.detail)
+        metrics = _conclude(observation, other)
     serving.require_same()
     return metrics
 
 
-def _conclude(
-    observation: Observation, other: Observation | None
-) -> tuple[dict[str, float], tuple[Flag, ...]]:
+def _conclude(observation: Observation, other: Observation | None) -> dict[str, float]:
     """Compute the metrics of a measurement, and raise its flags."""
     serving, rows = observation.serving, observation.generation.rows
     case, testbed = serving.case, serving.testbed
@@ -201,10 +197,11 @@ def _conclude(
             times=oha_results.time_thirds(rows, case.load, status=status),
         )
     )
-    changes = machine.environment_changes(testbed.machine, machine.fingerprint())
-    env_flags = (Flag(name=FlagName.ENV_CHANGED, detail=change) for change in changes)
-    metrics = {name: figures[name] for name in METRICS if name in figures}
-    return metrics, (*flags, *env_flags)
+    for flag in flags:
+        serving.fail(flag.name, flag.detail)
+    for change in machine.environment_changes(testbed.machine, machine.fingerprint()):
+        serving.fail(FlagName.ENV_CHANGED, change)
+    return {name: figures[name] for name in METRICS if name in figures}
 
 
 def _figures(observation: Observation, ours: Sequence[Observation]) -> dict[str, float]:
