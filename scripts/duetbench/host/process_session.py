@@ -128,12 +128,6 @@ class SessionRecord(Frozen):
         ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
         return [item for item in proc.stats() if item.pid not in ours and self.marks(item)]
 
-    def close(self) -> None:
-        """End what still carries it, and delete its file; LaunchError stray_process."""
-        if survivors := proc.kill_all(self.processes, set()):
-            raise _survival(self.argv, survivors)
-        self.path.unlink(missing_ok=True)
-
 
 def reap() -> list[str]:
     """End the processes that dead duetbench processes left; return a sentence per session."""
@@ -304,7 +298,12 @@ class Session:
 
     def _end(self) -> StopReport:
         if survivors := proc.kill_all(self.members, self._killed):
-            raise _survival(self.record.argv, survivors)
+            names = "; ".join(proc.describe(item.pid) for item in survivors)
+            raise LaunchError(
+                FlagName.STRAY_PROCESS,
+                f"expected the session of {shlex.join(self.record.argv)} to end, but SIGKILL did "
+                f"not end {names}; end it by hand before measuring again",
+            )
         self._observe(0)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
@@ -388,15 +387,6 @@ class Session:
         while members := self.members():
             if not proc.wait_ended((i.pid for i in members), deadline - time.monotonic()):
                 return
-
-
-def _survival(argv: Sequence[str], survivors: Sequence[proc.Stat]) -> LaunchError:
-    names = "; ".join(proc.describe(item.pid) for item in survivors)
-    return LaunchError(
-        FlagName.STRAY_PROCESS,
-        f"expected the session of {shlex.join(argv)} to end, but SIGKILL did not end {names}; "
-        "end it by hand before measuring again",
-    )
 
 
 def _not_started(
