@@ -299,12 +299,14 @@ def spec(name: str) -> InterpreterSpec:
 
 def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever optional one was made on this machine; who asks for that one gets it."""
-    monkeypatch.setattr(interpreters, "locate", lambda *_: None)  # all are there
+    known = Checkout.here().interpreter("3.14")
+    monkeypatch.setattr(  # all are there
+        interpreters, "locate", lambda name, _: known.model_copy(update={"name": name})
+    )
     configured = Checkout.here().configuration
     for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
         asked = target_python.read(text, "")
-        chosen = target_python.choose(asked, configured, QUIET)
-        assert (target_python.name_of(chosen), chosen.optional) == (name, False)
+        assert target_python.choose(asked, configured, QUIET).name == name
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
@@ -333,9 +335,7 @@ def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path
 
 
 @pytest.mark.real
-def test_one_of_the_machine_is_found_and_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
     place = borrow_cache(tmp_path / "cache", monkeypatch)
     (place / "interpreters").unlink()
@@ -343,12 +343,10 @@ def test_one_of_the_machine_is_found_and_remembered(
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = target_python.read("<3.14", "requires-python")
-    spec = target_python.choose(asked, Checkout.here().configuration, QUIET)
-    name = target_python.name_of(spec)
-    known = Checkout.here().configuration.model_copy(update={"interpreters": {name: spec}})
-    found = interpreters.locate(name, known)
-    assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
-    assert tools.version(found.executable) == f"Python {spec.version}"
+    found = target_python.choose(asked, Checkout.here().configuration, QUIET)
+    assert (found.origin, found.free_threaded) == ("found", False)
+    assert found.name == ".".join(found.version.split(".")[:2])
+    assert tools.version(found.executable) == f"Python {found.version}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()

@@ -81,7 +81,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def deployed(root: Path) -> DeployedTarget:
-    declared = {"3.14": Checkout.here().configuration.interpreters["3.14"]}
+    declared = {"3.14": Checkout.here().interpreter("3.14")}
     return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", ())
 
 

@@ -37,7 +37,6 @@ from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
-from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -94,8 +93,8 @@ def deploy(
     if like is None:
         by_name = _interpreters(project, place, choice, narrator, environment)
     else:
-        by_name = dict(like.configuration.interpreters)
-    pythons = [_locate(project, spec) for spec in by_name.values()]
+        by_name = like.interpreters
+    pythons = [*by_name.values()]
     python = pythons[0]
     notes = () if like else _builders(pythons)
     (place / FOLDER).mkdir(exist_ok=True)
@@ -251,7 +250,7 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
     more = f" and {case.load.idle} idle ones" if case.load.idle else ""
     more += f", {shlex.join(case.server_args)}" if case.server_args else ""
-    pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
+    pythons = (f"{found.version}{found.suffix}" for found in deployed.interpreters.values())
     packages = deployed.lock(STACK).packages
     version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
     app = f"{case.endpoint.app}{'()' * case.endpoint.factory}"
@@ -309,22 +308,15 @@ def _interpreters(
     choice: Target,
     narrator: Narrator,
     environment: Environment | None,
-) -> dict[str, InterpreterSpec]:
+) -> Mapping[str, Interpreter]:
     """Choose the interpreters that are asked for, by name, or take that of an environment."""
     if environment is not None:
-        program, declared = environment.executable, project.configuration
-        spec = target_python.of_environment(program, declared, narrator)
-        return {target_python.name_of(spec): spec}
-    within = revisions.within(project.root)
-    requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-    specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
-    return {target_python.name_of(spec): spec for spec in specs}
-
-
-def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
-    name = target_python.name_of(spec)
-    only = project.configuration.model_copy(update={"interpreters": {name: spec}})
-    return interpreters.locate(name, only)
+        pythons = [target_python.describe(environment.executable)]
+    else:
+        within = revisions.within(project.root)
+        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
+        pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]
+    return {python.name: python for python in pythons}
 
 
 def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:

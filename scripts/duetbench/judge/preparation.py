@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
@@ -30,7 +30,7 @@ from duetbench.measure import assembly, runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
-from duetbench.project.configuration import Configuration, Interpreter
+from duetbench.project.configuration import Interpreter
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
@@ -66,7 +66,7 @@ class Part:
     subject: Subject
     cases: tuple[Case, ...]
     lock: Callable[[str], Stack]
-    configuration: Callable[[str], Configuration]
+    interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
     lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
     python: str = ""  # its interpreter, if the other side may have another one
@@ -214,10 +214,9 @@ def _parts(
     ):
         cases = place.cases(side)
         cases = tuple(case for case in cases if case.python == python)
-        lock, configuration = place.lock, place.configuration_for
         parts.append(
             Part(
-                state.record, place, cases, lock, configuration, state.tree,
+                state.record, place, cases, place.lock, place.find_interpreters, state.tree,
                 lent=lent, python=python,
             )
         )  # fmt: skip
@@ -349,8 +348,8 @@ def of_locks(
         place = replace(
             subject, root=revisions.copy(subject.root, scope.copies, inside=subject.inside)
         )
-        cases, configuration = subject.cases(), subject.configuration_for
-        return Part(record_of(label, *state), place, cases, lock, configuration)
+        record = record_of(label, *state)
+        return Part(record, place, subject.cases(), lock, subject.find_interpreters)
 
     return pair_up(part(*base), part(*head), scope, subject.root)
 
@@ -420,19 +419,10 @@ def side_of(
     part: Part, cases: tuple[Case, ...], needed: Sequence[Case], scope: Scope, generator: Path
 ) -> Side:
     """Make ready what `needed` cases of a side need."""
-    pythons = sorted({case.python for case in needed})
-
-    def interpreter(name: str) -> Interpreter:
-        settings = part.configuration(name).adding(pythons)
-        try:
-            return interpreters.locate(name, settings)
-        except SetupError:  # it is not installed yet
-            interpreters.ensure(settings, scope.narrator)
-            return interpreters.locate(name, settings)
-
+    pythons = part.interpreters(sorted({case.python for case in needed}))
     testbed = assembly.assemble(
         part.subject, needed, scope.logs, scope.narrator,
-        generator=generator, lock=part.lock, interpreter=interpreter,
+        generator=generator, lock=part.lock, interpreter=pythons.__getitem__,
     )  # fmt: skip
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():

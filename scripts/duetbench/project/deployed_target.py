@@ -3,20 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
-
 from duetbench.core.model import Case, Endpoint
 from duetbench.project import configuration, target_cases
-from duetbench.project.configuration import Configuration
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import FILE
-from duetbench.project.schema import InterpreterSpec
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.subject import Subject
-from duetbench.project.target import FOLDER, STACK, Target
+from duetbench.project.target import FOLDER, Target
 from duetbench.project.target_locks import LOCKS
 
 _COMPARED: Final = (
@@ -39,7 +35,7 @@ class DeployedTarget(Subject):
 
     target: Target
     origin: Path
-    interpreters: Mapping[str, InterpreterSpec]
+    interpreters: Mapping[str, Interpreter]
     imports: tuple[str, ...]
     packages: str
     declared: tuple[Case, ...]
@@ -57,19 +53,16 @@ class DeployedTarget(Subject):
     def code(self) -> Path:
         return self.root
 
-    @cached_property
+    @property
     def configuration(self) -> Configuration:
-        declared = configuration.load(self.origin)
-        return declared.model_copy(update={"interpreters": dict(self.interpreters)})
-
-    def configuration_for(self, python: str) -> Configuration:
-        # One interpreter may be prebuilt and another one not.
-        only = {python: self.interpreters[python]}
-        return self.configuration.model_copy(update={"interpreters": only})
+        return configuration.load(self.origin)
 
     @property
-    def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        return {STACK: tuple(self.interpreters)}
+    def version(self) -> str:
+        return next(iter(self.interpreters.values())).version
+
+    def interpreter(self, name: str) -> Interpreter:
+        return self.interpreters[name]
 
     def folder(self, case: Case) -> Path:  # noqa: ARG002
         return self.root
@@ -128,12 +121,5 @@ class DeployedTarget(Subject):
     def lock_file(self, stack: str) -> Path:
         return self.root / FOLDER / f"{stack}.txt"
 
-    def _requirements_file(self, stack: str) -> Path:
-        return self.lock_file(stack).with_suffix(".in")
-
     def sources(self, stack: str) -> tuple[str | Path, ...]:
-        return (self._requirements_file(stack),)
-
-    def requirements(self, stack: str) -> list[Requirement]:
-        lines = self._requirements_file(stack).read_text("utf-8").splitlines()
-        return [Requirement(line) for line in lines if not line.startswith("-")]
+        return (self.lock_file(stack).with_suffix(".in"),)

@@ -21,7 +21,6 @@ from duetbench.project.configuration import (
     ORIGINS,
     Configuration,
     Interpreter,
-    Origin,
 )
 from duetbench.project.schema import InterpreterSpec
 
@@ -66,7 +65,7 @@ def locate(name: str, configured: Configuration) -> Interpreter:
             f"{', '.join(sorted(configured.interpreters))}"
         )
     usual = configured.adding({name}).usual
-    for origin in ORIGINS if not configured.interpreters[name].executable else ("found",):
+    for origin in ORIGINS:
         candidates = {n: read(n, place(n, origin, configured)) for n in usual}
         # All must have one origin, so an incomplete set of the better origin does not count.
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
@@ -79,12 +78,10 @@ def locate(name: str, configured: Configuration) -> Interpreter:
     )
 
 
-def place(name: str, origin: Origin, configured: Configuration) -> Path:
+def place(name: str, origin: str, configured: Configuration) -> Path:
     """Return the folder of an interpreter, which differs for every way to build it."""
     spec = configured.interpreters[name]
     kind = f"{origin}-{spec.version}"
-    if spec.executable:
-        kind += f"-{cache.digest(spec.executable)}"
     if origin == "source":
         build = configured.source_build.get(spec.version)
         recipe = build.model_dump_json(exclude_defaults=True) if build else ""
@@ -167,18 +164,21 @@ def record(interpreter: Interpreter) -> InterpreterRecord:
     return interpreter.record().model_copy(update={"memory": memory})
 
 
-def describe(executable: Path, origin: Origin, *, jit: bool) -> cache.Facts:
-    """Return the facts to record of an interpreter; raises SetupError if it does not run."""
+def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts:
+    """Return the facts of an interpreter, all but its name, to record or to use at once.
+
+    `executable` may be a script or a link that starts it. Raises SetupError if it does not run.
+    """
     proof = prove(executable)
     options = " ".join(
         option for option in proof["configure"].split() if not option.startswith("'--prefix=")
     )
     return {
         "origin": origin,
-        "executable": str(executable),
+        "executable": proof["executable"],
         "version": proof["version"],
         "free_threaded": proof["free_threaded"],
-        "jit": jit,
+        "jit": jit and proof["jit"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
 
@@ -294,12 +294,7 @@ def _request(name: str, configured: Configuration) -> source_builds.Request | No
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
     home = str(place(name, "source", configured))
-    facts = {
-        "program": "cpython",
-        "name": name,
-        "home": home,
-        **spec.model_dump(exclude={"executable"}),
-    }
+    facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
     return facts | recipe.model_dump() if recipe else None
 
 

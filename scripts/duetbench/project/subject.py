@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from packaging.requirements import Requirement
-
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import paths
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -37,11 +34,6 @@ class Subject(ABC):
     def configuration(self) -> Configuration:
         """The settings of the repository; raises DeclarationError if they are invalid."""
 
-    @property
-    @abstractmethod
-    def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters it is made for; raises like `configuration.stacks`."""
-
     @abstractmethod
     def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
         """List all cases; raises UsageError or DeclarationError.
@@ -56,10 +48,6 @@ class Subject(ABC):
     @abstractmethod
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         """Return the arguments by which uv finds what a stack requires."""
-
-    @abstractmethod
-    def requirements(self, stack: str) -> list[Requirement]:
-        """Read the requirements that a stack declares itself, without those of other stacks."""
 
     @property
     @abstractmethod
@@ -140,19 +128,12 @@ class Subject(ABC):
     def results(self) -> Path:
         return paths.results_dir(self.repository)
 
-    def pythons(self, stack: str) -> tuple[str, ...]:
-        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
-        if stack not in self.stacks:
-            raise UsageError(f"no stack {stack!r}: there are {', '.join(self.stacks) or 'none'}")
-        return self.stacks[stack]
-
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.
 
         Raises UsageError if there is no such stack, SetupError if it was never locked, and
         DeclarationError if the lock has lines other than pinned packages.
         """
-        self.pythons(stack)
         return self.read_lock(stack, self.lock_file(stack))
 
     def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
@@ -181,14 +162,14 @@ class Subject(ABC):
         return stacks.read_lock(stack, file, self.version, self.home)
 
     @property
+    @abstractmethod
     def version(self) -> str:
         """The version of Python that locks are read for: that of the first interpreter."""
-        return next(iter(self.configuration.interpreters.values())).version
 
-    def configuration_for(self, python: str) -> Configuration:  # noqa: ARG002 - of a target they differ
-        """Return the settings to install an interpreter."""
-        return self.configuration
+    def find_interpreters(self, names: Iterable[str]) -> dict[str, Interpreter]:
+        """Find interpreters by name; raises like `interpreter`."""
+        return {name: self.interpreter(name) for name in names}
 
+    @abstractmethod
     def interpreter(self, name: str) -> Interpreter:
-        """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
-        return interpreters.locate(name, self.configuration_for(name))
+        """Find an interpreter; UsageError: it is unknown, SetupError: it is not installed."""

@@ -9,18 +9,18 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final, Self
 
-from packaging.requirements import Requirement
 from pydantic import Field
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import configuration, plan
-from duetbench.project.configuration import Configuration
+from duetbench.project import configuration, interpreters, plan
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import read_table, read_toml
 from duetbench.project.schema import validate
 from duetbench.project.setting import AS_DECLARED, Setting
+from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from observatory.matrix import titles  # noqa: F401 - names of cases
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
@@ -92,12 +92,26 @@ class Checkout(Subject):
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
+        """Stack → the usual interpreters it is made for; raises like `experiments.load_stacks`."""
         return {
             name: tuple(
                 python for python in spec.interpreters if python in self.configuration.usual
             )
             for name, spec in load_stacks(self.root).items()
         }
+
+    def pythons(self, stack: str) -> tuple[str, ...]:
+        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
+        if stack not in self.stacks:
+            raise UsageError(f"no stack {stack!r}: there are {', '.join(self.stacks) or 'none'}")
+        return self.stacks[stack]
+
+    @property
+    def version(self) -> str:
+        return next(iter(self.configuration.interpreters.values())).version
+
+    def interpreter(self, name: str) -> Interpreter:
+        return interpreters.locate(name, self.configuration)
 
     def cases(
         self, setting: Setting = AS_DECLARED, profile: Profile | None = None
@@ -153,16 +167,15 @@ class Checkout(Subject):
     def code(self) -> Path:
         return self.root / "apps"
 
+    def lock(self, stack: str) -> Stack:
+        self.pythons(stack)
+        return super().lock(stack)
+
     def lock_file(self, stack: str) -> Path:
         return self.code / "stacks" / f"{stack}.txt"
 
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
-
-    def requirements(self, stack: str) -> list[Requirement]:
-        groups = read_toml(self.code / "pyproject.toml").get("dependency-groups", {})
-        # A group includes another one by a table.
-        return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]
 
     def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
         """Find the text of a lock by its digest, here or in git, at `commit` or any other."""
