@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,7 @@ from bench import Bench
 from duetbench.core.model import Verdict
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.judge.deployment import environment_of
+from duetbench.judge.deployment import deploy, environment_of
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
 from duetbench.project.target import Target
@@ -119,6 +121,13 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))
     assert not usable()
     assert ".venv lacks toml, so that an environment is built" in capsys.readouterr().out
+    # What is built has its Python, whatever else the project names.
+    write(shop, "Dockerfile", "FROM python:3.14\n")
+    place = tmp_path / "copy"
+    shutil.copytree(shop, place, ignore=shutil.ignore_patterns(".venv", ".git"))
+    project = Project(shop, Target(app="shop.main:app", server="granian", interface="asgi"))
+    built, _ = deploy(project, place, Narrator(Console()))
+    assert built.version == platform.python_version()
     # Of a Python that just is on the search path, versions count as well.
     assert [
         Environment(shop / ".venv/bin/python", "", shop, chosen=chosen).has(Requirement(text))

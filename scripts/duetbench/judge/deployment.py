@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
@@ -161,16 +161,12 @@ def environment_of(
     None if it has none, or needs another one: its packages or its interpreter are chosen, the
     copies have different locks, or the environment lacks a package. Says why.
     """
-    target, root = project.target, project.root
+    target = project.target
     if target.build or target.packages or target.python or target.groups or target.extras:
         return None
-    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    environment, lacking = _running(project)
     if environment is None:
         return None
-    asked = target_locks.direct(root, target)
-    lacking = sorted(
-        {requirement.name for requirement in asked if not environment.has(requirement)}
-    )
     reason = ""
     if file := target_locks.differing(places, target, environment.executable):
         reason = f"{file} differs"
@@ -178,15 +174,28 @@ def environment_of(
         reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
     elif environment.compiled:
         reason = f"{environment.label} has compiled modules of the project"
-    if environment.chosen:
-        if reason:
-            narrator.say(f"{reason}, so that an environment is built for each side")
-        return None if reason else environment
-    if reason or not asked:
-        return None
-    version = interpreters.prove(environment.executable)["version"]
-    wanted = target_python.request(root, within=revisions.within(root)).versions
-    return environment if wanted.contains(version) else None
+    if reason and environment.chosen:
+        narrator.say(f"{reason}, so that an environment is built for each side")
+    return None if reason else environment
+
+
+def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
+    """Find the environment in which a project runs, and list the packages that it lacks.
+
+    One that nobody has chosen lacks none, and is of a Python that the project asks for.
+    """
+    root = project.root
+    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    if environment is None:
+        return None, ()
+    asked = target_locks.direct(root, project.target)
+    lacking = sorted({package.name for package in asked if not environment.has(package)})
+    if not environment.chosen:
+        version = interpreters.prove(environment.executable)["version"]
+        wanted = target_python.request(root, within=revisions.within(root)).versions
+        if lacking or not asked or not wanted.contains(version):
+            return None, ()
+    return environment, lacking
 
 
 def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
@@ -309,10 +318,18 @@ def _interpreters(
     narrator: Narrator,
     environment: Environment | None,
 ) -> Mapping[str, Interpreter]:
-    """Choose the interpreters that are asked for, by name, or take that of an environment."""
+    """Choose the interpreters that are asked for, by name, or take that of an environment.
+
+    An environment that is built has the Python of the one in which the project runs.
+    """
+    pythons: list[Interpreter] = []
     if environment is not None:
         pythons = [target_python.describe(environment.executable)]
-    else:
+    elif not choice.python:
+        with suppress(SetupError):  # it does not run, or is too old
+            running, _ = _running(project)
+            pythons = [target_python.describe(running.executable)] if running else []
+    if not pythons:
         within = revisions.within(project.root)
         requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
         pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]

@@ -1,7 +1,7 @@
 """The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
-The project asks for it in `.python-version`, or else in the files that it is deployed with, or in
-its metadata. By default it is the newest one here.
+Unless the project runs in an environment here, it asks for one in `.python-version`, or else in the
+files that it is deployed with, or in its metadata. By default it is the newest one here.
 """
 
 import os
