@@ -310,28 +310,33 @@ def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("tag", "source", "laid_out"),
+    ("source", "files", "laid_out"),
     [
-        # Its code is where it is edited; the wheel says only what it is.
-        ("py3-none-any", "src/lib.py", {"lib-3.0.dist-info"}),
-        # Compiled modules, or code from elsewhere, are in the wheel alone.
-        ("cp314-cp314-linux_x86_64", "src/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
-        ("py3-none-any", "python/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
+        # Its code is where it is edited; the wheel says what it is, and has what its build made.
+        ("src/lib.py", ("lib.py", "lib_speed.py"), {"lib_speed.py"}),
+        ("src/lib/__init__.py", ("lib/__init__.py", "lib/speed.py"), set[str]()),
+        ("python/lib.py", ("lib.py",), {"lib.py"}),
     ],
 )
 def test_of_the_project_itself_only_what_is_missing_is_laid_out(
-    tag: str, source: str, laid_out: set[str], tmp_path: Path, python: Interpreter,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, files: tuple[str, ...], laid_out: set[str], tmp_path: Path,
+    python: Interpreter, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
-    files = {"lib.py": "built = True\n", "lib-3.0.data/purelib/data.txt": "x"}
+    texts = {**dict.fromkeys(files, "built = True\n"), "lib-3.0.data/purelib/data.txt": "x"}
+    texts["lib-3.0.data/scripts/program"] = "x"
+    tag = "cp314-cp314-linux_x86_64"
     write(root, source, "built = False\n")
-    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=files))
+    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=texts))
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
     search = target_locks.install(root, "lib.api", python, QUIET)
     assert search == (target_locks.SITE, *(["src"] if source.startswith("src") else []), ".")
-    assert {path.name for path in (root / target_locks.SITE).iterdir()} == laid_out
+    assert {path.name for path in (root / target_locks.SITE).iterdir()} == {
+        "lib-3.0.dist-info", "data.txt", *laid_out
+    }  # fmt: skip
+    made = root / "src" / "lib" / "speed.py"
+    assert made.exists() == ("lib/speed.py" in files)
     code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],

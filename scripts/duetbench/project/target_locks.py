@@ -28,7 +28,7 @@ from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
-from duetbench.project.environment import Environment, of_lock
+from duetbench.project.environment import Environment
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.stacks import Stack
 from duetbench.project.target import NOWHERE, Target
@@ -364,8 +364,8 @@ def lock_copy(
 ) -> Stack:
     """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
 
-    The additions have the versions of `like`, the lock of the other side. If that side was given
-    the same packages, the lock is the same.
+    The given ones stay as they are. The additions have the versions of `like`, the lock of the
+    other side. If that side was given the same packages, the lock is the same.
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
@@ -374,46 +374,26 @@ def lock_copy(
     text = packages.text
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
-    elif lacking and of_lock(text) is not None:
-        text += _beside(root, packages, lacking, python, narrator)
     elif lacking:
         others = like.packages if like else {}
-        pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
-        keep = [f"{n}=={v}" for n, v in others.items() if n not in packages.packages]
+        own = packages.packages
+        asked = [f"{name}=={others[name]}" if name in others else name for name in lacking]
         with proc.scratch() as folder:
-            lock, server = folder / "locked.txt", folder / "server.in"
-            lock.write_text(text, "utf-8")
-            server.write_text("\n".join(pins), "utf-8")
-            text = _compile(
-                root, [lock, server], python, packages.label, f"adding {', '.join(lacking)}",
-                narrator, "\n".join([text, *keep]),
+            server = folder / "server.in"
+            server.write_text("\n".join([stacks.indexes(text), *asked]), "utf-8")
+            added = _compile(
+                root, [server], python, packages.label, f"adding {', '.join(lacking)}", narrator,
+                "\n".join(f"{name}=={version}" for name, version in others.items()),
+                [f"{name}=={version}" for name, version in own.items()],
             )  # fmt: skip
-        text = wheels.add_wheels(text, root, python, narrator)
+        text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
     places = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    asked = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
-    stacks.write_lock(file.with_suffix(".in"), asked)
+    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked_for)
     stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
     return stacks.read_lock(target.STACK, file, python.version, root)
-
-
-def _beside(
-    root: Path,
-    packages: ProjectPackages,
-    names: Sequence[str],
-    python: Interpreter,
-    narrator: Narrator,
-) -> str:
-    """Lock packages, and what they need, beside those of an environment, which stay as they are."""
-    pins = [f"{name}=={version}" for name, version in packages.packages.items()]
-    with proc.scratch() as folder:
-        (server := folder / "server.in").write_text("\n".join(names), "utf-8")
-        why = f"adding {', '.join(names)}"
-        text = _compile(root, [server], python, packages.label, why, narrator, pins=pins)
-    return "".join(
-        line for line in text.splitlines(keepends=True) if _name(line) not in packages.packages
-    )
 
 
 def _compile(
@@ -444,8 +424,8 @@ def _compile(
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Code is imported from its source folder. A wheel with more than the source (compiled modules, or
-    a module without source) is laid out completely, and comes first.
+    Code is imported from its source folder. What only its wheel has, such as metadata and compiled
+    modules, comes first.
     """
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
@@ -454,9 +434,6 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
-        top = module.partition(".")[0]
-        names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
-        has_source = any(place.exists() for place in names)
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
@@ -466,8 +443,7 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
                     "metadata and compiled modules"
                 )
         else:
-            sources = [root / name for name in folders]
-            wheels.unpack(wheel, site, sources, "" if has_source else top)
+            wheels.unpack(wheel, site, [root / name for name in folders])
     return (SITE, *folders)
 
 
