@@ -13,7 +13,8 @@ from bare import QUIET
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import interpreters, target, target_cases, target_python, tools
+from duetbench.project import interpreters, target, target_python, tools
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.request_lines import read
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.target import Target
@@ -97,10 +98,17 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
 
 
+def deployed(
+    wanted: Target, root: Path, interface: Interface, server: str, python: str
+) -> DeployedTarget:
+    pythons = {python: Checkout.here().interpreter("3.14")}
+    return DeployedTarget(root, wanted, root, pythons, (), "", Path(), interface, server)
+
+
 def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     assert wanted is not None
-    cases = target_cases.cases(wanted, shop, interface="asgi", server="uvicorn", pythons=["3.12"])
+    cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
         "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
     ]  # fmt: skip
@@ -130,7 +138,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     root = tmp_path / "x"
-    cases = target_cases.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
+    cases = deployed(wanted, root, "wsgi", "granian", "3.13t").cases()
     many, post, again, third = cases
     assert many.ready_timeout == 90
     assert [case.id for case in (many, post, again, third)] == [
@@ -171,7 +179,7 @@ def test_a_server_that_cannot_serve_it_is_refused(
     wanted = Target.model_validate({"app": "a:b", **keys})
     server = wanted.server or "uvicorn"
     with pytest.raises(UsageError, match=sentence):
-        target_cases.cases(wanted, tmp_path, interface=interface, server=server, pythons=["3.14"])
+        deployed(wanted, tmp_path, interface, server, "3.14").cases()
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(

@@ -82,7 +82,7 @@ def root(tmp_path: Path) -> Path:
 
 def deployed(root: Path) -> DeployedTarget:
     declared = {"3.14": Checkout.here().interpreter("3.14")}
-    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", ())
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock")
 
 
 def laid(root: Path) -> Path:

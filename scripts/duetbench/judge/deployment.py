@@ -28,7 +28,6 @@ from duetbench.project import (
     locks,
     stacks,
     start_command,
-    target_cases,
     target_locks,
     target_python,
     tools,
@@ -84,9 +83,7 @@ def deploy(
         UsageError: The target is invalid: it is no application, its server cannot serve it, …
         SetupError: The interpreter, a package or the environment cannot be made.
     """
-    declared, within = project.target, revisions.within(project.root)
-    if like is not None:
-        declared = declared.model_copy(update={"loop": like.target.loop})
+    declared, within = like.target if like else project.target, revisions.within(project.root)
     choices = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
     lock = lock or (None if environment else lock_in(place, choice))
@@ -112,7 +109,7 @@ def deploy(
             env = {"env": {**choice.env, **settings[-1].env}}
             trial = DeployedTarget(
                 place, choice.model_copy(update=env), project.root, by_name, imports,
-                packages.label, (), within,
+                packages.label, within,
             )  # fmt: skip
             interface, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
@@ -120,15 +117,13 @@ def deploy(
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
         choice, notes = ways[-1], (*notes, *note)
-        cases = target_cases.cases(
-            choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
-        )
     else:
-        cases = like.declared
-        case = cases[0]
-        lock_for(_needs(case.server, choices, case.endpoint.interface), like.lock(STACK))
+        interface, server = like.interface, like.server
+        lock_for(_needs(server, choices, interface), like.lock(STACK))
     label = lock.label if lock and lock.root != place else packages.label
-    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
+    deployed = DeployedTarget(
+        place, choice, project.root, by_name, imports, label, within, interface, server
+    )
     locks.save(
         deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
     )  # a search for a cause finds it by its digest
