@@ -2,8 +2,9 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -136,26 +137,21 @@ class Subject(ABC):
         """
         return self.read_lock(stack, self.lock_file(stack))
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
+    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
         """Find the text of a lock by its digest; None if it is nowhere.
 
         `commit` is where it was read.
         """
-        return self._match(digest, self._kept(stack, digest))
+        places = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
+        here = (place.read_bytes() for place in places if place.is_file())
+        for text in chain(here, self.older_locks(stack, commit)):
+            if hashlib.sha256(text).hexdigest() == digest:
+                return text.decode()
+        return None
 
-    def _kept(self, stack: str, digest: str) -> Iterator[bytes | None]:
-        for place in (self.lock_file(stack), stacks.kept_place(digest[:12], stack)):
-            yield place.read_bytes() if place.is_file() else None
-
-    def _match(self, digest: str, texts: Iterable[bytes | None]) -> str | None:
-        same = (text for text in texts if text and hashlib.sha256(text).hexdigest() == digest)
-        found = next(same, None)
-        return None if found is None else found.decode()
-
-    @property
-    def lost_locks(self) -> str:
-        """What to do if a lock is not found."""
-        return "compare again"
+    def older_locks(self, stack: str, commit: str | None) -> Iterable[bytes]:  # noqa: ARG002
+        """Read a stack's lock at a commit, and at any other."""
+        return ()
 
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""

@@ -177,24 +177,15 @@ class Checkout(Subject):
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest, here or in git, at `commit` or any other."""
+    def older_locks(self, stack: str, commit: str | None) -> Iterator[bytes]:
         root, name = self.root, self.lock_file(stack).relative_to(self.root).as_posix()
-
-        def texts() -> Iterator[bytes | None]:
-            yield from self._kept(stack, digest)
-            if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
-                # A shallow clone lacks the commit.
-                _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-            log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-            for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
-                yield _git(root, "cat-file", "blob", f"{revision}:{name}")
-
-        return self._match(digest, texts())
-
-    @property
-    def lost_locks(self) -> str:
-        return "fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
+        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+            # A shallow clone lacks the commit.
+            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+        for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
+            if (text := _git(root, "cat-file", "blob", f"{revision}:{name}")) is not None:
+                yield text
 
     @property
     def results(self) -> Path:
