@@ -135,7 +135,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def complete(configured: Configuration) -> bool:
+def _complete(configured: Configuration) -> bool:
     """Whether all usual interpreters are there, right, and of one origin."""
     return any(
         all(
@@ -199,21 +199,17 @@ def ensure(configured: Configuration, narrator: Narrator) -> bool:
 
     Raises SetupError if that is not possible, with what is missing.
     """
-    if complete(configured):
+    if _complete(configured):
         return False
-    if not fetch(configured, narrator):
-        command.require(faults(configured))
-        build(configured, narrator)
+    if not _fetch(configured, narrator):
+        requests = [_request(name, configured) for name in configured.usual]
+        command.require([f for asked in requests if asked for f in source_builds.faults(asked)])
+        for name in configured.usual:
+            _from_source(name, configured, narrator)
     return True
 
 
-def faults(configured: Configuration) -> list[str]:
-    """List what is missing to build the interpreters, as tools and room."""
-    requests = (_request(name, configured) for name in configured.usual)
-    return [fault for request in requests if request for fault in source_builds.faults(request)]
-
-
-def fetch(configured: Configuration, narrator: Narrator) -> bool:
+def _fetch(configured: Configuration, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
     if os.environ.get(source_builds.ARCHIVE):
         sentence = "is set, so the interpreters are built from that source"
@@ -250,20 +246,13 @@ def _install_prebuilt(name: str, configured: Configuration, narrator: Narrator) 
             raise SetupError(f"uv installed no {pattern} in {installs}")
         return describe(programs[0], "prebuilt", jit=spec.jit)
 
-    make(target, spec, fill, narrator)
+    _make(target, spec, fill, narrator)
 
 
-def make(
+def _make(
     target: Path, spec: InterpreterSpec, fill: Callable[[Path], cache.Facts], narrator: Narrator
 ) -> None:
-    """Install an interpreter unless the right one is there; raises like `cache.make`."""
     cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
-
-
-def build(configured: Configuration, narrator: Narrator) -> None:
-    """Build all usual interpreters from their source archives; raises like `ensure`."""
-    for name in configured.usual:
-        _from_source(name, configured, narrator)
 
 
 def _from_source(name: str, configured: Configuration, narrator: Narrator) -> None:
@@ -286,7 +275,7 @@ def _from_source(name: str, configured: Configuration, narrator: Narrator) -> No
         facts = describe(staging / _program(spec), "source", jit=spec.jit)
         return {**facts, "executable": str(target / _program(spec))}
 
-    make(target, spec, fill, narrator)
+    _make(target, spec, fill, narrator)
 
 
 def _request(name: str, configured: Configuration) -> source_builds.Request | None:
