@@ -18,7 +18,7 @@ from duetbench.project import locks, stacks, target, target_locks, wheels
 from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
-from duetbench.project.target_locks import ProjectPackages
+from duetbench.project.target_locks import LockFile, ProjectPackages
 from observatory.matrix.checkout import Checkout
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -97,7 +97,9 @@ def uv(root: Path, *arguments: str) -> None:
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
     file = target_locks.lock_of(root)
-    return target_locks.read(root, file, wanted, python, QUIET) if file else target_locks.NOTHING
+    if file is None:
+        return target_locks.NOTHING
+    return target_locks.read(LockFile(root, file, file.name), wanted, python, QUIET)
 
 
 def newer(index: Index) -> None:
@@ -199,9 +201,9 @@ def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
         named = f'{{ name = "second", url = "{second.address}/simple", explicit = true }}'
         sources = f'\n[tool.uv]\nindex = [{named}]\nsources = {{ own = {{ index = "second" }} }}\n'
         write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
-        file = root / "pyproject.toml"
+        file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
         for day, beta in ((date(2026, 1, 12), "1.0"), (date(1999, 1, 1), "2.0"), (None, "2.0")):
-            found = target_locks.read(root, file, WANTED, python, QUIET, day)
+            found = target_locks.read(file, WANTED, python, QUIET, day)
             assert found.packages == {"alpha": "1.0", "beta": beta, "own": "1.0+cpu"}
             assert found.label == f"pyproject.toml{' as of 2026-01-12' * (beta == '1.0')}"
         uv(root, "lock")

@@ -9,7 +9,6 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -40,19 +39,11 @@ from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
+from duetbench.project.target_locks import LockFile, ProjectPackages
 
 _SHOWN: Final = 4  # names of uncommitted files
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
-
-
-@dataclass(frozen=True, slots=True)
-class SideLock:
-    """A file to read packages from, within a state of its project."""
-
-    root: Path
-    file: Path
-    label: str
 
 
 def deploy(
@@ -61,7 +52,7 @@ def deploy(
     narrator: Narrator,
     *,
     like: DeployedTarget | None = None,
-    lock: SideLock | None = None,
+    lock: LockFile | None = None,
     settings: Sequence[Setting] = (AS_DECLARED,),
     environment: Environment | None = None,
     day: date | None = None,
@@ -120,9 +111,8 @@ def deploy(
     else:
         interface, server = like.interface, like.server
         lock_for(_needs(server, choices, interface), like.lock(STACK))
-    label = lock.label if lock and lock.root != place else packages.label
     deployed = DeployedTarget(
-        place, choice, project.root, by_name, imports, label, within, interface, server
+        place, choice, project.root, by_name, imports, packages.label, within, interface, server
     )
     locks.save(
         deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
@@ -215,7 +205,7 @@ def deployed(project: Project, narrator: Narrator) -> Iterator[DeployedTarget]:
         yield working(project, narrator, copies)
 
 
-def lock_at(root: Path, text: str, copies: Path) -> SideLock:
+def lock_at(root: Path, text: str, copies: Path) -> LockFile:
     """Find a file to read packages from: FILE, or FILE@REV of any revision.
 
     Raises UsageError if there is none.
@@ -245,7 +235,7 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
             uv_lock.unlink(missing_ok=True)
             shutil.copy(file, uv_lock)
         file = uv_lock
-    return SideLock(place, file, text)
+    return LockFile(place, file, text)
 
 
 def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
@@ -274,26 +264,26 @@ def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
     return (f"{versions} come from different builders: the comparison includes their compilers",)
 
 
-def lock_in(place: Path, choice: Target) -> SideLock | None:
+def lock_in(place: Path, choice: Target) -> LockFile | None:
     """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
     file = place / choice.packages if choice.packages else target_locks.lock_of(place)
     if choice.packages and file and not file.is_file():
         raise UsageError(
             f"--packages {choice.packages}: expected a file of the project, found none"
         )
-    return SideLock(place, file, os.path.relpath(file, place)) if file else None
+    return LockFile(place, file, os.path.relpath(file, place)) if file else None
 
 
 def _packages(
     place: Path,
     choice: Target,
-    lock: SideLock | None,
+    lock: LockFile | None,
     environment: Environment | None,
     within: Path,
     python: Interpreter,
     narrator: Narrator,
     day: date | None,
-) -> tuple[target_locks.ProjectPackages, tuple[str, ...]]:
+) -> tuple[ProjectPackages, tuple[str, ...]]:
     """Read a copy's packages, and return the folders that its application is imported from."""
     module = choice.app.partition(":")[0]
     if environment is not None:
@@ -302,7 +292,7 @@ def _packages(
         return target_locks.of_environment(environment), tuple(folders)
     packages = target_locks.NOTHING
     if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator, day)
+        packages = target_locks.read(lock, choice, python, narrator, day)
     return packages, target_locks.install(place, module, python, narrator)
 
 

@@ -56,6 +56,15 @@ _NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "nod
 
 
 @dataclass(frozen=True, slots=True)
+class LockFile:
+    """A file to read packages from, within a state of its project; `label` is for people."""
+
+    root: Path
+    file: Path
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectPackages:
     """A project's packages, from its own lock or metadata.
 
@@ -127,8 +136,7 @@ def _indexes(root: Path) -> str:
 
 
 def read(
-    root: Path,
-    file: Path,
+    lock: LockFile,
     target: Target,
     python: Interpreter,
     narrator: Narrator,
@@ -141,22 +149,23 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    stacks.require_text(file, _label(root, file), empty=True)  # of a project without requirements
+    root, file = lock.root, lock.file
+    stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
     asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
     day = day if asked or file.name in _PROJECTS else None
     try:
-        text = _lines(root, file, target, python, narrator, day)
+        text = _lines(lock, target, python, narrator, day)
     except SetupError:
         if day is None:
             raise
-        day, text = None, _lines(root, file, target, python, narrator, None)
+        day, text = None, _lines(lock, target, python, narrator, None)
     text = _indexes(root) + text
     text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
     direct = asked if direct is None else direct
     requirements = direct if direct is not None else _names(text)
-    label = f"{_label(root, file)}{f' as of {day}' if day else ''}"
+    label = f"{lock.label}{f' as of {day}' if day else ''}"
     return ProjectPackages(label, text, packages, requirements)
 
 
@@ -205,28 +214,19 @@ def direct(root: Path, target: Target) -> list[Requirement]:
     return found
 
 
-def _label(root: Path, file: Path) -> str:
-    return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
-
-
 def _lines(
-    root: Path,
-    file: Path,
-    target: Target,
-    python: Interpreter,
-    narrator: Narrator,
-    day: date | None,
+    lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
 ) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
-    label = _label(root, file)
+    root, file, label = lock.root, lock.file, lock.label
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
     if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        return _of_pylock(root, file, target, python)
+        return _of_pylock(lock, target, python)
     if file.name in foreign_locks.LOCKS:
-        return _of_others(root, file, target, python, narrator)
+        return _of_others(lock, target, python, narrator)
     why = "finding what has no version"
     until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.suffix in {".txt", ".in"}:
@@ -239,10 +239,9 @@ def _lines(
     raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
 
 
-def _of_others(
-    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
-) -> str:
+def _of_others(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
+    root, file = lock.root, lock.file
     lines, why = foreign_locks.read(file, target, stacks.markers(python.version)), "hash"
     if pins := foreign_locks.ungrouped(file):
         lines, why = _direct(root, target) or foreign_locks.asked(root, target), "group"
@@ -253,7 +252,7 @@ def _of_others(
         lines_file = folder / "locked.txt"
         lines_file.write_text(text, "utf-8")
         what = f"finding what has no {why}"
-        return _compile(root, [lines_file], python, file.name, what, narrator, pins=pins)
+        return _compile(root, [lines_file], python, lock.label, what, narrator, pins=pins)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
@@ -280,19 +279,19 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _of_pylock(root: Path, file: Path, target: Target, python: Interpreter) -> str:
+def _of_pylock(lock: LockFile, target: Target, python: Interpreter) -> str:
     try:
-        lock = Pylock.from_dict(tomllib.loads(file.read_text("utf-8")))
+        found = Pylock.from_dict(tomllib.loads(lock.file.read_text("utf-8")))
     except (OSError, ValueError, PylockValidationError) as error:
         allowed = "a pylock.toml (PEP 751)"
-        raise DeclarationError(_label(root, file), "file", str(error), allowed) from error
+        raise DeclarationError(lock.label, "file", str(error), allowed) from error
     values: dict[str, Any] = {
         **stacks.markers(python.version),
         "extras": frozenset(target.extras),
-        "dependency_groups": frozenset((*target.groups, *(lock.default_groups or ()))),
+        "dependency_groups": frozenset((*target.groups, *(found.default_groups or ()))),
     }
     packages = [
-        p for p in lock.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
+        p for p in found.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
     ]
     return "".join(f"{line}\n" for line in sorted(map(_lock_line, packages)))
 
