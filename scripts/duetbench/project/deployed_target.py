@@ -63,14 +63,6 @@ class DeployedTarget(Subject):
         return self.origin
 
     @property
-    def home(self) -> Path:
-        return self.root
-
-    @property
-    def code(self) -> Path:
-        return self.root
-
-    @property
     def configuration(self) -> Configuration:
         return configuration.load(self.origin)
 
@@ -80,9 +72,6 @@ class DeployedTarget(Subject):
 
     def interpreter(self, name: str) -> Interpreter:
         return self.interpreters[name]
-
-    def folder(self, case: Case) -> Path:  # noqa: ARG002
-        return self.root
 
     def original(self, case: Case) -> Path:  # noqa: ARG002
         return self.origin

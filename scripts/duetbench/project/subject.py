@@ -51,13 +51,13 @@ class Subject(ABC):
         """Return the arguments by which uv finds what a stack requires."""
 
     @property
-    @abstractmethod
     def code(self) -> Path:
         """The folder of the applications."""
+        return self.root
 
-    @abstractmethod
-    def folder(self, case: Case) -> Path:
+    def folder(self, case: Case) -> Path:  # noqa: ARG002
         """Return the folder of a case's application."""
+        return self.code
 
     def original(self, case: Case) -> Path:
         """Return that folder as its user has it."""
@@ -123,7 +123,7 @@ class Subject(ABC):
     @property
     def home(self) -> Path | None:
         """The folder to which locks name files of the project itself; None: they name none."""
-        return None
+        return None if self.fixed else self.root
 
     @property
     def results(self) -> Path:
