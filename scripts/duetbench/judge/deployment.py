@@ -84,7 +84,7 @@ def deploy(
         by_name = like.interpreters
     pythons = [*by_name.values()]
     python = pythons[0]
-    notes = () if like else _builders(pythons)
+    notes: tuple[str, ...] = ()
     (place / FOLDER).mkdir(exist_ok=True)
     packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
 
@@ -93,7 +93,7 @@ def deploy(
 
     if like is None:
         interface = choice.interface
-        server, ways, note = _served(place, packages.packages, choices, interface, pythons)
+        server, ways, notes = _served(place, packages.packages, choices, interface, pythons)
         needs = _needs(server, ways, interface or "asgi")
         stack = lock_for(needs)
         if interface is None:
@@ -104,10 +104,10 @@ def deploy(
             )  # fmt: skip
             interface, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
-            server, ways, note = _served(place, packages.packages, choices, interface, pythons)
+            server, ways, notes = _served(place, packages.packages, choices, interface, pythons)
             if (other := _needs(server, ways, interface)) != needs:
                 lock_for(other)
-        choice, notes = ways[-1], (*notes, *note)
+        choice = ways[-1]
     else:
         interface, server = like.interface, like.server
         lock_for(_needs(server, choices, interface), like.lock(STACK))
@@ -254,14 +254,6 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
         f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
         f"packages from {deployed.packages}"
     )
-
-
-def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
-    """Note that the interpreters come from different builders."""
-    if len({python.origin for python in pythons}) < 2:
-        return ()
-    versions = " and ".join(f"{python.version} ({python.origin})" for python in pythons)
-    return (f"{versions} come from different builders: the comparison includes their compilers",)
 
 
 def lock_in(place: Path, choice: Target) -> LockFile | None:

@@ -56,7 +56,7 @@ class Symptoms:
         printed: All that it printed, or a wrong answer in our words.
         module: The module that it is imported from.
         path: The one that was requested; `routes` are those that its framework lists.
-        root: Its project; `above` are the folders of the repository above that.
+        folders: That of its project, and those of the repository above it.
         variables: Names of those that were set.
         python: Version of the interpreter.
         source: The file that the packages were read from, for people.
@@ -67,8 +67,7 @@ class Symptoms:
     module: str
     path: str
     routes: Sequence[str]
-    root: Path
-    above: Sequence[Path]
+    folders: Sequence[Path]
     variables: Collection[str]
     python: str
     source: str
@@ -78,7 +77,7 @@ class Symptoms:
 def advise(symptoms: Symptoms) -> str:
     """Say in a sentence what to do about a failure; empty if that is unknown."""
     parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
-    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.root / file).is_file())
+    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.folders[0] / file).is_file())
     fields = {"source": symptoms.source, "python": symptoms.python, "migrate": next(migrate, "")}
     for part, (pattern, row) in product(parts, _TABLE.items()):
         error = last_exception(part) or part
@@ -112,7 +111,7 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return ""
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
-    if option := option_for(symptoms.root, top):
+    if option := option_for(symptoms.folders[0], top):
         return f"{{source}} has {top} for another purpose: add {option}"
     advice = "install it there, or name another file with --packages"
     return f"{{source}} has no package with {top}: {advice}"
@@ -144,10 +143,10 @@ def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
     if not (names := [name for name in names if name not in symptoms.variables]):
         return ""
     own: dict[str, str] = {}
-    for folder in (symptoms.root, *symptoms.above):
+    for folder in symptoms.folders:
         for file in sorted(folder.glob("*env*")):
             with suppress(OSError, UsageError):
-                place = shlex.quote(os.path.relpath(file, symptoms.root))
+                place = shlex.quote(os.path.relpath(file, symptoms.folders[0]))
                 values = read_variables(file) if file.is_file() else {}
                 own = {key: place for key, text in values.items() if text} | own
     files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
