@@ -17,7 +17,7 @@ from duetbench.host.ports import most_connections
 from duetbench.project import configuration, request_lines
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import FILE, project_name
-from duetbench.project.servers import blocks, misfit
+from duetbench.project.servers import blocks
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.subject import Subject
 from duetbench.project.target import FOLDER, STACK, Target
@@ -158,9 +158,6 @@ class DeployedTarget(Subject):
                 f"--idle {target.idle}: expected at most {most}, as a process may open few files "
                 "here; see ulimit -Hn"
             )
-        if fault := misfit(cases[0]):
-            key, actual, allowed = fault
-            raise UsageError(f"--{key} {actual}: expected {allowed}")
         return tuple(map(setting.apply, cases))
 
     def _endpoints(self) -> list[Endpoint]:
