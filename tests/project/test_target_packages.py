@@ -266,6 +266,20 @@ def test_packages_that_are_folders_and_commits_are_built(
 
 
 @pytest.mark.real
+def test_a_server_may_need_a_package_that_is_a_folder(
+    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No index has it, or not in this version."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    index.add("server", "1.0", "2026-01-10", ("lib",))
+    package(root / "libs" / "lib", "2.0")
+    write(root, "requirements.txt", "./libs/lib\n")
+    stack = target_locks.lock_copy(root, given(root, python), ["server"], python, QUIET)
+    assert stack.packages == {"lib": "2.0", "server": "1.0"}
+    assert stacks.make_environment(stack, python, QUIET)
+
+
+@pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch

@@ -371,6 +371,7 @@ def lock_copy(
     file = root / target.FOLDER / f"{target.STACK}.txt"
     lacking = sorted(set(names) - packages.packages.keys())
     text = packages.text
+    places = {_name(line): line for line in _names(text) if " @ " in line}
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
     elif lacking:
@@ -379,14 +380,13 @@ def lock_copy(
         asked = [f"{name}=={others[name]}" if name in others else name for name in lacking]
         with proc.scratch() as folder:
             server = folder / "server.in"
-            server.write_text("\n".join([stacks.indexes(text), *asked]), "utf-8")
+            server.write_text("\n".join([stacks.indexes(text), *places.values(), *asked]), "utf-8")
             added = _compile(
                 root, [server], python, packages.label, f"adding {', '.join(lacking)}", narrator,
                 "\n".join(f"{name}=={version}" for name, version in others.items()),
                 [f"{name}=={version}" for name, version in own.items()],
             )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    places = {_name(line): line for line in _names(text) if " @ " in line}
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
     stacks.write_lock(file.with_suffix(".in"), asked_for)
