@@ -132,7 +132,8 @@ class Checkout(Subject):
     ) -> Plan:
         """Choose the cases of its profile that match a glob, or all; raises as `plan.make_plan`."""
         cases = plan.select(self.cases(), select)
-        return plan.make_plan(cases, launches, seed, seconds, profile=self.profile)
+        made = plan.make_plan(cases, launches, seconds)
+        return made.model_copy(update={"profile": self.profile, "seed": seed})
 
     def with_case(self, name: str) -> Self:
         """Return it with the first profile that has a case; raises UsageError if none has."""
