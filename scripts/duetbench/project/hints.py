@@ -127,11 +127,6 @@ def _version(match: re.Match[str], symptoms: Symptoms) -> str:
     return ""
 
 
-def _variable(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a variable that is not set."""
-    return _not_set([match[match.lastindex or 0]], symptoms)
-
-
 def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
     """Of Pydantic's settings, without the prefix of their variables, which it does not tell."""
     places = re.findall(r"^([\w.]+)\n +[Ff]ield required", match.string, re.MULTILINE)
@@ -184,7 +179,9 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
     r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"
     r"|nvironment variable \"?'?(\w+)|[Ss]et the (\w+) environment variable"
-    r"|KeyError: '([A-Z][A-Z0-9_]+)'$": _variable,
+    r"|KeyError: '([A-Z][A-Z0-9_]+)'$": lambda match, symptoms: _not_set(
+        [match[match.lastindex or 0]], symptoms
+    ),
     r"for \w*(?:Settings|Config|Env)\w*\n[\s\S]*[Ff]ield required": _fields,
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
