@@ -94,6 +94,30 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
+def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
+    """Not that of its image, unless a package is missing here; nor one that is excluded."""
+    write(shop, "Dockerfile", "FROM python:3.14\n")
+    project = Project(shop, Target(app="shop.main:app", server="granian", interface="asgi"))
+
+    def built(dependency: str, required: str) -> str:
+        for root in (shop, place := tmp_path / dependency / required):
+            text = _PYPROJECT.format(backend="hatchling", module="build")
+            text = text.replace("six==1.17.0", dependency)
+            write(
+                root,
+                "pyproject.toml",
+                text.replace("[build", f"requires-python = '{required}'\n[build", 1),
+            )
+        shutil.copytree(shop / "src", place / "src")
+        shutil.copy(shop / "Dockerfile", place)
+        return deploy(project, place, Narrator(Console()))[0].version
+
+    assert built("six==1.17.0", ">=3.11") == platform.python_version()
+    assert built("toml", ">=3.11").startswith("3.14.")
+    assert built("six==1.17.0", ">=3.14").startswith("3.14.")
+
+
+@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,13 +145,6 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     write(shop, "pyproject.toml", (shop / "pyproject.toml").read_text().replace("six", "toml"))
     assert not usable()
     assert ".venv lacks toml, so that an environment is built" in capsys.readouterr().out
-    # What is built has its Python, whatever else the project names.
-    write(shop, "Dockerfile", "FROM python:3.14\n")
-    place = tmp_path / "copy"
-    shutil.copytree(shop, place, ignore=shutil.ignore_patterns(".venv", ".git"))
-    project = Project(shop, Target(app="shop.main:app", server="granian", interface="asgi"))
-    built, _ = deploy(project, place, Narrator(Console()))
-    assert built.version == platform.python_version()
     # Of a Python that just is on the search path, versions count as well.
     assert [
         Environment(shop / ".venv/bin/python", "", shop, chosen=chosen).has(Requirement(text))

@@ -295,22 +295,34 @@ def _interpreters(
     narrator: Narrator,
     environment: Environment | None,
 ) -> Mapping[str, Interpreter]:
-    """Choose the interpreters that are asked for, by name, or take that of an environment.
-
-    An environment that is built has the Python of the one in which the project runs.
-    """
-    pythons: list[Interpreter] = []
+    """Choose the interpreters that are asked for, by name, or take that of an environment."""
+    within = revisions.within(project.root)
     if environment is not None:
         pythons = [target_python.describe(environment.executable)]
-    elif not choice.python:
-        with suppress(SetupError):  # it does not run, or is too old
-            running, _ = _running(project)
-            pythons = [target_python.describe(running.executable)] if running else []
-    if not pythons:
-        within = revisions.within(project.root)
+    elif not choice.python and (python := _python_here(project, place, within)):
+        pythons = [python]
+    else:
         requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
         pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]
     return {python.name: python for python in pythons}
+
+
+def _python_here(project: Project, place: Path, within: Path) -> Interpreter | None:
+    """Find the Python on which a project runs here, if an environment for a copy may have it.
+
+    If nothing is missing there, the metadata have to allow it. Otherwise that environment may be
+    for something else, so it has to be the Python that the project asks for.
+    """
+    with suppress(SetupError):  # it does not run, or is too old
+        running, lacking = _running(project)
+        if running is not None:
+            need = target_python.required(place)
+            if lacking:
+                need = target_python.request(place, within=within)
+            python = target_python.describe(running.executable)
+            if need.versions.contains(python.version, prereleases=True):
+                return python
+    return None
 
 
 def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:

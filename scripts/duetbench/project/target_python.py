@@ -74,6 +74,11 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
     for name, pattern in _DEPLOYED.items():
         if versions := re.findall(pattern, _text(root / name), re.MULTILINE):
             return read(versions[-1], name)  # of a Dockerfile the stage that runs
+    return required(root)
+
+
+def required(root: Path) -> PythonRequest:
+    """Read what a project's metadata ask for; raises like `request`."""
     if text := str(read_pyproject(root).get("project", {}).get("requires-python", "")):
         return read(text, "requires-python")
     text, name = foreign_locks.interpreter(root)
