@@ -5,7 +5,6 @@ required. It is installed where that is allowed (Debian, as root or in CI); othe
 the command that installs it.
 """
 
-import math
 import os
 import platform
 import shutil
@@ -35,31 +34,6 @@ VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind gcc l
 
 _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
-
-
-def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
-    """Download a file over HTTP; the caller checks its contents.
-
-    Raises SetupError if it is not available, or has more than `most` bytes.
-    """
-    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
-
-    received = 0
-    try:
-        with (
-            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
-            partial.open("wb") as file,
-        ):
-            response.raise_for_status()
-            for chunk in response.iter_bytes(_CHUNK):
-                received += file.write(chunk)
-                if received > most:
-                    raise SetupError(f"it has more than {most / 1e6:g} MB")
-                tick(f"{received / 1e6:.0f} MB")
-    except httpx.HTTPStatusError as error:
-        raise SetupError(f"the server answered {error.response.status_code}") from error
-    except httpx.HTTPError as error:
-        raise SetupError(f"no connection ({error})") from error
 
 
 def version(program: Path | str) -> str | None:
@@ -153,6 +127,30 @@ def oha_fault(spec: OhaSpec) -> str | None:
     return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
+def _download(address: str, file: Path, tick: Tick) -> None:
+    """Download a file over HTTP; the caller checks its contents."""
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
+
+    received = 0
+    try:
+        with (
+            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
+            file.open("wb") as out,
+        ):
+            response.raise_for_status()
+            for chunk in response.iter_bytes(_CHUNK):
+                received += out.write(chunk)
+                if received > _MOST:
+                    raise _UnusableError(f"it has more than {_MOST / 1e6:g} MB")
+                tick(f"{received / 1e6:.0f} MB")
+    except httpx.HTTPStatusError as error:
+        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise _UnusableError(f"no connection ({error})") from error
+    except OSError as error:
+        raise _UnusableError(str(error)) from error
+
+
 def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
     """Download the program of oha's release."""
     base = os.environ.get(RELEASES, _RELEASES)
@@ -163,10 +161,7 @@ def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
         raise _UnusableError(f"none is pinned for {platform.machine()}")
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
     with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
-        try:
-            download(address, program, tick, _MOST)
-        except (OSError, SetupError) as error:
-            raise _UnusableError(str(error)) from error
+        _download(address, program, tick)
     digest = cache.sha256(program)
     if digest != spec.prebuilt[file]:
         raise SetupError(
