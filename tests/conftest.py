@@ -51,8 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         start = int(worker["workerid"][2:]) * len(places) // worker["workercount"]
         config.args = places[start:] + places[:start]
     sys.dont_write_bytecode = False
-    for name in ("PYTHONDONTWRITEBYTECODE", source_builds.BUILDER):
-        os.environ.pop(name, None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     folders = os.environ["PATH"].split(os.pathsep)
     own = str(Path(sys.executable).resolve().parent)  # a shim may have started it
     programs = [folder for folder in folders if Path(folder).name != "shims"]

@@ -81,7 +81,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = DeployedTarget(root, target, root, {}, ("src",), "", ())
+    project = DeployedTarget(root, target, root, {}, ("src",), "")
     found = assemble(
         project, [case], root.parent / "logs", generator=Path("oha"),
         lock=lambda _: Checkout.here().lock("gil-in-process"),

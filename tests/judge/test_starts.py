@@ -183,7 +183,7 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
     ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(
-        DeployedTarget(folder, target, folder, {}, (".",), "", ()), [case], logs,
+        DeployedTarget(folder, target, folder, {}, (".",), ""), [case], logs,
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
         interpreter=ours.interpreter,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from duetbench.measure import testbed
 from duetbench.measure.effects import memory
 from duetbench.measure.effects.libraries import plain
 from duetbench.measure.effects.observation import Activity
-from duetbench.project import interpreters, target_python
+from duetbench.project import target_python
 from duetbench.show import findings as words
 from duetbench.show.findings import announce
 from effects import WAYS, look, seen, source
@@ -488,13 +488,12 @@ def test_the_line_of_a_comprehension_is_of_the_function_around_it(
     monkeypatch.setenv("UV_OFFLINE", "1")  # a test installs no interpreter
     asked = target_python.read("3.10", "the test")
     try:
-        spec = target_python.choose(asked, Checkout.here().configuration, QUIET)
+        python = target_python.choose(asked, Checkout.here().configuration, QUIET)
     except SetupError as error:
         pytest.skip(str(error))
-    known = Checkout.here().configuration.model_copy(update={"interpreters": {"3.10": spec}})
     work = "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]"
     text = source(work, "wsgi", DATABASE)
-    side = seen(tmp_path / "side", text, interpreters.locate("3.10", known).executable, "wsgi")
+    side = seen(tmp_path / "side", text, python.executable, "wsgi")
     line = text.splitlines().index(f"    {work}") + 1
     (effect,) = (e for e in describe(side).differ if e.kind == "sql")
     assert (effect.head, effect.place) == (2, f"work, shop.py:{line}")

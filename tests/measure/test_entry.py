@@ -168,7 +168,7 @@ def found_in(
         name="3", version=platform.python_version(), free_threaded=False, build="", origin="found",
         executable=Path(sys.executable),
     )  # fmt: skip
-    served = DeployedTarget(root, Target(app=app), root, {}, (".",), "", (), Path(within))
+    served = DeployedTarget(root, Target(app=app), root, {}, (".",), "", Path(within))
     testbed = Testbed(
         subject=served, oha=Path(), machine=fingerprint(), interpreters={"3": python},
         stacks={STACK: Stack(STACK, root, "", {})},

@@ -83,7 +83,7 @@ def case() -> Case:
 
 def deployed(root: Path, **env: str) -> DeployedTarget:
     target = Target(app="shop.main:create", env=env)
-    return DeployedTarget(root, target, root, {}, ("src",), "", ())
+    return DeployedTarget(root, target, root, {}, ("src",), "")
 
 
 @pytest.fixture

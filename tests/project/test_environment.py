@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,10 @@ from bench import Bench
 from duetbench.core.model import Verdict
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.judge.deployment import environment_of
+from duetbench.judge.deployment import deploy_all, environment_of
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
+from duetbench.project.setting import AS_DECLARED
 from duetbench.project.target import Target
 from duetbench.store.comparison import Comparison
 from repos import asgi, commit, git, work_in, write
@@ -89,6 +92,34 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
         assert installed["six"] == "1.17.0"
     assert _state(shop) == before
     assert git(shop, "status", "--porcelain") == "?? seed"
+
+
+@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
+def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
+    """Not that of its image, unless a package is missing here; nor one that is excluded."""
+    write(shop, "Dockerfile", "FROM python:3.14\n")
+    project = Project(
+        shop, Target(app="shop.main:app", server="granian", interface="asgi", build=True)
+    )
+
+    def built(dependency: str, required: str) -> str:
+        for root in (shop, place := tmp_path / dependency / required):
+            text = _PYPROJECT.format(backend="hatchling", module="build")
+            text = text.replace("six==1.17.0", dependency)
+            write(
+                root,
+                "pyproject.toml",
+                text.replace("[build", f"requires-python = '{required}'\n[build", 1),
+            )
+        shutil.copytree(shop / "src", place / "src")
+        shutil.copy(shop / "Dockerfile", place)
+        narrator = Narrator(Console())
+        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path, None)
+        return side.version
+
+    assert built("six==1.17.0", ">=3.11") == platform.python_version()
+    assert built("toml", ">=3.11").startswith("3.14.")
+    assert built("six==1.17.0", ">=3.14").startswith("3.14.")
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)

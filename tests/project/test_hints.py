@@ -36,7 +36,7 @@ def advice(
     routes = ["/items/{id}", "/health"] if "/itemz" in error else []
     return hints.advise(
         hints.Symptoms(
-            printed, module, "/itemz/7?a", routes, root, above, given, "3.14", source, packages
+            printed, module, "/itemz/7?a", routes, (root, *above), given, "3.14", source, packages
         )
     )
 

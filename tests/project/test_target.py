@@ -13,7 +13,8 @@ from bare import QUIET
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
 from duetbench.host import paths
-from duetbench.project import interpreters, target, target_cases, target_python, tools
+from duetbench.project import interpreters, target, target_python, tools
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.request_lines import read
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.target import Target
@@ -97,10 +98,17 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
 
 
+def deployed(
+    wanted: Target, root: Path, interface: Interface, server: str, python: str
+) -> DeployedTarget:
+    pythons = {python: Checkout.here().interpreter("3.14")}
+    return DeployedTarget(root, wanted, root, pythons, (), "", Path(), interface, server)
+
+
 def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     assert wanted is not None
-    cases = target_cases.cases(wanted, shop, interface="asgi", server="uvicorn", pythons=["3.12"])
+    cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
         "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
     ]  # fmt: skip
@@ -130,7 +138,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     root = tmp_path / "x"
-    cases = target_cases.cases(wanted, root, interface="wsgi", server="granian", pythons=["3.13t"])
+    cases = deployed(wanted, root, "wsgi", "granian", "3.13t").cases()
     many, post, again, third = cases
     assert many.ready_timeout == 90
     assert [case.id for case in (many, post, again, third)] == [
@@ -171,7 +179,7 @@ def test_a_server_that_cannot_serve_it_is_refused(
     wanted = Target.model_validate({"app": "a:b", **keys})
     server = wanted.server or "uvicorn"
     with pytest.raises(UsageError, match=sentence):
-        target_cases.cases(wanted, tmp_path, interface=interface, server=server, pythons=["3.14"])
+        deployed(wanted, tmp_path, interface, server, "3.14").cases()
 
 
 def test_results_of_a_target_are_kept_out_of_its_repository(
@@ -299,12 +307,14 @@ def spec(name: str) -> InterpreterSpec:
 
 def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever optional one was made on this machine; who asks for that one gets it."""
-    monkeypatch.setattr(interpreters, "locate", lambda *_: None)  # all are there
+    known = Checkout.here().interpreter("3.14")
+    monkeypatch.setattr(  # all are there
+        interpreters, "locate", lambda name, _: known.model_copy(update={"name": name})
+    )
     configured = Checkout.here().configuration
     for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
         asked = target_python.read(text, "")
-        chosen = target_python.choose(asked, configured, QUIET)
-        assert (target_python.name_of(chosen), chosen.optional) == (name, False)
+        assert target_python.choose(asked, configured, QUIET).name == name
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
@@ -333,9 +343,7 @@ def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path
 
 
 @pytest.mark.real
-def test_one_of_the_machine_is_found_and_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever Python the machine has beside ours, or behind a script: the harness runs on one."""
     place = borrow_cache(tmp_path / "cache", monkeypatch)
     (place / "interpreters").unlink()
@@ -343,12 +351,10 @@ def test_one_of_the_machine_is_found_and_remembered(
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = target_python.read("<3.14", "requires-python")
-    spec = target_python.choose(asked, Checkout.here().configuration, QUIET)
-    name = target_python.name_of(spec)
-    known = Checkout.here().configuration.model_copy(update={"interpreters": {name: spec}})
-    found = interpreters.locate(name, known)
-    assert (found.origin, found.version, found.free_threaded) == ("found", spec.version, False)
-    assert tools.version(found.executable) == f"Python {spec.version}"
+    found = target_python.choose(asked, Checkout.here().configuration, QUIET)
+    assert (found.origin, found.free_threaded) == ("found", False)
+    assert found.name == ".".join(found.version.split(".")[:2])
+    assert tools.version(found.executable) == f"Python {found.version}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()

@@ -18,7 +18,7 @@ from duetbench.project import locks, stacks, target, target_locks, wheels
 from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
-from duetbench.project.target_locks import ProjectPackages
+from duetbench.project.target_locks import LockFile, ProjectPackages
 from observatory.matrix.checkout import Checkout
 from repos import commit, git, write
 from tiny_index import Index, serving
@@ -81,8 +81,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def deployed(root: Path) -> DeployedTarget:
-    declared = {"3.14": Checkout.here().configuration.interpreters["3.14"]}
-    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock", ())
+    declared = {"3.14": Checkout.here().interpreter("3.14")}
+    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock")
 
 
 def laid(root: Path) -> Path:
@@ -97,7 +97,9 @@ def uv(root: Path, *arguments: str) -> None:
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
     file = target_locks.lock_of(root)
-    return target_locks.read(root, file, wanted, python, QUIET) if file else target_locks.NOTHING
+    if file is None:
+        return target_locks.NOTHING
+    return target_locks.read(LockFile(root, file, file.name), wanted, python, QUIET)
 
 
 def newer(index: Index) -> None:
@@ -199,9 +201,9 @@ def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
         named = f'{{ name = "second", url = "{second.address}/simple", explicit = true }}'
         sources = f'\n[tool.uv]\nindex = [{named}]\nsources = {{ own = {{ index = "second" }} }}\n'
         write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
-        file = root / "pyproject.toml"
+        file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
         for day, beta in ((date(2026, 1, 12), "1.0"), (date(1999, 1, 1), "2.0"), (None, "2.0")):
-            found = target_locks.read(root, file, WANTED, python, QUIET, day)
+            found = target_locks.read(file, WANTED, python, QUIET, day)
             assert found.packages == {"alpha": "1.0", "beta": beta, "own": "1.0+cpu"}
             assert found.label == f"pyproject.toml{' as of 2026-01-12' * (beta == '1.0')}"
         uv(root, "lock")
@@ -264,6 +266,20 @@ def test_packages_that_are_folders_and_commits_are_built(
 
 
 @pytest.mark.real
+def test_a_server_may_need_a_package_that_is_a_folder(
+    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No index has it, or not in this version."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    index.add("server", "1.0", "2026-01-10", ("lib",))
+    package(root / "libs" / "lib", "2.0")
+    write(root, "requirements.txt", "./libs/lib\n")
+    stack = target_locks.lock_copy(root, given(root, python), ["server"], python, QUIET)
+    assert stack.packages == {"lib": "2.0", "server": "1.0"}
+    assert stacks.make_environment(stack, python, QUIET)
+
+
+@pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
@@ -310,28 +326,33 @@ def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("tag", "source", "laid_out"),
+    ("source", "files", "laid_out"),
     [
-        # Its code is where it is edited; the wheel says only what it is.
-        ("py3-none-any", "src/lib.py", {"lib-3.0.dist-info"}),
-        # Compiled modules, or code from elsewhere, are in the wheel alone.
-        ("cp314-cp314-linux_x86_64", "src/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
-        ("py3-none-any", "python/lib.py", {"lib-3.0.dist-info", "lib.py", "data.txt"}),
+        # Its code is where it is edited; the wheel says what it is, and has what its build made.
+        ("src/lib.py", ("lib.py", "lib_speed.py"), {"lib_speed.py"}),
+        ("src/lib/__init__.py", ("lib/__init__.py", "lib/speed.py"), set[str]()),
+        ("python/lib.py", ("lib.py",), {"lib.py"}),
     ],
 )
 def test_of_the_project_itself_only_what_is_missing_is_laid_out(
-    tag: str, source: str, laid_out: set[str], tmp_path: Path, python: Interpreter,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, files: tuple[str, ...], laid_out: set[str], tmp_path: Path,
+    python: Interpreter, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
-    files = {"lib.py": "built = True\n", "lib-3.0.data/purelib/data.txt": "x"}
+    texts = {**dict.fromkeys(files, "built = True\n"), "lib-3.0.data/purelib/data.txt": "x"}
+    texts["lib-3.0.data/scripts/program"] = "x"
+    tag = "cp314-cp314-linux_x86_64"
     write(root, source, "built = False\n")
-    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=files))
+    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=texts))
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
     search = target_locks.install(root, "lib.api", python, QUIET)
     assert search == (target_locks.SITE, *(["src"] if source.startswith("src") else []), ".")
-    assert {path.name for path in (root / target_locks.SITE).iterdir()} == laid_out
+    assert {path.name for path in (root / target_locks.SITE).iterdir()} == {
+        "lib-3.0.dist-info", "data.txt", *laid_out
+    }  # fmt: skip
+    made = root / "src" / "lib" / "speed.py"
+    assert made.exists() == ("lib/speed.py" in files)
     code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],

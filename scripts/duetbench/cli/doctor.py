@@ -159,7 +159,7 @@ def _findings(looks: Mapping[str, Look], optional: Collection[str]) -> Iterator[
 
 def _oha(spec: OhaSpec) -> str:
     program = tools.find_oha(spec)
-    if fault := tools.oha_fault(spec, tools.oha_place(spec)):
+    if fault := tools.oha_fault(spec):
         raise DuetbenchError(fault)
     return f"{spec.version}, {tools.oha_origin(program)}; {program}"
 

@@ -72,8 +72,7 @@ def set_up(configured: Configuration, narrator: Narrator) -> dict[str, bool]:
     """
     remedy = "install it (Debian: apt-get install git)"
     command.require(command.missing("git", "to say what is measured", remedy))
-    oha_now = tools.oha_fault(configured.oha, tools.oha_place(configured.oha)) is not None
-    tools.ensure_oha(configured.oha, narrator)
+    oha_now = tools.ensure_oha(configured.oha, narrator)
     origin = tools.oha_origin(tools.find_oha(configured.oha))
     parts = {f"oha {configured.oha.version} ({origin})": oha_now}
     if (valgrind_now := tools.ensure_valgrind(narrator)) is not None:

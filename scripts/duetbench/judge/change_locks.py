@@ -70,8 +70,8 @@ def find_locks(subject: Subject, change: Between, narrator: Narrator) -> Locks:
     found = {side: _find_lock(subject, states[side], commits[side], narrator) for side in SIDES}
     if not any(found.values()):
         raise HistoryError(
-            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: "
-            f"{subject.lost_locks}"
+            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: fetch "
+            "all of the history (git fetch --unshallow, or fetch-depth: 0), or compare again"
         )
     texts, notes = {}, []
     for side in SIDES:

@@ -8,8 +8,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache as cached
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
@@ -29,7 +28,6 @@ from duetbench.project import (
     locks,
     stacks,
     start_command,
-    target_cases,
     target_locks,
     target_python,
     tools,
@@ -38,24 +36,15 @@ from duetbench.project.configuration import Interpreter
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
-from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
+from duetbench.project.target_locks import LockFile, ProjectPackages
 
 _SHOWN: Final = 4  # names of uncommitted files
 _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
-
-
-@dataclass(frozen=True, slots=True)
-class SideLock:
-    """A file to read packages from, within a state of its project."""
-
-    root: Path
-    file: Path
-    label: str
 
 
 def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
@@ -84,16 +73,12 @@ def environment_of(
     None if it has none, or needs another one: its packages or its interpreter are chosen, the
     copies have different locks, or the environment lacks a package. Says why.
     """
-    target, root = project.target, project.root
+    target = project.target
     if target.build or target.packages or target.python or target.groups or target.extras:
         return None
-    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    environment, lacking = _running(project)
     if environment is None:
         return None
-    asked = target_locks.direct(root, target)
-    lacking = sorted(
-        {requirement.name for requirement in asked if not environment.has(requirement)}
-    )
     reason = ""
     if file := target_locks.differing(places, target, environment.executable):
         reason = f"{file} differs"
@@ -101,15 +86,28 @@ def environment_of(
         reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
     elif environment.compiled:
         reason = f"{environment.label} has compiled modules of the project"
-    if environment.chosen:
-        if reason:
-            narrator.say(f"{reason}, so that an environment is built for each side")
-        return None if reason else environment
-    if reason or not asked:
-        return None
-    version = interpreters.prove(environment.executable)["version"]
-    wanted = target_python.request(root, within=revisions.within(root)).versions
-    return environment if wanted.contains(version) else None
+    if reason and environment.chosen:
+        narrator.say(f"{reason}, so that an environment is built for each side")
+    return None if reason else environment
+
+
+def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
+    """Find the environment in which a project runs, and list the packages that it lacks.
+
+    One that nobody has chosen lacks none, and is of a Python that the project asks for.
+    """
+    root = project.root
+    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    if environment is None:
+        return None, ()
+    asked = target_locks.direct(root, project.target)
+    lacking = sorted({package.name for package in asked if not environment.has(package)})
+    if not environment.chosen:
+        version = interpreters.prove(environment.executable)["version"]
+        wanted = target_python.request(root, within=revisions.within(root)).versions
+        if lacking or not asked or not wanted.contains(version):
+            return None, ()
+    return environment, lacking
 
 
 def deploy_all(
@@ -157,7 +155,7 @@ def _deploy(
     place: Path,
     narrator: Narrator,
     like: DeployedTarget | None,
-    lock: SideLock | None,
+    lock: LockFile | None,
     settings: Sequence[Setting],
     environment: Environment | None,
     day: date | None,
@@ -174,10 +172,10 @@ def _deploy(
     if like is None:
         by_name = _interpreters(project, place, choice, narrator, environment)
     else:
-        by_name = dict(like.interpreters)
-    pythons = [_locate(project, spec) for spec in by_name.values()]
+        by_name = like.interpreters
+    pythons = [*by_name.values()]
     python = pythons[0]
-    notes = () if like else _builders(pythons)
+    notes: tuple[str, ...] = ()
     (place / FOLDER).mkdir(exist_ok=True)
     packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
 
@@ -187,28 +185,27 @@ def _deploy(
         return target_locks.lock_copy(place, packages, needs, python, narrator, other)
 
     if like is not None:
-        cases = like.declared
-        lock_for(_needs(cases[0].server, choices, cases[0].endpoint.interface))
+        interface, server = like.interface, like.server
+        lock_for(_needs(server, choices, interface))
     else:
-        interface = choice.interface
-        if interface is None:
+        asked = choice.interface
+        if asked is None:
             server, ways, _ = _served(place, packages.packages, choices, None, pythons)
             stack = lock_for(_needs(server, ways, "asgi"))
             env = {"env": {**choice.env, **settings[-1].env}}
             trial = DeployedTarget(
                 place, choice.model_copy(update=env), project.root, by_name, imports,
-                packages.label, (), within,
+                packages.label, within,
             )  # fmt: skip
-            interface, made = _interface(trial, stack, narrator)
+            asked, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
-        server, choices, note = _served(place, packages.packages, choices, interface, pythons)
+        interface = asked
+        server, choices, notes = _served(place, packages.packages, choices, interface, pythons)
         lock_for(_needs(server, choices, interface))
-        choice, notes = choices[-1], (*notes, *note)
-        cases = target_cases.cases(
-            choice, project.root, interface=interface, server=server, pythons=tuple(by_name)
-        )
-    label = lock.label if lock and lock.root != place else packages.label
-    deployed = DeployedTarget(place, choice, project.root, by_name, imports, label, cases, within)
+        choice = choices[-1]
+    deployed = DeployedTarget(
+        place, choice, project.root, by_name, imports, packages.label, within, interface, server
+    )
     locks.save(
         deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
     )  # a search for a cause finds it by its digest
@@ -233,7 +230,7 @@ def deployed(project: Project, narrator: Narrator) -> Iterator[DeployedTarget]:
         yield working(project, narrator, copies)
 
 
-def lock_at(root: Path, text: str, copies: Path) -> SideLock:
+def lock_at(root: Path, text: str, copies: Path) -> LockFile:
     """Find a file to read packages from: FILE, or FILE@REV of any revision.
 
     Raises UsageError if there is none.
@@ -263,7 +260,7 @@ def lock_at(root: Path, text: str, copies: Path) -> SideLock:
             uv_lock.unlink(missing_ok=True)
             shutil.copy(file, uv_lock)
         file = uv_lock
-    return SideLock(place, file, text)
+    return LockFile(place, file, text)
 
 
 def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
@@ -272,7 +269,7 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
     more = f" and {case.load.idle} idle ones" if case.load.idle else ""
     more += f", {shlex.join(case.server_args)}" if case.server_args else ""
-    pythons = (f"{spec.version}{spec.suffix}" for spec in deployed.interpreters.values())
+    pythons = (f"{found.version}{found.suffix}" for found in deployed.interpreters.values())
     packages = deployed.lock(STACK).packages
     version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
     app = f"{case.endpoint.app}{'()' * case.endpoint.factory}"
@@ -284,34 +281,26 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
     )
 
 
-def _builders(pythons: Sequence[Interpreter]) -> tuple[str, ...]:
-    """Note that the interpreters come from different builders."""
-    if len({python.origin for python in pythons}) < 2:
-        return ()
-    versions = " and ".join(f"{python.version} ({python.origin})" for python in pythons)
-    return (f"{versions} come from different builders: the comparison includes their compilers",)
-
-
-def lock_in(place: Path, choice: Target) -> SideLock | None:
+def lock_in(place: Path, choice: Target) -> LockFile | None:
     """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
     file = place / choice.packages if choice.packages else target_locks.lock_of(place)
     if choice.packages and file and not file.is_file():
         raise UsageError(
             f"--packages {choice.packages}: expected a file of the project, found none"
         )
-    return SideLock(place, file, os.path.relpath(file, place)) if file else None
+    return LockFile(place, file, os.path.relpath(file, place)) if file else None
 
 
 def _packages(
     place: Path,
     choice: Target,
-    lock: SideLock | None,
+    lock: LockFile | None,
     environment: Environment | None,
     within: Path,
     python: Interpreter,
     narrator: Narrator,
     day: date | None,
-) -> tuple[target_locks.ProjectPackages, tuple[str, ...]]:
+) -> tuple[ProjectPackages, tuple[str, ...]]:
     """Read a copy's packages, and return the folders that its application is imported from."""
     module = choice.app.partition(":")[0]
     if environment is not None:
@@ -320,7 +309,7 @@ def _packages(
         return target_locks.of_environment(environment), tuple(folders)
     packages = target_locks.NOTHING
     if lock is not None:
-        packages = target_locks.read(lock.root, lock.file, choice, python, narrator, day)
+        packages = target_locks.read(lock, choice, python, narrator, day)
     return packages, target_locks.install(place, module, python, narrator)
 
 
@@ -330,22 +319,35 @@ def _interpreters(
     choice: Target,
     narrator: Narrator,
     environment: Environment | None,
-) -> dict[str, InterpreterSpec]:
+) -> Mapping[str, Interpreter]:
     """Choose the interpreters that are asked for, by name, or take that of an environment."""
-    if environment is not None:
-        program, declared = environment.executable, project.configuration
-        spec = target_python.of_environment(program, declared, narrator)
-        return {target_python.name_of(spec): spec}
     within = revisions.within(project.root)
-    requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-    specs = [target_python.choose(request, project.configuration, narrator) for request in requests]
-    return {target_python.name_of(spec): spec for spec in specs}
+    if environment is not None:
+        pythons = [target_python.describe(environment.executable)]
+    elif not choice.python and (python := _python_here(project, place, within)):
+        pythons = [python]
+    else:
+        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
+        pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]
+    return {python.name: python for python in pythons}
 
 
-def _locate(project: Project, spec: InterpreterSpec) -> Interpreter:
-    name = target_python.name_of(spec)
-    only = project.configuration.model_copy(update={"interpreters": {name: spec}})
-    return interpreters.locate(name, only)
+def _python_here(project: Project, place: Path, within: Path) -> Interpreter | None:
+    """Find the Python on which a project runs here, if an environment for a copy may have it.
+
+    If nothing is missing there, the metadata have to allow it. Otherwise that environment may be
+    for something else, so it has to be the Python that the project asks for.
+    """
+    with suppress(SetupError):  # it does not run, or is too old
+        running, lacking = _running(project)
+        if running is not None:
+            need = target_python.required(place)
+            if lacking:
+                need = target_python.request(place, within=within)
+            python = target_python.describe(running.executable)
+            if need.versions.contains(python.version, prereleases=True):
+                return python
+    return None
 
 
 def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:

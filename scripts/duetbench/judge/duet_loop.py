@@ -30,7 +30,7 @@ from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import Mode, join_reasons, with_noise
 from duetbench.measure.testbed import SideCase
-from duetbench.project.plan import PRIOR_LAUNCHES, Costs, drain, start
+from duetbench.project.plan import GENERATOR, PRIOR_LAUNCHES, PROBES, drain, start
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 
@@ -176,11 +176,11 @@ def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     single = max(case.endpoint.takes, case.endpoint.floor)
     slow = single >= SLOW_SECONDS
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
-    warm_up = 2 * single if slow else DUET_WARM_UP + Costs.window_gap
-    load = case.load.duration + Costs.generator
+    warm_up = 2 * single if slow else DUET_WARM_UP
+    load = case.load.duration + GENERATOR
     # Both sides start and stop at the same time. In between they share the cores, so that each
     # step of one side also waits for the other's, unless the handlers only wait.
-    launch = start(case.workers) + (1 if alone else 2) * Costs.probes
+    launch = start(case.workers) + (1 if alone else 2) * PROBES
     apart = verify + drain(case)
     if alone:
         return launch, launch + 2 * (apart + warm_up + load)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
@@ -68,6 +68,7 @@ class Part:
     record: SideRecord
     subject: Subject
     cases: tuple[Case, ...]
+    interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
     lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
     python: str = ""  # its interpreter, if the other side may have another one
@@ -175,7 +176,8 @@ def _parts(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
-        parts.append(Part(record_of(state), own, cases, state.tree, lent, python))
+        find = own.find_interpreters
+        parts.append(Part(record_of(state), own, cases, find, state.tree, lent, python))
     return parts, [*notes, *told]
 
 
@@ -297,7 +299,7 @@ def of_locks(
         own = replace(subject, root=place)
         put_lock(own, stack, text)
         state = revisions.checkout(subject.repository, label)
-        parts.append(Part(record_of(state), own, subject.cases()))
+        parts.append(Part(record_of(state), own, subject.cases(), subject.find_interpreters))
     return pair_up(parts, match(parts, scope), scope, subject.root)
 
 
@@ -368,19 +370,10 @@ def side_of(
     lock: Callable[[str], Stack] | None = None,
 ) -> Side:
     """Make ready what some cases of a side need; `lock` finds other locks than its own."""
-    pythons = sorted({case.python for case in cases})
-
-    def interpreter(name: str) -> Interpreter:
-        settings = part.subject.configuration_for(name).adding(pythons)
-        try:
-            return interpreters.locate(name, settings)
-        except SetupError:  # it is not installed yet
-            interpreters.ensure(settings, scope.narrator)
-            return interpreters.locate(name, settings)
-
+    pythons = part.interpreters(sorted({case.python for case in cases}))
     testbed = assembly.assemble(
         part.subject, cases, scope.logs, scope.narrator,
-        generator=generator, lock=lock, interpreter=interpreter,
+        generator=generator, lock=lock, interpreter=pythons.__getitem__,
     )  # fmt: skip
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():

@@ -27,6 +27,7 @@ from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
+from duetbench.core.protocol import evaluate
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import paths, ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
@@ -37,7 +38,6 @@ from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.inside import program
 from duetbench.project import hints
 from duetbench.project.configuration import Interpreter
-from duetbench.project.plan import ceiling
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
@@ -145,8 +145,19 @@ class Testbed:
 
     def ceiling(self, case: Case, unit: float) -> float | None:
         """Requests/s that arithmetic allows if one request takes `unit` s; None: undeclared."""
-        cores = len(self.server_cores(case))
-        return ceiling(case, unit=unit, cores=cores, rate=case.load.rate)
+        if case.ceiling is None:
+            return None
+        values = {
+            "c": case.load.connections,
+            "slots": case.slots or math.inf,
+            "floor": case.endpoint.floor,
+            "unit": unit,
+            "cores": len(self.server_cores(case)),
+            "workers": case.workers,
+            "threads": case.threads or math.inf,
+            "rate": case.load.rate or math.inf,
+        }
+        return evaluate(case.ceiling, values)
 
     def top(self, folder: Path) -> Path:
         """What is copied around an application's folder."""
@@ -209,8 +220,7 @@ class Testbed:
             module=case.endpoint.app.partition(":")[0],
             path=case.endpoint.path,
             routes=routes,
-            root=folder,
-            above=folder.parents[: self.subject.depth],
+            folders=(folder, *folder.parents[: self.subject.depth]),
             variables=self.environment(case),
             python=".".join(version.split(".")[:2]),
             source=self.subject.source,

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -21,8 +21,8 @@ from duetbench.project.target import KEYS
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-Origin = Literal["prebuilt", "source", "found"]
-ORIGINS: Final[tuple[Origin, ...]] = ("prebuilt", "source", "found")
+ORIGINS: Final = ("prebuilt", "source")
+"""Of the interpreters that set-up installs."""
 
 
 class SourceBuild(Frozen):

@@ -1,19 +1,23 @@
-"""A target in a copy of its repository that is prepared for it; `judge.deployment` makes them."""
+"""A target in a copy of its repository that is prepared for it; `judge.deployment` makes them.
 
+Its cases are one per request and interpreter.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import Requirement
-
-from duetbench.core.model import Case, Endpoint
-from duetbench.project import configuration, target_cases
-from duetbench.project.configuration import Configuration
-from duetbench.project.pyproject import FILE
-from duetbench.project.schema import InterpreterSpec
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, LoadModel
+from duetbench.host.ports import most_connections
+from duetbench.project import configuration, request_lines
+from duetbench.project.configuration import Configuration, Interpreter
+from duetbench.project.pyproject import FILE, project_name
+from duetbench.project.servers import blocks
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.subject import Subject
 from duetbench.project.target import FOLDER, STACK, Target
@@ -24,6 +28,14 @@ _COMPARED: Final = (
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 
+_THREADS: Final = 8
+"""Default number of blocking threads of a WSGI server."""
+
+_SECONDS: Final = 2.0  # of load
+_TIMEOUT_S: Final = 30.0
+_LONGEST: Final = 40  # characters of a request in a case's id
+_WORD: Final = re.compile(r"[^a-z0-9]+")
+
 
 @dataclass(frozen=True)
 class DeployedTarget(Subject):
@@ -33,46 +45,33 @@ class DeployedTarget(Subject):
         origin: The repository that was copied.
         imports: Folders, from the copy's root, on the search path of the application.
         packages: The source of its packages, for people: `uv.lock`.
-        declared: Its cases.
         within: The copied folder's path in the repository; `.` for all of it.
+        server: What serves it, unless a setting names another one.
     """
 
     target: Target
     origin: Path
-    interpreters: Mapping[str, InterpreterSpec]
+    interpreters: Mapping[str, Interpreter]
     imports: tuple[str, ...]
     packages: str
-    declared: tuple[Case, ...]
     within: Path = Path()
+    interface: Interface = "asgi"
+    server: str = "granian"
 
     @property
     def repository(self) -> Path:
         return self.origin
 
     @property
-    def home(self) -> Path:
-        return self.root
-
-    @property
-    def code(self) -> Path:
-        return self.root
-
-    @cached_property
     def configuration(self) -> Configuration:
-        declared = configuration.load(self.origin)
-        return declared.model_copy(update={"interpreters": dict(self.interpreters)})
-
-    def configuration_for(self, python: str) -> Configuration:
-        # One interpreter may be prebuilt and another one not.
-        only = {python: self.interpreters[python]}
-        return self.configuration.model_copy(update={"interpreters": only})
+        return configuration.load(self.origin)
 
     @property
-    def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        return {STACK: tuple(self.interpreters)}
+    def version(self) -> str:
+        return next(iter(self.interpreters.values())).version
 
-    def folder(self, case: Case) -> Path:  # noqa: ARG002
-        return self.root
+    def interpreter(self, name: str) -> Interpreter:
+        return self.interpreters[name]
 
     def original(self, case: Case) -> Path:  # noqa: ARG002
         return self.origin
@@ -98,10 +97,6 @@ class DeployedTarget(Subject):
         return self.packages
 
     @property
-    def login(self) -> Endpoint | None:
-        return target_cases.login(self.target, self.origin)
-
-    @property
     def token(self) -> str:
         return self.target.token or ""
 
@@ -112,28 +107,83 @@ class DeployedTarget(Subject):
     def is_compared(self, path: str) -> bool:
         return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
 
-    def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        if not setting.served:
-            return self.declared
-        case = self.declared[0]
-        cases = target_cases.cases(
-            self.target.model_copy(update=setting.values),
-            self.origin,
-            interface=case.endpoint.interface,
-            server=str(setting.values.get("server", case.server)),
-            pythons=tuple(self.interpreters),
-        )
-        return tuple(map(setting.apply, cases))
-
     def lock_file(self, stack: str) -> Path:
         return self.root / FOLDER / f"{stack}.txt"
 
-    def _requirements_file(self, stack: str) -> Path:
-        return self.lock_file(stack).with_suffix(".in")
-
     def sources(self, stack: str) -> tuple[str | Path, ...]:
-        return (self._requirements_file(stack),)
+        return (self.lock_file(stack).with_suffix(".in"),)
 
-    def requirements(self, stack: str) -> list[Requirement]:
-        lines = self._requirements_file(stack).read_text("utf-8").splitlines()
-        return [Requirement(line) for line in lines if not line.startswith("-")]
+    @property
+    def login(self) -> Endpoint | None:
+        return self._endpoint(self.target.login) if self.target.login else None
+
+    def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
+        """Create its cases; UsageError for an invalid request, or one that cannot be served so."""
+        target = self.target.model_copy(update=setting.values)
+        rate = "" if target.rate is None else f"-r{target.rate:g}"
+        rate += f"-i{target.idle}" if target.idle else ""
+        name, blocking = project_name(self.origin), blocks(self.interface, target.loop)
+        cases = [
+            Case(
+                id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
+                experiment=name,
+                endpoint=endpoint,
+                python=python,
+                stack=STACK,
+                server=str(setting.values.get("server", self.server)),
+                loop=target.loop,
+                workers=target.workers,
+                threads=target.threads or (_THREADS if blocking else None),
+                load=Load(
+                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
+                    connections=target.connections,
+                    rate=target.rate,
+                    idle=target.idle,
+                    duration=_SECONDS,
+                    timeout=_TIMEOUT_S,
+                ),
+                cores="split",
+                ceiling=None if target.rate is None else "rate",
+                env_names=tuple(sorted(target.env)),
+                before=target.before,
+                after=target.after,
+                server_args=target.server_args,
+                ready_timeout=target.ready_timeout,
+            )
+            for endpoint in self._endpoints()
+            for python in self.interpreters
+        ]
+        if target.idle > (most := most_connections()):
+            raise UsageError(
+                f"--idle {target.idle}: expected at most {most}, as a process may open few files "
+                "here; see ulimit -Hn"
+            )
+        return tuple(map(setting.apply, cases))
+
+    def _endpoints(self) -> list[Endpoint]:
+        endpoints: list[Endpoint] = []
+        uses: Counter[str] = Counter()
+        for line in self.target.requests:
+            endpoint = self._endpoint(line)
+            uses[endpoint.name] += 1
+            if (number := uses[endpoint.name]) > 1:
+                endpoint = endpoint.model_copy(update={"name": f"{endpoint.name}--{number}"})
+            endpoints.append(endpoint)
+        return endpoints
+
+    def _endpoint(self, line: str) -> Endpoint:
+        target, request = self.target, request_lines.read(line, self.origin)
+        return Endpoint(
+            name=_WORD.sub("-", request.title.lower()).strip("-")[:_LONGEST].strip("-"),
+            app=target.app,
+            interface=self.interface,
+            factory=target.factory,
+            method=request.method,
+            path=request.paths[0],
+            paths=request.paths[1:],
+            # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
+            headers={"host": "localhost", **request.headers, **target.headers},
+            body=request.body,
+            expect=Expectation(status=target.expect_status),
+            floor=0.0,
+        )

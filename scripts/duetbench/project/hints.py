@@ -56,7 +56,7 @@ class Symptoms:
         printed: All that it printed, or a wrong answer in our words.
         module: The module that it is imported from.
         path: The one that was requested; `routes` are those that its framework lists.
-        root: Its project; `above` are the folders of the repository above that.
+        folders: That of its project, and those of the repository above it.
         variables: Names of those that were set.
         python: Version of the interpreter.
         source: The file that the packages were read from, for people.
@@ -67,8 +67,7 @@ class Symptoms:
     module: str
     path: str
     routes: Sequence[str]
-    root: Path
-    above: Sequence[Path]
+    folders: Sequence[Path]
     variables: Collection[str]
     python: str
     source: str
@@ -78,7 +77,7 @@ class Symptoms:
 def advise(symptoms: Symptoms) -> str:
     """Say in a sentence what to do about a failure; empty if that is unknown."""
     parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
-    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.root / file).is_file())
+    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.folders[0] / file).is_file())
     fields = {"source": symptoms.source, "python": symptoms.python, "migrate": next(migrate, "")}
     for part, (pattern, row) in product(parts, _TABLE.items()):
         error = last_exception(part) or part
@@ -112,7 +111,7 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return ""
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
-    if option := option_for(symptoms.root, top):
+    if option := option_for(symptoms.folders[0], top):
         return f"{{source}} has {top} for another purpose: add {option}"
     advice = "install it there, or name another file with --packages"
     return f"{{source}} has no package with {top}: {advice}"
@@ -128,11 +127,6 @@ def _version(match: re.Match[str], symptoms: Symptoms) -> str:
     return ""
 
 
-def _variable(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a variable that is not set."""
-    return _not_set([match[match.lastindex or 0]], symptoms)
-
-
 def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
     """Of Pydantic's settings, without the prefix of their variables, which it does not tell."""
     places = re.findall(r"^([\w.]+)\n +[Ff]ield required", match.string, re.MULTILINE)
@@ -144,10 +138,10 @@ def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
     if not (names := [name for name in names if name not in symptoms.variables]):
         return ""
     own: dict[str, str] = {}
-    for folder in (symptoms.root, *symptoms.above):
+    for folder in symptoms.folders:
         for file in sorted(folder.glob("*env*")):
             with suppress(OSError, UsageError):
-                place = shlex.quote(os.path.relpath(file, symptoms.root))
+                place = shlex.quote(os.path.relpath(file, symptoms.folders[0]))
                 values = read_variables(file) if file.is_file() else {}
                 own = {key: place for key, text in values.items() if text} | own
     files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
@@ -185,7 +179,9 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
     r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"
     r"|nvironment variable \"?'?(\w+)|[Ss]et the (\w+) environment variable"
-    r"|KeyError: '([A-Z][A-Z0-9_]+)'$": _variable,
+    r"|KeyError: '([A-Z][A-Z0-9_]+)'$": lambda match, symptoms: _not_set(
+        [match[match.lastindex or 0]], symptoms
+    ),
     r"for \w*(?:Settings|Config|Env)\w*\n[\s\S]*[Ff]ield required": _fields,
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "

@@ -21,7 +21,6 @@ from duetbench.project.configuration import (
     ORIGINS,
     Configuration,
     Interpreter,
-    Origin,
 )
 from duetbench.project.schema import InterpreterSpec
 
@@ -66,7 +65,7 @@ def locate(name: str, configured: Configuration) -> Interpreter:
             f"{', '.join(sorted(configured.interpreters))}"
         )
     usual = configured.adding({name}).usual
-    for origin in ORIGINS if not configured.interpreters[name].executable else ("found",):
+    for origin in ORIGINS:
         candidates = {n: read(n, place(n, origin, configured)) for n in usual}
         # All must have one origin, so an incomplete set of the better origin does not count.
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
@@ -79,12 +78,10 @@ def locate(name: str, configured: Configuration) -> Interpreter:
     )
 
 
-def place(name: str, origin: Origin, configured: Configuration) -> Path:
+def place(name: str, origin: str, configured: Configuration) -> Path:
     """Return the folder of an interpreter, which differs for every way to build it."""
     spec = configured.interpreters[name]
     kind = f"{origin}-{spec.version}"
-    if spec.executable:
-        kind += f"-{cache.digest(spec.executable)}"
     if origin == "source":
         build = configured.source_build.get(spec.version)
         recipe = build.model_dump_json(exclude_defaults=True) if build else ""
@@ -138,7 +135,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def complete(configured: Configuration) -> bool:
+def _complete(configured: Configuration) -> bool:
     """Whether all usual interpreters are there, right, and of one origin."""
     return any(
         all(
@@ -167,18 +164,21 @@ def record(interpreter: Interpreter) -> InterpreterRecord:
     return interpreter.record().model_copy(update={"memory": memory})
 
 
-def describe(executable: Path, origin: Origin, *, jit: bool) -> cache.Facts:
-    """Return the facts to record of an interpreter; raises SetupError if it does not run."""
+def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts:
+    """Return the facts of an interpreter, all but its name, to record or to use at once.
+
+    `executable` may be a script or a link that starts it. Raises SetupError if it does not run.
+    """
     proof = prove(executable)
     options = " ".join(
         option for option in proof["configure"].split() if not option.startswith("'--prefix=")
     )
     return {
         "origin": origin,
-        "executable": str(executable),
+        "executable": proof["executable"],
         "version": proof["version"],
         "free_threaded": proof["free_threaded"],
-        "jit": jit,
+        "jit": jit and proof["jit"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
 
@@ -199,21 +199,17 @@ def ensure(configured: Configuration, narrator: Narrator) -> bool:
 
     Raises SetupError if that is not possible, with what is missing.
     """
-    if complete(configured):
+    if _complete(configured):
         return False
-    if not fetch(configured, narrator):
-        command.require(faults(configured))
-        build(configured, narrator)
+    if not _fetch(configured, narrator):
+        requests = [_request(name, configured) for name in configured.usual]
+        command.require([f for asked in requests if asked for f in source_builds.faults(asked)])
+        for name in configured.usual:
+            _from_source(name, configured, narrator)
     return True
 
 
-def faults(configured: Configuration) -> list[str]:
-    """List what is missing to build the interpreters, as tools and room."""
-    requests = (_request(name, configured) for name in configured.usual)
-    return [fault for request in requests if request for fault in source_builds.faults(request)]
-
-
-def fetch(configured: Configuration, narrator: Narrator) -> bool:
+def _fetch(configured: Configuration, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
     if os.environ.get(source_builds.ARCHIVE):
         sentence = "is set, so the interpreters are built from that source"
@@ -250,20 +246,13 @@ def _install_prebuilt(name: str, configured: Configuration, narrator: Narrator) 
             raise SetupError(f"uv installed no {pattern} in {installs}")
         return describe(programs[0], "prebuilt", jit=spec.jit)
 
-    make(target, spec, fill, narrator)
+    _make(target, spec, fill, narrator)
 
 
-def make(
+def _make(
     target: Path, spec: InterpreterSpec, fill: Callable[[Path], cache.Facts], narrator: Narrator
 ) -> None:
-    """Install an interpreter unless the right one is there; raises like `cache.make`."""
     cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
-
-
-def build(configured: Configuration, narrator: Narrator) -> None:
-    """Build all usual interpreters from their source archives; raises like `ensure`."""
-    for name in configured.usual:
-        _from_source(name, configured, narrator)
 
 
 def _from_source(name: str, configured: Configuration, narrator: Narrator) -> None:
@@ -286,7 +275,7 @@ def _from_source(name: str, configured: Configuration, narrator: Narrator) -> No
         facts = describe(staging / _program(spec), "source", jit=spec.jit)
         return {**facts, "executable": str(target / _program(spec))}
 
-    make(target, spec, fill, narrator)
+    _make(target, spec, fill, narrator)
 
 
 def _request(name: str, configured: Configuration) -> source_builds.Request | None:
@@ -294,12 +283,7 @@ def _request(name: str, configured: Configuration) -> source_builds.Request | No
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
     home = str(place(name, "source", configured))
-    facts = {
-        "program": "cpython",
-        "name": name,
-        "home": home,
-        **spec.model_dump(exclude={"executable"}),
-    }
+    facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
     return facts | recipe.model_dump() if recipe else None
 
 

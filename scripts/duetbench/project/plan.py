@@ -1,8 +1,4 @@
-"""What to run, and how long it takes: cases, selected, counted and put in order.
-
-Waits, durations and drains of a launch are calculated from the case. `Costs` has values that only a
-measurement gives.
-"""
+"""What to run, and about how long it takes: cases, selected, counted and put in order."""
 
 import difflib
 import math
@@ -18,30 +14,22 @@ from duetbench.core.protocol import (
     SLOW_SECONDS,
     UNIT_REQUESTS,
     WINDOW_SECONDS,
-    evaluate,
 )
 from duetbench.core.text import some
-from duetbench.project.servers import SERVERS
 
 _SUGGESTIONS: Final = 3
 
 
-def make_plan(
-    cases: Sequence[Case],
-    launches: int | None,
-    seed: int = 1,
-    seconds: float | None = None,
-    profile: Profile = "quick",
-) -> Plan:
-    """Plan launches of some cases.
+def make_plan(cases: Sequence[Case], launches: int | None, seconds: float | None = None) -> Plan:
+    """Plan launches of some cases, by default one of each.
 
-    `launches` is the number per case, by default one. Launches give absolute figures; duets show
-    what moved. `seconds` replaces the declared duration of the loads.
+    Launches give absolute figures; duets show what moved. `seconds` replaces the declared duration
+    of the loads.
     """
     if seconds is not None:
         own = {"duration": seconds}
         cases = [c.model_copy(update={"load": c.load.model_copy(update=own)}) for c in cases]
-    return Plan(profile=profile, launches=launches or 1, seed=seed, cases=tuple(cases))
+    return Plan(profile="quick", launches=launches or 1, seed=1, cases=tuple(cases))
 
 
 def select(cases: Sequence[Case], globs: Sequence[str]) -> tuple[Case, ...]:
@@ -85,24 +73,15 @@ def plan_seconds(plan: Plan) -> float:
     return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
 
 
-class Costs:
-    """Times measured on a 2-core virtual machine, in seconds unless stated otherwise."""
-
-    first_worker: Final = 0.5  # until its first answer
-    further_worker: Final = 0.2
-    # Identifying all workers twice, and the fast requests of both verifications.
-    probes: Final = 0.25
-    # Windows of a warm-up until the throughput is steady: 5 to 10, more for short ones.
-    windows: Final[dict[Profile, float]] = {"quick": 7.5, "nightly": 6.0, "published": 6.0}
-    window_gap: Final = 0.05
-    generator: Final = 0.1  # start of the generator
-    row: Final = 4e-6  # writing and reading the row of one request
-    rate: Final = 8_000  # requests/s of a closed loop without a ceiling; the most of any load
-    stop: Final = 0.2  # stopping the server and checking that it is gone
-    cores: Final = 2  # cores that a plan assumes for a server
-    # Share of its service time that a paced request in flight at the deadline still needs.
-    left: Final = 0.8
-
+FIRST_WORKER: Final = 0.5
+"""Seconds until the first answer of a server, as the following on a 2-core virtual machine."""
+_FURTHER_WORKER: Final = 0.2
+PROBES: Final = 0.25
+"""Seconds to identify all workers twice, and for the fast requests of both verifications."""
+GENERATOR: Final = 0.1
+"""Seconds to start the generator."""
+_STOP: Final = 0.2  # stopping the server and checking that it is gone
+_WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
 
 PRIOR_LAUNCHES: Final = 4.0
 """Weight of the declared expectation, in launches: the correction grows over the first few."""
@@ -111,68 +90,26 @@ PRIOR_LAUNCHES: Final = 4.0
 def launch_seconds(case: Case, profile: Profile) -> float:
     """Predict the seconds of one launch of a case."""
     single = max(case.endpoint.takes, case.endpoint.floor)
-    duration = case.load.duration
-    # Overlapping requests show floor and concurrency at once; others are repeated three times.
-    # Afterwards once is enough, as the fastest single request is known.
-    repeats = 1 if case.endpoint.overlap > 1 and single >= SLOW_SECONDS else UNIT_REQUESTS
-    rate = min(Costs.rate, case.load.rate or math.inf, _capacity(case))
-    verify = Costs.probes + (repeats + 1) * single
-    load = Costs.generator + duration + drain(case)
-    finish = Costs.stop + Costs.row * duration * rate
-    return start(case.workers) + verify + _warm_up(case, single, profile) + load + finish
+    waves = drain(case)
+    # A slow request is sent once before and once after the load, and warms up as the load ends.
+    verify, warm_up = 2 * single, GENERATOR + waves
+    if single < SLOW_SECONDS:
+        windows = _WINDOWS if case.load.rate is None else RATE_WINDOWS
+        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS[profile]
+    load = GENERATOR + case.load.duration + waves
+    return start(case.workers) + PROBES + verify + warm_up + load + _STOP
 
 
 def drain(case: Case) -> float:
-    """Predict the seconds from the last request until the last answer."""
-    single = max(case.endpoint.takes, case.endpoint.floor)
-    connections, duration, rate = case.load.connections, case.load.duration, case.load.rate
-    capacity = _capacity(case)
-    if case.load.model is LoadModel.OPEN and rate is not None:
-        return max(single, rate * duration / capacity - duration)
-    if case.load.model is LoadModel.PACED and rate is not None:
-        return Costs.left * (connections / capacity if capacity < rate else single)
-    if case.slots is None or case.slots >= connections:
-        # All connections move in waves, so the last one ends at a multiple of the service time.
-        waves = math.ceil(duration / single - 0.01) if single else 0
-        return max(0.0, waves * single - duration)
-    uneven = SERVERS[case.server].uneven if case.workers > 1 else 1.0
-    return uneven * connections / capacity
+    """Predict the seconds from the last request until the last answer: what waits has its turns."""
+    single, load = max(case.endpoint.takes, case.endpoint.floor), case.load
+    slots = case.slots or load.connections
+    waiting = float(load.connections)
+    if load.model is LoadModel.OPEN and load.rate and single:
+        waiting = load.duration * (load.rate - slots / single)
+    return single * max(1, math.ceil(waiting / slots))
 
 
 def start(workers: int) -> float:
     """Predict the seconds until this many workers of a server have answered."""
-    return Costs.first_worker + Costs.further_worker * (workers - 1)
-
-
-def _warm_up(case: Case, single: float, profile: Profile) -> float:
-    if single < SLOW_SECONDS:
-        windows = Costs.windows[profile] if case.load.rate is None else RATE_WINDOWS
-        return windows * (WINDOW_SECONDS[profile] + Costs.window_gap)
-    requests = min(case.load.connections, case.slots or math.inf)
-    return Costs.generator + max(single, requests / _capacity(case))
-
-
-def ceiling(case: Case, *, unit: float, cores: int, rate: float | None = None) -> float | None:
-    """Calculate the most requests/s if single ones take `unit` s; None: no ceiling is declared."""
-    if case.ceiling is None:
-        return None
-    return evaluate(
-        case.ceiling,
-        {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": cores,
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-            "rate": rate or math.inf,
-        },
-    )
-
-
-def _capacity(case: Case) -> float:
-    """Calculate the requests/s that the endpoint could answer under any load."""
-    single = max(case.endpoint.takes, case.endpoint.floor)
-    limit = ceiling(case, unit=single, cores=Costs.cores)
-    return math.inf if limit is None else limit
+    return FIRST_WORKER + _FURTHER_WORKER * (workers - 1)

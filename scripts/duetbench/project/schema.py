@@ -46,7 +46,6 @@ class InterpreterSpec(InterpreterKind):
         default=False,
         description="Installed only for cases that use it, or by `observatory setup --optional`.",
     )
-    executable: str = Field(default="", description="Where it is, if an application's runs there.")
 
 
 class OhaSpec(Frozen):

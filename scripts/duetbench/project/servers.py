@@ -62,7 +62,6 @@ class Server:
         grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
-        uneven: How much longer a queue lasts because several workers share it unevenly.
         shown: Packages whose versions reports name beside its own.
     """
 
@@ -76,7 +75,6 @@ class Server:
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
     loads: Callable[[Case], frozenset[str]] = _loop
-    uneven: float = 1.0
     shown: tuple[str, ...] = ()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
@@ -178,7 +176,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
             fixed=frozenset({"--interface"}),
-            uneven=1.25,
             shown=("httptools", "uvloop", "zuvloop"),
         ),
         Server(
@@ -210,7 +207,6 @@ SERVERS: Final[dict[str, Server]] = {
             settings=("--config", "python:duetbench_gunicorn"),
             fixed=_GUNICORN,
             loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
-            uneven=1.25,
             shown=("gunicorn",),
         ),
     )

@@ -116,7 +116,7 @@ class Setting:
     def apply(self, case: Case) -> Case:
         """Return a case with the setting's variables, which override private ones, and arguments.
 
-        Raises UsageError if duetbench sets one of the arguments itself.
+        Raises UsageError if its server cannot serve it like that.
         """
         private = tuple(name for name in case.env_names if name not in self.env)
         served = case.model_copy(
@@ -126,7 +126,7 @@ class Setting:
                 "server_args": (*case.server_args, *self.arguments),
             }
         )
-        if self.arguments and (fault := misfit(served)):
+        if fault := misfit(served):
             key, actual, allowed = fault
             raise UsageError(f"--{key} {actual}: expected {allowed}")
         return served

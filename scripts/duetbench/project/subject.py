@@ -2,17 +2,15 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from packaging.requirements import Requirement
-
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import paths
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -37,11 +35,6 @@ class Subject(ABC):
     def configuration(self) -> Configuration:
         """The settings of the repository; raises DeclarationError if they are invalid."""
 
-    @property
-    @abstractmethod
-    def stacks(self) -> Mapping[str, tuple[str, ...]]:
-        """Stack → the usual interpreters it is made for; raises like `configuration.stacks`."""
-
     @abstractmethod
     def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
         """List all cases; raises UsageError or DeclarationError.
@@ -57,18 +50,14 @@ class Subject(ABC):
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         """Return the arguments by which uv finds what a stack requires."""
 
-    @abstractmethod
-    def requirements(self, stack: str) -> list[Requirement]:
-        """Read the requirements that a stack declares itself, without those of other stacks."""
-
     @property
-    @abstractmethod
     def code(self) -> Path:
         """The folder of the applications."""
+        return self.root
 
-    @abstractmethod
-    def folder(self, case: Case) -> Path:
+    def folder(self, case: Case) -> Path:  # noqa: ARG002
         """Return the folder of a case's application."""
+        return self.code
 
     def original(self, case: Case) -> Path:
         """Return that folder as its user has it."""
@@ -134,17 +123,11 @@ class Subject(ABC):
     @property
     def home(self) -> Path | None:
         """The folder to which locks name files of the project itself; None: they name none."""
-        return None
+        return None if self.fixed else self.root
 
     @property
     def results(self) -> Path:
         return paths.results_dir(self.repository)
-
-    def pythons(self, stack: str) -> tuple[str, ...]:
-        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
-        if stack not in self.stacks:
-            raise UsageError(f"no stack {stack!r}: there are {', '.join(self.stacks) or 'none'}")
-        return self.stacks[stack]
 
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.
@@ -152,43 +135,37 @@ class Subject(ABC):
         Raises UsageError if there is no such stack, SetupError if it was never locked, and
         DeclarationError if the lock has lines other than pinned packages.
         """
-        self.pythons(stack)
         return self.read_lock(stack, self.lock_file(stack))
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
+    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
         """Find the text of a lock by its digest; None if it is nowhere.
 
         `commit` is where it was read.
         """
-        return self._match(digest, self._kept(stack, digest))
+        places = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
+        here = (place.read_bytes() for place in places if place.is_file())
+        for text in chain(here, self.older_locks(stack, commit)):
+            if hashlib.sha256(text).hexdigest() == digest:
+                return text.decode()
+        return None
 
-    def _kept(self, stack: str, digest: str) -> Iterator[bytes | None]:
-        for place in (self.lock_file(stack), stacks.kept_place(digest[:12], stack)):
-            yield place.read_bytes() if place.is_file() else None
-
-    def _match(self, digest: str, texts: Iterable[bytes | None]) -> str | None:
-        same = (text for text in texts if text and hashlib.sha256(text).hexdigest() == digest)
-        found = next(same, None)
-        return None if found is None else found.decode()
-
-    @property
-    def lost_locks(self) -> str:
-        """What to do if a lock is not found."""
-        return "compare again"
+    def older_locks(self, stack: str, commit: str | None) -> Iterable[bytes]:  # noqa: ARG002
+        """Read a stack's lock at a commit, and at any other."""
+        return ()
 
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""
         return stacks.read_lock(stack, file, self.version, self.home)
 
     @property
+    @abstractmethod
     def version(self) -> str:
         """The version of Python that locks are read for: that of the first interpreter."""
-        return next(iter(self.configuration.interpreters.values())).version
 
-    def configuration_for(self, python: str) -> Configuration:  # noqa: ARG002 - of a target they differ
-        """Return the settings to install an interpreter."""
-        return self.configuration
+    def find_interpreters(self, names: Iterable[str]) -> dict[str, Interpreter]:
+        """Find interpreters by name; raises like `interpreter`."""
+        return {name: self.interpreter(name) for name in names}
 
+    @abstractmethod
     def interpreter(self, name: str) -> Interpreter:
-        """Find an interpreter that set-up installed; raises like `interpreters.locate`."""
-        return interpreters.locate(name, self.configuration_for(name))
+        """Find an interpreter; UsageError: it is unknown, SetupError: it is not installed."""

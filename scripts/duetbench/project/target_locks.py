@@ -28,7 +28,7 @@ from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
-from duetbench.project.environment import Environment, of_lock
+from duetbench.project.environment import Environment
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.stacks import Stack
 from duetbench.project.target import NOWHERE, Target
@@ -53,6 +53,15 @@ _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 
 _NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
 """Folders that are not searched for an application."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """A file to read packages from, within a state of its project; `label` is for people."""
+
+    root: Path
+    file: Path
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +136,7 @@ def _indexes(root: Path) -> str:
 
 
 def read(
-    root: Path,
-    file: Path,
+    lock: LockFile,
     target: Target,
     python: Interpreter,
     narrator: Narrator,
@@ -141,22 +149,23 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    stacks.require_text(file, _label(root, file), empty=True)  # of a project without requirements
+    root, file = lock.root, lock.file
+    stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
     asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
     day = day if asked or file.name in _PROJECTS else None
     try:
-        text = _lines(root, file, target, python, narrator, day)
+        text = _lines(lock, target, python, narrator, day)
     except SetupError:
         if day is None:
             raise
-        day, text = None, _lines(root, file, target, python, narrator, None)
+        day, text = None, _lines(lock, target, python, narrator, None)
     text = _indexes(root) + text
     text = wheels.add_wheels(text, root, python, narrator)
     packages = stacks.parse(text, str(file), python.version)
     direct = _direct(root, target)
     direct = asked if direct is None else direct
     requirements = direct if direct is not None else _names(text)
-    label = f"{_label(root, file)}{f' as of {day}' if day else ''}"
+    label = f"{lock.label}{f' as of {day}' if day else ''}"
     return ProjectPackages(label, text, packages, requirements)
 
 
@@ -205,28 +214,19 @@ def direct(root: Path, target: Target) -> list[Requirement]:
     return found
 
 
-def _label(root: Path, file: Path) -> str:
-    return os.path.relpath(file, root) if file.is_relative_to(workspace(root)) else file.name
-
-
 def _lines(
-    root: Path,
-    file: Path,
-    target: Target,
-    python: Interpreter,
-    narrator: Narrator,
-    day: date | None,
+    lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
 ) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
-    label = _label(root, file)
+    root, file, label = lock.root, lock.file, lock.label
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
     if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        return _of_pylock(root, file, target, python)
+        return _of_pylock(lock, target, python)
     if file.name in foreign_locks.LOCKS:
-        return _of_others(root, file, target, python, narrator)
+        return _of_others(lock, target, python, narrator)
     why = "finding what has no version"
     until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.suffix in {".txt", ".in"}:
@@ -239,10 +239,9 @@ def _lines(
     raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
 
 
-def _of_others(
-    root: Path, file: Path, target: Target, python: Interpreter, narrator: Narrator
-) -> str:
+def _of_others(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
+    root, file = lock.root, lock.file
     lines, why = foreign_locks.read(file, target, stacks.markers(python.version)), "hash"
     if pins := foreign_locks.ungrouped(file):
         lines, why = _direct(root, target) or foreign_locks.asked(root, target), "group"
@@ -253,7 +252,7 @@ def _of_others(
         lines_file = folder / "locked.txt"
         lines_file.write_text(text, "utf-8")
         what = f"finding what has no {why}"
-        return _compile(root, [lines_file], python, file.name, what, narrator, pins=pins)
+        return _compile(root, [lines_file], python, lock.label, what, narrator, pins=pins)
 
 
 def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
@@ -280,19 +279,19 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _of_pylock(root: Path, file: Path, target: Target, python: Interpreter) -> str:
+def _of_pylock(lock: LockFile, target: Target, python: Interpreter) -> str:
     try:
-        lock = Pylock.from_dict(tomllib.loads(file.read_text("utf-8")))
+        found = Pylock.from_dict(tomllib.loads(lock.file.read_text("utf-8")))
     except (OSError, ValueError, PylockValidationError) as error:
         allowed = "a pylock.toml (PEP 751)"
-        raise DeclarationError(_label(root, file), "file", str(error), allowed) from error
+        raise DeclarationError(lock.label, "file", str(error), allowed) from error
     values: dict[str, Any] = {
         **stacks.markers(python.version),
         "extras": frozenset(target.extras),
-        "dependency_groups": frozenset((*target.groups, *(lock.default_groups or ()))),
+        "dependency_groups": frozenset((*target.groups, *(found.default_groups or ()))),
     }
     packages = [
-        p for p in lock.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
+        p for p in found.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
     ]
     return "".join(f"{line}\n" for line in sorted(map(_lock_line, packages)))
 
@@ -364,56 +363,36 @@ def lock_copy(
 ) -> Stack:
     """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
 
-    The additions have the versions of `like`, the lock of the other side. If that side was given
-    the same packages, the lock is the same.
+    The given ones stay as they are. The additions have the versions of `like`, the lock of the
+    other side. If that side was given the same packages, the lock is the same.
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
     file = root / target.FOLDER / f"{target.STACK}.txt"
     lacking = sorted(set(names) - packages.packages.keys())
     text = packages.text
+    places = {_name(line): line for line in _names(text) if " @ " in line}
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
-    elif lacking and of_lock(text) is not None:
-        text += _beside(root, packages, lacking, python, narrator)
     elif lacking:
         others = like.packages if like else {}
-        pins = [f"{name}=={others[name]}" if name in others else name for name in lacking]
-        keep = [f"{n}=={v}" for n, v in others.items() if n not in packages.packages]
+        own = packages.packages
+        asked = [f"{name}=={others[name]}" if name in others else name for name in lacking]
         with proc.scratch() as folder:
-            lock, server = folder / "locked.txt", folder / "server.in"
-            lock.write_text(text, "utf-8")
-            server.write_text("\n".join(pins), "utf-8")
-            text = _compile(
-                root, [lock, server], python, packages.label, f"adding {', '.join(lacking)}",
-                narrator, "\n".join([text, *keep]),
+            server = folder / "server.in"
+            server.write_text("\n".join([stacks.indexes(text), *places.values(), *asked]), "utf-8")
+            added = _compile(
+                root, [server], python, packages.label, f"adding {', '.join(lacking)}", narrator,
+                "\n".join(f"{name}=={version}" for name, version in others.items()),
+                [f"{name}=={version}" for name, version in own.items()],
             )  # fmt: skip
-        text = wheels.add_wheels(text, root, python, narrator)
-    places = {_name(line): line for line in _names(text) if " @ " in line}
+        text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    asked = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
-    stacks.write_lock(file.with_suffix(".in"), asked)
+    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked_for)
     stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
     return stacks.read_lock(target.STACK, file, python.version, root)
-
-
-def _beside(
-    root: Path,
-    packages: ProjectPackages,
-    names: Sequence[str],
-    python: Interpreter,
-    narrator: Narrator,
-) -> str:
-    """Lock packages, and what they need, beside those of an environment, which stay as they are."""
-    pins = [f"{name}=={version}" for name, version in packages.packages.items()]
-    with proc.scratch() as folder:
-        (server := folder / "server.in").write_text("\n".join(names), "utf-8")
-        why = f"adding {', '.join(names)}"
-        text = _compile(root, [server], python, packages.label, why, narrator, pins=pins)
-    return "".join(
-        line for line in text.splitlines(keepends=True) if _name(line) not in packages.packages
-    )
 
 
 def _compile(
@@ -444,8 +423,8 @@ def _compile(
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Code is imported from its source folder. A wheel with more than the source (compiled modules, or
-    a module without source) is laid out completely, and comes first.
+    Code is imported from its source folder. What only its wheel has, such as metadata and compiled
+    modules, comes first.
     """
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
@@ -454,9 +433,6 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
-        top = module.partition(".")[0]
-        names = (root / folder / name for folder in folders for name in (top, f"{top}.py"))
-        has_source = any(place.exists() for place in names)
         try:
             wheel = wheels.build(root, python, narrator)
         except SetupError as error:
@@ -466,8 +442,7 @@ def install(root: Path, module: str, python: Interpreter, narrator: Narrator) ->
                     "metadata and compiled modules"
                 )
         else:
-            sources = [root / name for name in folders]
-            wheels.unpack(wheel, site, sources, "" if has_source else top)
+            wheels.unpack(wheel, site, [root / name for name in folders])
     return (SITE, *folders)
 
 

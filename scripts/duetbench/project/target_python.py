@@ -1,29 +1,27 @@
 """The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
 
-The project asks for it in `.python-version`, or else in the files that it is deployed with, or in
-its metadata. By default it is the newest one here.
+Unless the project runs in an environment here, it asks for one in `.python-version`, or else in the
+files that it is deployed with, or in its metadata. By default it is the newest one here.
 """
 
 import os
 import re
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.model import InterpreterRecord
+from duetbench.core.model import InterpreterKind, InterpreterRecord
 from duetbench.core.python_versions import OLDEST
 from duetbench.host import command
-from duetbench.host.cache import Facts
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, interpreters
-from duetbench.project.configuration import Configuration
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.schema import InterpreterSpec
 
@@ -76,6 +74,11 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
     for name, pattern in _DEPLOYED.items():
         if versions := re.findall(pattern, _text(root / name), re.MULTILINE):
             return read(versions[-1], name)  # of a Dockerfile the stage that runs
+    return required(root)
+
+
+def required(root: Path) -> PythonRequest:
+    """Read what a project's metadata ask for; raises like `request`."""
     if text := str(read_pyproject(root).get("project", {}).get("requires-python", "")):
         return read(text, "requires-python")
     text, name = foreign_locks.interpreter(root)
@@ -107,73 +110,45 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -> InterpreterSpec:
+def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -> Interpreter:
     """Find an interpreter that a project asks for, or let uv install one.
-
-    From then on its name is `name_of` the result.
 
     Raises SetupError if there is none here, and uv cannot get one.
     """
-    specs = []
+    installed = []
     for name, spec in configured.interpreters.items():
-        with suppress(SetupError):
-            interpreters.locate(name, configured)
-            if need.fits(spec):
-                specs.append(spec)
-    if specs:
+        if need.fits(spec):
+            with suppress(SetupError):
+                installed.append((spec, interpreters.locate(name, configured)))
+    if installed:
         # Without a requested version, a usual interpreter wins over optional ones.
-        newest = max(specs, key=lambda spec: (not spec.optional, Version(spec.version)))
-        return newest.model_copy(update={"optional": False})
+        return max(installed, key=lambda pair: (not pair[0].optional, Version(pair[0].version)))[1]
     try:
-        # The interpreter itself, not a script that starts it (pyenv's) and loses an environment.
-        proof = interpreters.prove(_find(need) or _install(need, narrator))
+        found = describe(_find(need) or _install(need, narrator), jit=need.jit)
     except SetupError as error:
         raise SetupError(
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
             "it, or choose an installed one with --python"
         ) from error
-    spec = _spec(proof, jit=need.jit)
-    if not need.fits(spec):
+    if not need.fits(found):
         raise SetupError(
-            f"{need.source} asks for Python {need.text}, and uv found {spec.version} "
-            f"({proof['executable']}): choose one with --python"
+            f"{need.source} asks for Python {need.text}, and uv found {found.version} "
+            f"({found.executable}): choose one with --python"
         )
-    return _adopt(spec, Path(proof["executable"]), configured, narrator)
+    return found
 
 
-def of_environment(program: Path, configured: Configuration, narrator: Narrator) -> InterpreterSpec:
-    """Take the interpreter behind an environment's Python.
+def describe(program: Path, *, jit: bool = False) -> Interpreter:
+    """Describe the interpreter behind a program, such as an environment's or a script.
 
     Raises SetupError if it does not run, or is too old.
     """
-    proof = interpreters.prove(program)
-    if Version(proof["version"]) < OLDEST:
-        raise SetupError(f"{program} is Python {proof['version']}: expected {OLDEST} or newer")
-    executable = Path(proof["executable"])
-    spec = _spec(proof).model_copy(update={"executable": str(executable)})
-    return _adopt(spec, executable, configured, narrator)
-
-
-def _spec(proof: Mapping[str, Any], *, jit: bool = False) -> InterpreterSpec:
-    return InterpreterSpec(version=proof["version"], free_threaded=proof["free_threaded"], jit=jit)
-
-
-def _adopt(
-    spec: InterpreterSpec, executable: Path, configured: Configuration, narrator: Narrator
-) -> InterpreterSpec:
-    extended = configured.model_copy(update={"interpreters": {name_of(spec): spec}})
-    target = interpreters.place(name_of(spec), "found", extended)
-
-    def fill(_staging: Path) -> Facts:
-        return interpreters.describe(executable, "found", jit=spec.jit)
-
-    interpreters.make(target, spec, fill, narrator)
-    return spec
-
-
-def name_of(spec: InterpreterSpec) -> str:
-    """Return the name of an interpreter: 3.13, 3.13t, or 3.15-jit."""
-    return ".".join(spec.version.split(".")[:2]) + spec.suffix
+    facts = interpreters.describe(program, "found", jit=jit)
+    if Version(facts["version"]) < OLDEST:
+        raise SetupError(f"{program} is Python {facts['version']}: expected {OLDEST} or newer")
+    kind = InterpreterKind(free_threaded=facts["free_threaded"], jit=facts["jit"])
+    name = ".".join(facts["version"].split(".")[:2]) + kind.suffix
+    return Interpreter.model_validate({"name": name, **facts})
 
 
 def _find(need: PythonRequest) -> Path | None:

@@ -5,12 +5,10 @@ required. It is installed where that is allowed (Debian, as root or in CI); othe
 the command that installs it.
 """
 
-import math
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -38,31 +36,6 @@ _TIMEOUT_S: Final = 30
 _CHUNK: Final = 1 << 18
 
 
-def download(address: str, partial: Path, tick: Tick, most: float = math.inf) -> None:
-    """Download a file over HTTP; the caller checks its contents.
-
-    Raises SetupError if it is not available, or has more than `most` bytes.
-    """
-    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
-
-    received = 0
-    try:
-        with (
-            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
-            partial.open("wb") as file,
-        ):
-            response.raise_for_status()
-            for chunk in response.iter_bytes(_CHUNK):
-                received += file.write(chunk)
-                if received > most:
-                    raise SetupError(f"it has more than {most / 1e6:g} MB")
-                tick(f"{received / 1e6:.0f} MB")
-    except httpx.HTTPStatusError as error:
-        raise SetupError(f"the server answered {error.response.status_code}") from error
-    except httpx.HTTPError as error:
-        raise SetupError(f"no connection ({error})") from error
-
-
 def version(program: Path | str) -> str | None:
     """Ask a program for its `--version`, without its name; None if it does not answer."""
     try:
@@ -80,48 +53,36 @@ class _UnusableError(SetupError):
 
 
 def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Install oha, prebuilt or built, unless the right one is there; return whether it did.
+    """Install oha unless the right one is there; return whether it did.
 
-    Raises SetupError if that is not possible here, with what is missing.
+    It is the program of its release, which is pinned, or else that on PATH, or built from source.
+
+    Raises SetupError if that is not possible here, with what is missing, and for another checksum.
     """
-    if oha_fault(spec, oha_place(spec)) is None:
-        return False
-    if not fetch_oha(spec, narrator):
-        command.require(oha_faults(spec))
-        build_oha(spec, narrator)
-    return True
 
+    def fill(staging: Path) -> cache.Facts:
+        program = staging / "bin" / "oha"
+        program.parent.mkdir()
+        try:
+            _fetch(spec, program, narrator)
+        except _UnusableError as error:
+            lost = f"a prebuilt oha {spec.version} is not available ({error})"
+            own = shutil.which("oha")
+            if own is not None and version(own) == spec.version:
+                narrator.say(f"{lost}: duetbench uses {own}")
+                shutil.copy2(own, program)
+            else:
+                narrator.say(f"{lost}: it is built from source")
+                shutil.rmtree(program.parent)
+                _build(spec, staging, narrator)
+        digest = cache.sha256(program)
+        origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
+        return {"version": spec.version, "sha256": digest, "origin": origin}
 
-def fetch_oha(spec: OhaSpec, narrator: Narrator) -> bool:
-    """Install the program of oha's release, which is pinned, or else that on PATH.
+    def fault(_place: Path) -> str | None:
+        return oha_fault(spec)
 
-    Returns whether there is one. Raises SetupError for another checksum, and then keeps nothing.
-    """
-    try:
-        _make(spec, narrator, lambda staging: _fetch(spec, staging, narrator))
-    except _UnusableError as error:
-        lost = f"a prebuilt oha {spec.version} is not available ({error})"
-        own = shutil.which("oha")
-        if own is None or version(own) != spec.version:
-            narrator.say(f"{lost}: it is built from source")
-            return False
-        narrator.say(f"{lost}: duetbench uses {own}")
-        _make(spec, narrator, lambda staging: _copy(spec, Path(own), staging))
-    return True
-
-
-def build_oha(spec: OhaSpec, narrator: Narrator) -> None:
-    """Build oha from source; raises SetupError with what is missing."""
-    _make(spec, narrator, lambda staging: _build(spec, staging, narrator))
-
-
-def _make(spec: OhaSpec, narrator: Narrator, fill: Callable[[Path], cache.Facts]) -> None:
-    cache.make(
-        oha_place(spec),
-        fault=lambda target: oha_fault(spec, target),
-        build=fill,
-        say=narrator.say,
-    )
+    return cache.make(oha_place(spec), fault=fault, build=fill, say=narrator.say)
 
 
 def find_oha(spec: OhaSpec) -> Path:
@@ -153,9 +114,9 @@ def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
     return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
 
 
-def oha_fault(spec: OhaSpec, target: Path) -> str | None:
-    """Say what is wrong with the load generator in a folder; None if nothing is."""
-    facts, program = cache.facts(target), target / "bin" / "oha"
+def oha_fault(spec: OhaSpec) -> str | None:
+    """Say what is wrong with the load generator that set-up installed; None if nothing is."""
+    facts, program = cache.facts(oha_place(spec)), oha_place(spec) / "bin" / "oha"
     if facts is None or not program.is_file():
         return "it is not there"
     if cache.sha256(program) != facts.get("sha256"):
@@ -166,7 +127,32 @@ def oha_fault(spec: OhaSpec, target: Path) -> str | None:
     return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
-def _fetch(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+def _download(address: str, file: Path, tick: Tick) -> None:
+    """Download a file over HTTP; the caller checks its contents."""
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
+
+    received = 0
+    try:
+        with (
+            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
+            file.open("wb") as out,
+        ):
+            response.raise_for_status()
+            for chunk in response.iter_bytes(_CHUNK):
+                received += out.write(chunk)
+                if received > _MOST:
+                    raise _UnusableError(f"it has more than {_MOST / 1e6:g} MB")
+                tick(f"{received / 1e6:.0f} MB")
+    except httpx.HTTPStatusError as error:
+        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise _UnusableError(f"no connection ({error})") from error
+    except OSError as error:
+        raise _UnusableError(str(error)) from error
+
+
+def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
+    """Download the program of oha's release."""
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
@@ -174,13 +160,8 @@ def _fetch(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     if file not in spec.prebuilt:
         raise _UnusableError(f"none is pinned for {platform.machine()}")
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
-    program = staging / "bin" / "oha"
-    program.parent.mkdir()
     with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
-        try:
-            download(address, program, tick, _MOST)
-        except (OSError, SetupError) as error:
-            raise _UnusableError(str(error)) from error
+        _download(address, program, tick)
     digest = cache.sha256(program)
     if digest != spec.prebuilt[file]:
         raise SetupError(
@@ -192,31 +173,14 @@ def _fetch(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
     actual = version(program)
     if actual != spec.version:
         raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {actual}")
-    return {"version": spec.version, "sha256": digest, "origin": "prebuilt"}
 
 
-def _copy(spec: OhaSpec, program: Path, staging: Path) -> cache.Facts:
-    (staging / "bin").mkdir()
-    digest = cache.sha256(Path(shutil.copy2(program, staging / "bin" / "oha")))
-    origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
-    return {"version": spec.version, "sha256": digest, "origin": origin}
-
-
-def oha_faults(spec: OhaSpec) -> list[str]:
-    """List what is missing to build oha: a cargo that works, a compiler, room."""
-    return source_builds.faults(_request(spec))
-
-
-def _request(spec: OhaSpec) -> source_builds.Request:
-    return {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-
-
-def _build(spec: OhaSpec, staging: Path, narrator: Narrator) -> cache.Facts:
+def _build(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
+    request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
+    command.require(source_builds.faults(request))
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
-        source_builds.build(_request(spec), staging, log=command.new_log("oha"), tick=tick)
-    digest = cache.sha256(staging / "bin" / "oha")
-    return {"version": spec.version, "sha256": digest, "origin": "source"}
+        source_builds.build(request, folder, log=command.new_log("oha"), tick=tick)
 
 
 def ensure_valgrind(narrator: Narrator) -> bool | None:

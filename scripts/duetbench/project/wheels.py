@@ -147,29 +147,24 @@ def build(source: Path, python: Interpreter, narrator: Narrator) -> Path:
     return wheel
 
 
-def unpack(wheel: Path, folder: Path, sources: Sequence[Path], missing: str = "") -> None:
-    """Lay out all that a wheel installs, or only the metadata of its distribution.
+def unpack(wheel: Path, folder: Path, sources: Sequence[Path]) -> None:
+    """Lay out what a wheel installs and the source lacks, in a folder.
 
-    All of it is laid out if it was compiled for one machine, or has the `missing` module.
-    Otherwise, files that only its build created, such as a module with the version, go beside the
-    source.
+    Files that only its build created, such as a compiled module or one with the version, go beside
+    the source of their package.
     """
     with zipfile.ZipFile(wheel) as archive:
-        complete = any(tag.platform != "any" for tag in parse_wheel_filename(wheel.name)[3]) or any(
-            re.match(rf"{missing}[./]", name) for name in archive.namelist() if missing
-        )
         for member in archive.infolist():
-            if member.is_dir():
-                continue
             top, _, rest = member.filename.partition("/")
-            installs = complete or top.endswith(".dist-info")
             if top.endswith(".data"):
                 kind, _, member.filename = rest.partition("/")
-                installs = complete and kind in {"purelib", "platlib"}
-            beside = (s for s in sources if (s / top).is_dir() and rest)
-            place = folder if installs else next(beside, None)
-            if place and (installs or not (place / member.filename).exists()):
-                archive.extract(member, place)  # which stays inside the folder
+                if kind not in {"purelib", "platlib"}:
+                    continue
+            if member.is_dir() or any((source / member.filename).exists() for source in sources):
+                continue
+            package = member.filename.partition("/")[0]
+            beside = (source for source in sources if (source / package).is_dir())
+            archive.extract(member, next(beside, folder))  # which stays inside the folder
 
 
 def _state(source: Path) -> str:

@@ -162,9 +162,7 @@ def measure_command(
         return
     ended = clean_up(console)
     with machine(wait, console.say):
-        lost = unattainable(
-            plan.cases, checkout.configuration_for, checkout.lock, Narrator(console)
-        )
+        lost = unattainable(plan.cases, checkout.configuration, checkout.lock, Narrator(console))
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
         notes = partial(of_tool.add_notes, ended, seconds)
         begin = assigned.begin if assigned else notes

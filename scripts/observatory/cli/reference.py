@@ -40,7 +40,6 @@ VARIABLES: Final = {
     "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
     "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
-    "DUETBENCH_BUILDER": "Program that builds what cannot be downloaded; default: a checkout's.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
     "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",

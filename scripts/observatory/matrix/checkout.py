@@ -9,18 +9,18 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final, Self
 
-from packaging.requirements import Requirement
 from pydantic import Field
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import configuration, plan
-from duetbench.project.configuration import Configuration
+from duetbench.project import configuration, interpreters, plan
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import read_table, read_toml
 from duetbench.project.schema import validate
 from duetbench.project.setting import AS_DECLARED, Setting
+from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
 from observatory.matrix import titles  # noqa: F401 - names of cases
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
@@ -92,12 +92,26 @@ class Checkout(Subject):
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
+        """Stack → the usual interpreters it is made for; raises like `experiments.load_stacks`."""
         return {
             name: tuple(
                 python for python in spec.interpreters if python in self.configuration.usual
             )
             for name, spec in load_stacks(self.root).items()
         }
+
+    def pythons(self, stack: str) -> tuple[str, ...]:
+        """List the usual interpreters of a stack; raises UsageError if there is no such stack."""
+        if stack not in self.stacks:
+            raise UsageError(f"no stack {stack!r}: there are {', '.join(self.stacks) or 'none'}")
+        return self.stacks[stack]
+
+    @property
+    def version(self) -> str:
+        return next(iter(self.configuration.interpreters.values())).version
+
+    def interpreter(self, name: str) -> Interpreter:
+        return interpreters.locate(name, self.configuration)
 
     def cases(
         self, setting: Setting = AS_DECLARED, profile: Profile | None = None
@@ -118,7 +132,8 @@ class Checkout(Subject):
     ) -> Plan:
         """Choose the cases of its profile that match a glob, or all; raises as `plan.make_plan`."""
         cases = plan.select(self.cases(), select)
-        return plan.make_plan(cases, launches, seed, seconds, profile=self.profile)
+        made = plan.make_plan(cases, launches, seconds)
+        return made.model_copy(update={"profile": self.profile, "seed": seed})
 
     def with_case(self, name: str) -> Self:
         """Return it with the first profile that has a case; raises UsageError if none has."""
@@ -153,35 +168,25 @@ class Checkout(Subject):
     def code(self) -> Path:
         return self.root / "apps"
 
+    def lock(self, stack: str) -> Stack:
+        self.pythons(stack)
+        return super().lock(stack)
+
     def lock_file(self, stack: str) -> Path:
         return self.code / "stacks" / f"{stack}.txt"
 
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-    def requirements(self, stack: str) -> list[Requirement]:
-        groups = read_toml(self.code / "pyproject.toml").get("dependency-groups", {})
-        # A group includes another one by a table.
-        return [Requirement(text) for text in groups.get(stack, ()) if isinstance(text, str)]
-
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest, here or in git, at `commit` or any other."""
+    def older_locks(self, stack: str, commit: str | None) -> Iterator[bytes]:
         root, name = self.root, self.lock_file(stack).relative_to(self.root).as_posix()
-
-        def texts() -> Iterator[bytes | None]:
-            yield from self._kept(stack, digest)
-            if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
-                # A shallow clone lacks the commit.
-                _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-            log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-            for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
-                yield _git(root, "cat-file", "blob", f"{revision}:{name}")
-
-        return self._match(digest, texts())
-
-    @property
-    def lost_locks(self) -> str:
-        return "fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
+        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+            # A shallow clone lacks the commit.
+            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
+        for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
+            if (text := _git(root, "cat-file", "blob", f"{revision}:{name}")) is not None:
+                yield text
 
     @property
     def results(self) -> Path:

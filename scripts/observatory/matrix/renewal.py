@@ -9,12 +9,12 @@ from packaging.version import Version
 from duetbench.host.console import Narrator
 from duetbench.project import stacks
 from duetbench.project.locks import resolve
-from duetbench.project.subject import Subject
 from duetbench.store.comparison import PackageChange, differences
+from observatory.matrix.checkout import Checkout
 
 
 def renew(
-    subject: Subject,
+    subject: Checkout,
     narrator: Narrator,
     names: Sequence[str] | None = None,
     as_of: date | None = None,

@@ -1,6 +1,7 @@
 """Prepares base and head of a checkout's experiments, and heads beside its anchor."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from duetbench.judge.preparation import Part, Scope
 from duetbench.judge.revisions import Revision
 from duetbench.project import interpreters, setting, stacks
 from duetbench.project import plan as planning
-from duetbench.project.configuration import Configuration
+from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import Contrast
 from duetbench.project.stacks import Stack
@@ -57,9 +58,18 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
 
 def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope) -> Part:
     lacks = partial(
-        unattainable, configured=own.configuration_for, lock=own.lock, narrator=scope.narrator
+        unattainable, configured=own.configuration, lock=own.lock, narrator=scope.narrator
     )
-    return Part(preparation.record_of(state), own, cases, state.tree, lacks=lacks)
+
+    def interpreters_of(names: Sequence[str]) -> Mapping[str, Interpreter]:
+        settings = own.configuration.adding(names)
+        with suppress(SetupError):
+            return {name: interpreters.locate(name, settings) for name in names}
+        interpreters.ensure(settings, scope.narrator)  # one is not installed yet
+        return {name: interpreters.locate(name, settings) for name in names}
+
+    record = preparation.record_of(state)
+    return Part(record, own, cases, interpreters_of, state.tree, lacks=lacks)
 
 
 def require_readable(checkout: Checkout, whose: str) -> None:
@@ -78,23 +88,21 @@ def _lock(own: Checkout, file: Path) -> None:
 
 def unattainable(
     cases: Sequence[Case],
-    configured: Callable[[str], Configuration],
+    configured: Configuration,
     lock: Callable[[str], Stack],
     narrator: Narrator,
 ) -> Mapping[str, str]:
     """Make the optional interpreters of cases and their environments, as far as possible.
 
-    Returns case → reason why it cannot be measured here. `configured` returns the settings that an
-    interpreter is made by.
+    Returns case → reason why it cannot be measured here.
     """
     reasons: dict[tuple[str, str], str] = {}
     for python, stack in sorted({(case.python, case.stack) for case in cases}):
-        settings = configured(python)
-        if python in settings.usual:
+        if python in configured.usual:
             continue
         try:
-            interpreters.ensure(settings.adding({python}), narrator)
-            stacks.make_environment(lock(stack), interpreters.locate(python, settings), narrator)
+            interpreters.ensure(configured.adding({python}), narrator)
+            stacks.make_environment(lock(stack), interpreters.locate(python, configured), narrator)
         except SetupError as error:
             reasons[python, stack] = f"no {python}: {error}"
             narrator.say(f"not measured: {reasons[python, stack]}")
