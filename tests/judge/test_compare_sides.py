@@ -13,8 +13,8 @@ from duetbench.judge import affected, revisions
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.project.setting import Contrast
-from observatory.matrix import renewal, sides
-from observatory.matrix.checkout import Checkout
+from observatory.matrix import sides
+from observatory.matrix.checkout import Checkout, renew
 from repos import (
     borrow_cache,
     commit,
@@ -310,7 +310,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_tiny(tmp_path / "tiny")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+        renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
         yield root
 
 

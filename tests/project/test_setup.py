@@ -27,6 +27,7 @@ from duetbench.project.schema import InterpreterSpec
 from duetbench.project.tools import ensure_valgrind
 from observatory.cli import readiness
 from observatory.cli.setup import set_up
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import load_stacks
 from observatory.matrix.sides import unattainable
@@ -86,9 +87,9 @@ def test_the_tools_alone_run_nothing_of_a_stack(
 def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> None:
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
     proof = interpreters.prove(Checkout.here().interpreter("3.14").executable)
-    assert interpreters.mismatch(Checkout.here().configuration.interpreters["3.14t"], proof) == (
-        "free_threaded is False instead of True; gil is True instead of False"
-    )
+    assert declared_interpreters.mismatch(
+        Checkout.here().configuration.interpreters["3.14t"], proof
+    ) == ("free_threaded is False instead of True; gil is True instead of False")
     for program in (Path("/bin/true"), tmp_path / "python"):
         with pytest.raises(SetupError, match="does not run"):
             interpreters.prove(program)

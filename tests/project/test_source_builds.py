@@ -22,6 +22,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import interpreters, source_builds, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.schema import OhaSpec
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 
 RECIPE: Final[dict[str, Any]] = {
@@ -254,14 +255,16 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
-    assert interpreters.ensure(Checkout.here().configuration, QUIET)
+    assert declared_interpreters.ensure(Checkout.here().configuration, QUIET)
     found = [Checkout.here().interpreter(name) for name in Checkout.here().configuration.usual]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
         spec = Checkout.here().configuration.interpreters[interpreter.name]
-        assert interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
+        assert (
+            declared_interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
+        )
     downloads.unlink()
-    assert not interpreters.ensure(Checkout.here().configuration, QUIET)
+    assert not declared_interpreters.ensure(Checkout.here().configuration, QUIET)
 
 
 @pytest.mark.real
@@ -275,8 +278,8 @@ def test_one_that_cannot_be_had_spoils_both(
             row["sha256"] = "0" * 64
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
-    monkeypatch.setattr(interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert interpreters.ensure(Checkout.here().configuration, QUIET)
+    monkeypatch.setattr(declared_interpreters, "_from_source", lambda name, *_: built.append(name))
+    assert declared_interpreters.ensure(Checkout.here().configuration, QUIET)
     assert built == list(Checkout.here().configuration.usual)
 
 

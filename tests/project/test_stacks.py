@@ -11,8 +11,7 @@ from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
 from duetbench.project import configuration, interpreters, stacks, tools
 from duetbench.store.comparison import PackageChange
-from observatory.matrix import renewal
-from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
 from tiny_index import Index, serving
 
@@ -42,7 +41,7 @@ def checkout(tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch) -> P
 def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
-    moves = renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
+    moves = renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
     assert [(move.package, move.base, move.head) for move in moves] == [
         ("alpha", None, "1.0"),
         ("beta", None, "1.0"),
@@ -54,11 +53,11 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
         "beta": "1.0",
     }  # no Windows here
 
-    (moved,) = renewal.renew(Checkout.here(), QUIET, ["one"])
+    (moved,) = renew(Checkout.here(), QUIET, ["one"])
     assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
-    assert renewal.renew(Checkout.here(), QUIET) == ()
+    assert renew(Checkout.here(), QUIET) == ()
 
 
 @pytest.mark.real
@@ -68,7 +67,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 ) -> None:
     """Made once; found by name; a package changed by hand is a fault that is mended."""
     interpreter = Checkout.here().interpreter("3.14t")
-    renewal.renew(Checkout.here(), QUIET)
+    renew(Checkout.here(), QUIET)
     stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
@@ -92,7 +91,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
 def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package whose content is not what was locked is not installed."""
     interpreter = Checkout.here().interpreter("3.14")
-    renewal.renew(Checkout.here(), QUIET)
+    renew(Checkout.here(), QUIET)
     lock = Checkout.here().lock_file("one")
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
@@ -108,14 +107,14 @@ def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None
     When uv finds no solution the sentence has its words, and no lock changes.
     """
     with pytest.raises(UsageError, match=r"no stack 'two': .* are one$"):
-        renewal.renew(Checkout.here(), QUIET, ["two"])
+        renew(Checkout.here(), QUIET, ["two"])
     with pytest.raises(SetupError, match="run `observatory stack lock one`"):
         Checkout.here().lock("one")
-    renewal.renew(Checkout.here(), QUIET)
+    renew(Checkout.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     before = lock.read_bytes()
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        renewal.renew(Checkout.here(), QUIET, as_of=date(2020, 1, 1))
+        renew(Checkout.here(), QUIET, as_of=date(2020, 1, 1))
     assert lock.read_bytes() == before
     assert [file.name for file in lock.parent.iterdir()] == ["one.txt"]
 
@@ -127,9 +126,9 @@ def test_no_release_runs_code_where_that_is_asked_for(
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")  # uv takes it for cut short, and asks again
     index.files["alpha-3.0.tar.gz"] = ("alpha", "2026-04-01", b"nothing that can be unpacked")
     with pytest.raises(SetupError, match="resolving stack one failed"):
-        renewal.renew(Checkout.here(), QUIET)
+        renew(Checkout.here(), QUIET)
     monkeypatch.setenv("UV_NO_BUILD", "1")
-    renewal.renew(Checkout.here(), QUIET)
+    renew(Checkout.here(), QUIET)
     lock = checkout / "apps" / "stacks" / "one.txt"
     assert lock.read_text().splitlines()[0].startswith("alpha==1.0 ")
 
@@ -154,7 +153,7 @@ def test_the_pydantic_arms_differ_in_nothing_else() -> None:
 def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) -> None:
     """Three days by default, none where that is declared."""
     today = datetime.now(UTC).date()
-    renewal.renew(Checkout.here(), QUIET)
+    renew(Checkout.here(), QUIET)
     index.add("alpha", "2.0", (today - timedelta(days=1)).isoformat(), ("beta",))
     index.add("beta", "3.0", (today - timedelta(days=1)).isoformat())
     index.add("beta", "2.5", (today - timedelta(days=9)).isoformat())
@@ -162,7 +161,7 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
     def locked(declared: str) -> dict[str, str]:
         (checkout / "pyproject.toml").write_text(f"[tool.observatory]\n{declared}\n")
         configuration.load.cache_clear()
-        renewal.renew(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
+        renew(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
         return dict(Checkout.here().lock("one").packages)
 
     assert locked("") == {"alpha": "1.0", "beta": "2.5"}

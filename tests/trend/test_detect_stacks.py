@@ -27,8 +27,8 @@ from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
-from observatory.matrix import renewal
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change
 from observatory.store.remotes import Remote
 from observatory.trend.confirm import compare_stacks, moved
@@ -49,7 +49,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(root))
     with serving_beta(monkeypatch, tmp_path / "uv"):
-        renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
+        renew_locks(Checkout.here(), QUIET, as_of=date(2026, 1, 31))
         write(root, ".gitignore", "__pycache__/\n")
         commit(root, "Everything")
         yield root
@@ -83,10 +83,10 @@ class Bumps:
 def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
-    renewal.renew(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
+    renew_locks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
     commits.append(lock_branch.commit(tiny, "Stacks: beta 1.5\n").commit)
     digests.append(Checkout.here().lock("one").digest)
-    renewal.renew(Checkout.here(), QUIET)
+    renew_locks(Checkout.here(), QUIET)
     lock_branch.commit(tiny, "Stacks: beta 2.0\n")
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
@@ -245,7 +245,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     """One line of commits: main's code is taken over, but neither its locks nor its workflows."""
     workflow = ".github/workflows/one.yml"
     commit(tiny, "A workflow", **{workflow: "name: One\n"})
-    first = lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
+    first = lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
     kept = git(tiny, "show", f"{first.commit}:{LOCK}")
     main = commit(
         tiny, "Later", **{"apps/tiny/alone.py": "later = True\n", workflow: "name: Two\n",
@@ -270,7 +270,7 @@ def test_the_branch_of_the_locks_follows_the_code(
     assert changed == ["apps/tiny/alone.py", "gone.txt"]
     assert git(protected, "show", f"{tip}:{LOCK}") == kept
     # Nothing more to take over: the branch stays where it is.
-    again = lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
+    again = lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
     assert again == lock_branch.StackBump(moved=False, commit=tip)
 
 
@@ -281,7 +281,7 @@ def test_what_somebody_pushes_beside_the_locks_is_not_measured(
     """The branch need not be protected as main is: its code is main's, whoever says otherwise."""
     code = "apps/tiny/alone.py"
     main = git(tiny, "rev-parse", "main")
-    lock_branch.advance(tiny, origin, lambda root: renewal.renew(Checkout(root), QUIET))
+    lock_branch.advance(tiny, origin, lambda root: renew_locks(Checkout(root), QUIET))
     git(tmp_path, "clone", "--quiet", "--branch", lock_branch.BRANCH, origin.address, "theirs")
     theirs = tmp_path / "theirs"
     commit(theirs, "Mine", **{code: "stolen = True\n", "extra.py": "", LOCK: "beta==9\n"})
@@ -304,10 +304,10 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         if not tips:  # in the middle of ours, theirs is whole
             day = date(2026, 2, 20)
             theirs = lock_branch.advance(
-                others, origin, lambda root: renewal.renew(Checkout(root), QUIET, as_of=day)
+                others, origin, lambda root: renew_locks(Checkout(root), QUIET, as_of=day)
             )
             tips.append(theirs.commit)
-        return renewal.renew(Checkout(root), QUIET)
+        return renew_locks(Checkout(root), QUIET)
 
     told: list[str] = []
     mine = lock_branch.advance(tiny, origin, renew, patience=QUICK, say=told.append)

@@ -6,6 +6,7 @@ from duetbench.cli.doctor import Diagnosis, Look, diagnose, report
 from duetbench.cli.options import JsonOption
 from duetbench.core.errors import DuetbenchError
 from duetbench.project import interpreters, stacks
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 
 
@@ -36,7 +37,9 @@ def diagnosis_of(checkout: Checkout) -> Diagnosis:
 def _interpreter(checkout: Checkout, name: str) -> str:
     interpreter = checkout.interpreter(name)
     proof = interpreters.prove(interpreter.executable)
-    if different := interpreters.mismatch(checkout.configuration.interpreters[name], proof):
+    if different := declared_interpreters.mismatch(
+        checkout.configuration.interpreters[name], proof
+    ):
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
     return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"

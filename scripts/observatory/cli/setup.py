@@ -8,7 +8,8 @@ from typer import Option
 from duetbench.cli import setup as of_tool
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Console, Narrator
-from duetbench.project import interpreters, stacks
+from duetbench.project import stacks
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 
 
@@ -52,13 +53,15 @@ def set_up(
     configured = checkout.configuration
     locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
     parts = of_tool.set_up(configured, narrator)
-    pythons_now = interpreters.ensure(configured, narrator)
+    pythons_now = declared_interpreters.ensure(configured, narrator)
     located = {name: checkout.interpreter(name) for name in configured.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
     for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
         try:
-            parts[f"interpreter {name}"] = interpreters.ensure(configured.adding({name}), narrator)
+            parts[f"interpreter {name}"] = declared_interpreters.ensure(
+                configured.adding({name}), narrator
+            )
         except SetupError as error:
             narrator.say(f"the optional interpreter {name} is not available here: {error}")
     for stack, pythons in locks if with_stacks else ():

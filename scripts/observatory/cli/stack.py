@@ -15,7 +15,7 @@ from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.renewal import renew as renew_locks
+from observatory.matrix.checkout import renew as renew_locks
 from observatory.store import packages
 from observatory.store.remotes import remote_of
 

@@ -3,25 +3,29 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final, Self
 
+from packaging.version import Version
 from pydantic import Field
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
+from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import configuration, interpreters, plan
+from duetbench.project import configuration, interpreters, plan, stacks
 from duetbench.project.configuration import Configuration, Interpreter
+from duetbench.project.locks import resolve
 from duetbench.project.pyproject import read_table, read_toml
 from duetbench.project.schema import validate
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
+from duetbench.store.comparison import PackageChange, differences
 from observatory.matrix import titles  # noqa: F401 - names of cases
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED
@@ -250,3 +254,44 @@ def _git(root: Path, *arguments: str) -> bytes | None:
         return run(["-C", str(root), *arguments], {})
     except (GitError, HopelessError):
         return None
+
+
+def renew(
+    checkout: Checkout,
+    narrator: Narrator,
+    names: Sequence[str] | None = None,
+    as_of: date | None = None,
+) -> tuple[PackageChange, ...]:
+    """Resolve stacks again (default: all) and write all their locks or none; return the moves.
+
+    Locks are as of the end of a date (UTC), of a moment, or of now. A package that is locked
+    already does not go back to a moment, since that would report two changes without a cause.
+
+    Raises UsageError if there is no such stack, and SetupError if uv cannot resolve it or reach
+    its index; then no lock was changed.
+    """
+    selection = tuple(names or checkout.stacks)
+    for name in selection:
+        checkout.pythons(name)  # refuses unknown names before anything is resolved
+    moves: list[PackageChange] = []
+    texts: dict[Path, str] = {}
+    for name in selection:
+        file = checkout.lock_file(name)
+        before = checkout.lock(name).packages if file.exists() else {}
+        with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
+            text = resolve(checkout, name, as_of, tick)
+            after = stacks.parse(text, str(file), checkout.version)
+            older = {
+                package: before[package]
+                for package, version in after.items()
+                if package in before and Version(version) < Version(before[package])
+            }
+            if isinstance(as_of, datetime) and older:
+                pins = [f"{package}<={version}" for package, version in older.items()]
+                text = resolve(checkout, name, as_of, tick, exempt=older, pins=pins)
+                after = stacks.parse(text, str(file), checkout.version)
+            texts[file] = text
+        moves += differences(name, before, after)
+    for file, text in texts.items():
+        stacks.write_lock(file, text)
+    return tuple(moves)

@@ -21,6 +21,7 @@ from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import Contrast
 from duetbench.project.stacks import Stack
+from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 
@@ -65,7 +66,7 @@ def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope)
         settings = own.configuration.adding(names)
         with suppress(SetupError):
             return {name: interpreters.locate(name, settings) for name in names}
-        interpreters.ensure(settings, scope.narrator)  # one is not installed yet
+        declared_interpreters.ensure(settings, scope.narrator)  # one is not installed yet
         return {name: interpreters.locate(name, settings) for name in names}
 
     record = preparation.record_of(state)
@@ -101,7 +102,7 @@ def unattainable(
         if python in configured.usual:
             continue
         try:
-            interpreters.ensure(configured.adding({python}), narrator)
+            declared_interpreters.ensure(configured.adding({python}), narrator)
             stacks.make_environment(lock(stack), interpreters.locate(python, configured), narrator)
         except SetupError as error:
             reasons[python, stack] = f"no {python}: {error}"

@@ -25,6 +25,7 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
 from duetbench.project import interpreters, stacks
 from duetbench.project.stacks import Stack
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs
 
@@ -89,7 +90,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             stack, python = self._locked(), self._checkout.interpreter(self._python)
             stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
             proof = interpreters.prove(stacks.executable(stack, python))
-            mismatch = interpreters.mismatch(
+            mismatch = declared_interpreters.mismatch(
                 self._checkout.configuration.interpreters[self._python], proof
             )
             if mismatch:
