@@ -96,7 +96,10 @@ def join(
         UsageError: There is no such package or interpreter, or no case can be served like this.
         SetupError: An interpreter or environment cannot be made.
     """
-    settings, crossing, kinds = contrast.settings, contrast.crossing, sorted(contrast.kinds)
+    settings, crossing = contrast.settings, contrast.crossing
+    kinds, commits = sorted(contrast.kinds), {part.record.commit for part in parts}
+    if len(kinds) > 1 and len(commits) == 1 and not any(part.record.dirty for part in parts):
+        kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
     if "python" in crossing and parts[0].python == parts[1].python:
         python = parts[0].python
         raise UsageError(f"python: expected two different interpreters, found {python} twice")
