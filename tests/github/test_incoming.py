@@ -19,7 +19,6 @@ from attributing import attribution
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Commands, Missing, Run, RunStatus
 from duetbench.github import archives, proposals
-from duetbench.github.archives import Acceptance
 from duetbench.store import files, run_files
 from duetbench.store.change import Cause, Effect, Release
 from duetbench.store.comparison import Comparison, PackageChange
@@ -39,7 +38,8 @@ from foreign import (
     shard_run,
 )
 from observatory.cli import app
-from observatory.github import incoming
+from observatory.github import incoming, sandbox
+from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store import points as records
 from observatory.store.change import Change
@@ -268,8 +268,8 @@ def tarred(**entry: Any) -> bytes:
         (archives.unzip, zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
         (archives.unzip, zipped(**{"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
         (archives.unzip, b"PK\x03\x04 none", "expected a zip archive"),
-        (archives.untar, tarred(name="../x"), "the name '../x'"),
-        (archives.untar, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
+        (sandbox.untar, tarred(name="../x"), "the name '../x'"),
+        (sandbox.untar, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
     ],
 )
 def test_an_archive_is_unpacked_within_bounds(

@@ -300,9 +300,9 @@ def report_command(
 
 def _fetch_results(github: GitHub, run: int, place: Path) -> tuple[dict[str, Path], list[str]]:
     """Fetch what a run has compared: folders by the applications' names, and what was refused."""
-    fetched = archives.fetch(github, run, f"{ARTIFACT}*", place)
-    matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched.accepted)))
+    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*", place)
+    matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched)))
     folders = {match[1] or "": place / match[0] for match in matches}
     if len(folders) > _NAMES:
         raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
-    return folders, [f"artifact {entry}: {reason}" for entry, reason in fetched.refused.items()]
+    return folders, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]

@@ -6,11 +6,9 @@ pattern, or exceeds a limit. Artifacts are fetched one by one: a bad one does no
 
 import io
 import re
-import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -44,22 +42,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _REASON: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Artifacts accepted, refused with a reason, and missing; a refused one is not used at all."""
-
-    accepted: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """0: all arrived and were accepted; 1: some are refused or missing; 3: none is accepted."""
-        if not (self.refused or self.missing):
-            return 0
-        return 1 if self.accepted else 3
-
-
 def reason(error: Exception) -> str:
     """Return the error as one line that is safe in a log."""
     if isinstance(error, ArtifactError):
@@ -75,34 +57,20 @@ def is_plain(name: str) -> bool:
 
 def unzip(data: bytes) -> Files:
     """Return the files of a zip archive; raises ArtifactError."""
-    with _reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with reading("zip archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = (entry for entry in archive.infolist() if not entry.is_dir())
-        return _bounded((entry.filename, partial(archive.open, entry)) for entry in entries)
-
-
-def untar(data: bytes) -> Files:
-    """Return the files of a tar archive; ArtifactError if it has more than files and folders."""
-    with _reading("tar archive"), tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-        entries = (entry for entry in archive if not entry.isdir())
-        return _bounded((entry.name, partial(_regular, archive, entry)) for entry in entries)
+        return bounded((entry.filename, partial(archive.open, entry)) for entry in entries)
 
 
 def folder(path: Path) -> Files:
     """Return the files of a folder into which an artifact was downloaded; raises ArtifactError."""
     if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
         raise ArtifactError(f"{printable(path.name)}: expected a folder with a plain name")
-    with _reading("folder"):
+    with reading("folder"):
         entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
-        return _bounded(
+        return bounded(
             (entry.relative_to(path).as_posix(), partial(_open, entry)) for entry in entries
         )
-
-
-def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    file = archive.extractfile(entry) if entry.isreg() else None
-    if file is None:
-        raise ArtifactError(f"{printable(entry.name)} is not a plain file")
-    return file
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -111,7 +79,8 @@ def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
+def bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
+    """Read entries, given by name and how to open them; ArtifactError beyond the bounds."""
     contents: dict[str, bytes] = {}
     total = 0
     for name, opening in entries:
@@ -135,7 +104,8 @@ def _bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
 
 
 @contextmanager
-def _reading(kind: str) -> Iterator[None]:
+def reading(kind: str) -> Iterator[None]:
+    """Turn any error of a library into an ArtifactError."""
     try:
         yield
     except ArtifactError:
@@ -144,10 +114,13 @@ def _reading(kind: str) -> Iterator[None]:
         raise ArtifactError(f"expected a {kind}, found {reason(error)}") from error
 
 
-def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
+def fetch(
+    github: GitHub, run: int, names: str, target: Path
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
 
-    Raises ServiceError if GitHub does not list them, and ArtifactError if there are too many.
+    Returns those fetched, and those refused with a reason. Raises ServiceError if GitHub does not
+    list them, and ArtifactError if there are too many.
     """
     listed = github.get_all(f"/actions/runs/{run}/artifacts", "artifacts")
     # Of one name the newest counts; later ones have larger ids.
@@ -166,7 +139,7 @@ def fetch(github: GitHub, run: int, names: str, target: Path) -> Acceptance:
         for path, data in unpacked.items():
             replace(target / artifact["name"] / path, data)
         fetched.append(artifact["name"])
-    return Acceptance(tuple(fetched), refused)
+    return tuple(fetched), refused
 
 
 def _archive(github: GitHub, artifact: Mapping[str, Any]) -> bytes:

@@ -12,13 +12,13 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.github import actions, archives, comments
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
-from duetbench.github.archives import Acceptance
 from duetbench.host import paths
 from duetbench.host.console import Console, errors
 from duetbench.project import stacks
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from observatory.github import incoming, issues, readiness, requests, sandbox
+from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
@@ -79,7 +79,8 @@ def accept_command(
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
-            _show(archives.fetch(github, run or github.context.run_id, fetch, target), "fetched")
+            arrived = archives.fetch(github, run or github.context.run_id, fetch, target)
+        _show(Acceptance(*arrived), "fetched")
         return
     now, project = datetime.now(UTC), Checkout.here()
     locks = {

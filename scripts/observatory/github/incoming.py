@@ -9,6 +9,7 @@ is accepted as a whole or not at all, and a bad one does not affect the others.
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
 from duetbench.github import archives
-from duetbench.github.archives import Acceptance, Files, reason
+from duetbench.github.archives import Files, reason
 from duetbench.github.proposals import require, require_moved
 from duetbench.store import files as files_
 from duetbench.store import run_files
@@ -49,6 +50,22 @@ class Lock(NamedTuple):
 
 Locks = Mapping[str, Lock]
 """The locks of a checkout, by stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Artifacts accepted, refused with a reason, and missing; a refused one is not used at all."""
+
+    accepted: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: all arrived and were accepted; 1: some are refused or missing; 3: none is accepted."""
+        if not (self.refused or self.missing):
+            return 0
+        return 1 if self.accepted else 3
 
 
 def night(

@@ -25,9 +25,10 @@ import tarfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.core.text import printable, without_control
@@ -229,7 +230,7 @@ class _Reply:
 
     def _unpack(self, archive: bytes) -> None:
         """Lay out the files in this folder as they are in the sandbox now."""
-        unpacked = archives.untar(archive)
+        unpacked = untar(archive)
         for name in unpacked:
             if name.partition("/")[0] not in self._written:
                 raise ArtifactError(f"the file {name}, which the command was not to write")
@@ -252,6 +253,23 @@ class _Reply:
         if not self._end.isdigit() or len(self._end) > 3:
             raise ArtifactError("the sandbox sent no exit code")
         return int(self._end)
+
+
+def untar(data: bytes) -> archives.Files:
+    """Return the files of a tar archive; ArtifactError if it has more than files and folders."""
+    kind = archives.reading("tar archive")
+    with kind, tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        entries = (entry for entry in archive if not entry.isdir())
+        return archives.bounded(
+            (entry.name, partial(_regular, archive, entry)) for entry in entries
+        )
+
+
+def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    file = archive.extractfile(entry) if entry.isreg() else None
+    if file is None:
+        raise ArtifactError(f"{printable(entry.name)} is not a plain file")
+    return file
 
 
 def serve() -> None:

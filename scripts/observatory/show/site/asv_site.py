@@ -15,7 +15,7 @@ from duetbench.host.console import Narrator
 from observatory.store import asv_results
 
 FOLDER: Final = "asv"
-LIMIT: Final = 600.0  # s
+LIMIT: Final = 600  # s
 NONE: Final = "asv has no results here"
 ELSEWHERE: Final = "asv's site is built only from a checkout's own results"
 LEFT_OUT: Final = "asv's site was left out (--no-asv)"
@@ -61,10 +61,11 @@ def publish(root: Path, results: Path, site: Path, narrator: Narrator) -> None:
     conf |= {"repo": str(root), "results_dir": str(results), "html_dir": str(site)}
     file = results.parent / "asv.conf.json"
     file.write_text(json.dumps(conf), "utf-8")
-    argv: list[str | Path] = [sys.executable, "-m", "asv", "publish", "--no-pull", "--config", file]
+    argv = [sys.executable, "-m", "asv", "publish", "--no-pull", "--config", str(file)]
     env = {"DUETBENCH_ROOT": str(root)}
     with narrator.step("asv's site", f"asv collects the results into {site}") as tick:
-        command.run(argv, what="asv publish", log=log, tick=tick, env=env, limit=LIMIT)
+        what, argv = f"asv publish within {LIMIT} s", ["timeout", str(LIMIT), *argv]
+        command.run(argv, what=what, log=log, tick=tick, env=env)
     complete(site)
 
 
