@@ -1,10 +1,9 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -65,61 +64,58 @@ def doctor_command(
 
 def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = True) -> None:
     """Print a diagnosis, whether it is ready first; raises Exit if something is lacking."""
+    console, conditions, lacking = Console(), diagnosis.conditions, diagnosis.lacking
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
-        _print(Console(), diagnosis, remedy, details=details)
-    if diagnosis.lacking:
+        not_ready = f"Not ready to measure: {', '.join(lacking)}; {remedy}"
+        console.say(not_ready if lacking else "Ready to measure")
+        rows = [(finding.what, finding.state, finding.detail) for finding in diagnosis.findings]
+        if details:
+            title = f"Machine {diagnosis.machine.id}"
+            console.print(_table(conditions.items(), title=title, show_header=False))
+            console.print(_table(rows, "what", "state", "detail", title="What measuring needs"))
+        else:
+            for row in rows:
+                if row[0] in lacking:
+                    console.say(f"  {': '.join(row)}")
+            console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
+            console.say(f"  {conditions['load']}")
+    if lacking:
         raise Exit(1)
 
 
-def _print(console: Console, diagnosis: Diagnosis, remedy: str, *, details: bool) -> None:
-    lacking, conditions = diagnosis.lacking, diagnosis.conditions
-    not_ready = f"Not ready to measure: {', '.join(lacking)}; {remedy}"
-    console.say(not_ready if lacking else "Ready to measure")
-    rows = [(finding.what, finding.state, finding.detail) for finding in diagnosis.findings]
-    if not details:
-        for what, state, detail in rows:
-            if what in lacking:
-                console.say(f"  {what}: {state}: {detail}")
-        console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
-        console.say(f"  {conditions['load']}")
-        return
-    for title, head, cells in (
-        (f"Machine {diagnosis.machine.id}", (), conditions.items()),
-        ("What measuring needs", ("what", "state", "detail"), rows),
-    ):
-        table = Table(*head, title=title, title_justify="left", show_header=bool(head))
-        for row in cells:  # as plain text: no mark-up, and checksums and paths are not cut
-            table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
-        console.print(table)
+def _table(rows: Iterable[tuple[str, ...]], *head: str, **settings: Any) -> Table:
+    """Make a table of plain texts: without mark-up, and checksums and paths are not cut."""
+    table = Table(*head, title_justify="left", **settings)
+    for row in rows:
+        table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
+    return table
 
 
-Look = Callable[[], str]
-"""Checks one thing, and returns a detail; raises DuetbenchError."""
+def look(what: str, check: Callable[[], str], *, optional: bool = False) -> Item:
+    """Check one thing, by a function that returns a detail; its DuetbenchError says what lacks."""
+    try:
+        return Item(what=what, state="ok", detail=check())
+    except SetupError as error:
+        if optional:
+            return Item(what=what, state="absent", detail=f"not required; {error}")
+        return Item(what=what, state="missing", detail=str(error))
+    except DuetbenchError as error:
+        return Item(what=what, state="wrong", detail=str(error))
 
 
-def diagnose(
-    configured: Configuration,
-    looks: Mapping[str, Look] = MappingProxyType({}),
-    optional: Collection[str] = (),
-) -> Diagnosis:
-    """Check everything; a missing requirement becomes a finding, never an error.
-
-    `looks` check more than what any measurement needs, and which of them is `optional`.
-    """
+def diagnose(configured: Configuration, others: Sequence[Item] = ()) -> Diagnosis:
+    """Check what any measurement needs, beside `others`; a fault becomes a finding, no error."""
     first = machine.core_times()
-    every: dict[str, Look] = {
-        "oha": partial(_oha, configured.oha),
-        **looks,
-        tools.VALGRIND: _valgrind,
-    }
-    findings = tuple(_findings(every, {*optional, tools.VALGRIND}))
+    oha = look("oha", partial(_oha, configured.oha))
+    valgrind = look(tools.VALGRIND, _valgrind, optional=True)
     noise = machine.disturbance()  # after the checks, which take core time themselves
     last = machine.core_times()
     fingerprint = machine.fingerprint()
     conditions = _conditions(fingerprint, last.since(first).steal_share, last.steal_share)
     conditions["load"] = f"busy now: {noise}" if noise else "quiet now"
+    findings = (oha, *others, valgrind)
     return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
 
 
@@ -142,19 +138,6 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "control groups": f"cores {cores}, memory {memory}",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
     }
-
-
-def _findings(looks: Mapping[str, Look], optional: Collection[str]) -> Iterator[Item]:
-    for what, look in looks.items():
-        try:
-            yield Item(what=what, state="ok", detail=look())
-        except SetupError as error:
-            if what in optional:
-                yield Item(what=what, state="absent", detail=f"not required; {error}")
-            else:
-                yield Item(what=what, state="missing", detail=str(error))
-        except DuetbenchError as error:
-            yield Item(what=what, state="wrong", detail=str(error))
 
 
 def _oha(spec: OhaSpec) -> str:

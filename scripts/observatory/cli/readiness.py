@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from duetbench.cli.doctor import Diagnosis, Look, diagnose, report
+from duetbench.cli.doctor import Diagnosis, diagnose, look, report
 from duetbench.cli.options import JsonOption
 from duetbench.core.errors import DuetbenchError
 from duetbench.project import interpreters, stacks
@@ -24,14 +24,20 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
 def diagnosis_of(checkout: Checkout) -> Diagnosis:
     """Check all that the experiments need on this machine."""
-    settings, looks = checkout.configuration, dict[str, Look]()
-    for name in settings.interpreters:
-        looks[f"CPython {name}"] = partial(_interpreter, checkout, name)
+    settings = checkout.configuration
+    items = [
+        look(
+            f"CPython {name}",
+            partial(_interpreter, checkout, name),
+            optional=name not in settings.usual,
+        )
+        for name in settings.interpreters
+    ]
     for stack, pythons in checkout.stacks.items():
         for python in pythons:
-            looks[f"{stack} for {python}"] = partial(_environment, checkout, stack, python)
-    optional = {f"CPython {name}" for name in settings.interpreters.keys() - settings.usual}
-    return diagnose(settings, looks, optional)
+            check = partial(_environment, checkout, stack, python)
+            items.append(look(f"{stack} for {python}", check))
+    return diagnose(settings, items)
 
 
 def _interpreter(checkout: Checkout, name: str) -> str:
