@@ -179,14 +179,14 @@ def _answered(
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]
-        tried = trial.serve_once(copy, narrator, find=not requests)
-    if requests and tried.wrong:
-        raise UsageError(tried.wrong[0])
-    if not tried.right:
+        right, wrong = trial.serve_once(copy, narrator, find=not requests)
+    if requests and wrong:
+        raise UsageError(wrong[0])
+    if not right:
         narrator.say("none of its paths is right to measure:")
-        for problem in tried.wrong[:_SHOWN]:
+        for problem in wrong[:_SHOWN]:
             narrator.say(f"  {problem}")
-    return requests or tried.right
+    return requests or right
 
 
 def _toml(value: Any) -> str:

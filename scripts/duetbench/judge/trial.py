@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -16,7 +15,6 @@ from duetbench.host.console import Narrator
 from duetbench.measure import assembly
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.server import Serving
-from duetbench.measure.testbed import Testbed
 from duetbench.project.subject import Subject
 
 _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
@@ -36,73 +34,51 @@ _BESIDE: Final = (
 """Words in paths of what an application has beside its own work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The requests that were answered as expected, and what was wrong with others."""
-
-    right: list[str]
-    wrong: list[str]
-
-
-def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> Trial:
+def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[list[str], list[str]]:
     """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
-    Raises UsageError if its server does not start, SetupError if its environment cannot be made.
+    Its server has one worker, which lists its routes. Returns the requests that were answered as
+    expected, and what was wrong with others. Raises UsageError if its server does not start,
+    SetupError if its environment cannot be made.
     """
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
     testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
-    testbed, trial = replace(testbed, patience=_SECONDS), Trial([], [])
-    try:
-        with _watched(declared[0], testbed, log) as serving:
-            if find:
-                _find(serving, trial)
-            for case in () if find else declared:
-                _send(serving, case, trial)
-    except LaunchError as error:
-        raise UsageError(scrub(reason(error.detail))) from error
-    return trial
-
-
-@contextmanager
-def _watched(case: Case, testbed: Testbed, log: Path) -> Iterator[Serving]:
-    """Serve a case with one worker that lists its routes, and end it at once.
-
-    Raises LaunchError if the server does not start, or end.
-    """
-    environment = {**case.env, entry.WATCHED: "1"}
-    case = case.model_copy(update={"workers": 1, "env": environment})
-    with Serving(case, testbed, log) as serving:
+    update = {"workers": 1, "env": {**declared[0].env, entry.WATCHED: "1"}}
+    case, right, wrong = declared[0].model_copy(update=update), list[str](), list[str]()
+    with Serving(case, replace(testbed, patience=_SECONDS), log) as serving:
         try:
             serving.start()
             serving.meet()
-            yield serving
+            for candidate in _candidates(serving) if find else declared:
+                if problem := _problem(serving, candidate):
+                    wrong.append(problem)
+                    continue
+                right.append(f"{candidate.endpoint.method} {candidate.endpoint.path}")
+                if find:
+                    break
             serving.kill()
         except LaunchError as error:
-            raise LaunchError(error.flag, serving.workspace.hide(error.detail)) from error
+            raise UsageError(scrub(reason(serving.workspace.hide(error.detail)))) from error
+    return right, wrong
 
 
-def _find(serving: Serving, trial: Trial) -> None:
-    """Try the application's paths, the likeliest first, until one is right."""
+def _candidates(serving: Serving) -> Iterator[Case]:
+    """Yield cases of the application's paths, the likeliest first."""
     case = serving.case
     plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
     for path in likely({"/", *plain})[:_TRIES]:
         endpoint = case.endpoint.model_copy(update={"path": path})
-        if not _send(serving, case.model_copy(update={"endpoint": endpoint}), trial):
-            return
+        yield case.model_copy(update={"endpoint": endpoint})
 
 
-def _send(serving: Serving, case: Case, trial: Trial) -> str:
+def _problem(serving: Serving, case: Case) -> str:
     """Send a case's request to a server that runs; return what was wrong, or nothing."""
     serving.take(case)
     with serving.blamed():
         serving.verify(repeats=1)
-    if not serving.flags:
-        trial.right.append(f"{case.endpoint.method} {case.endpoint.path}")
-        return ""
-    trial.wrong.append(reason(serving.flags[0].detail))
-    return trial.wrong[-1]
+    return reason(serving.flags[0].detail) if serving.flags else ""
 
 
 def likely(routes: Iterable[str]) -> list[str]:
