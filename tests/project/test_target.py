@@ -12,8 +12,7 @@ import pytest
 from bare import QUIET
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Interface, LoadModel
-from duetbench.host import paths
-from duetbench.project import interpreters, target, target_python, tools
+from duetbench.project import interpreters, pyproject, target, target_python, tools
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.request_lines import read
 from duetbench.project.schema import InterpreterSpec
@@ -76,7 +75,7 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
     assert target.of(shop, {"requests": (line,)}) is not None
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
     with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
-        paths.results_dir(shop)
+        pyproject.results_dir(shop)
 
 
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
@@ -187,13 +186,13 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    found = paths.results_dir(shop)
+    found = pyproject.results_dir(shop)
     assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
-    assert paths.results_dir(shop) == shop / "bench"
+    assert pyproject.results_dir(shop) == shop / "bench"
     write(shop, "pyproject.toml", "[project]\n")
-    assert paths.results_dir(shop) == found
+    assert pyproject.results_dir(shop) == found
 
 
 def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:

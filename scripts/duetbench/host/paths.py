@@ -2,12 +2,10 @@
 
 import hashlib
 import os
-import tomllib
-from collections.abc import Mapping
+import re
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import platformdirs
 
@@ -22,6 +20,7 @@ _CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is ins
 SOURCE_BUILDER: Final = _PACKAGE.parent / "build_from_source.py"
 """The script of a checkout that builds what cannot be downloaded."""
 
+_TABLE: Final = re.compile(rf"^\[tool\.{_NAME}[\].]", re.MULTILINE)
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """Files that mark a folder as a repository or project."""
 
@@ -62,46 +61,11 @@ def project_root(*, stand_in: bool = True) -> Path:
 
 def declares(folder: Path) -> bool:
     """Whether a folder's `pyproject.toml` has `[tool.duetbench]`, or it has a `duetbench.toml`."""
-    return _table(folder) is not None
-
-
-def other_keys(folder: Path) -> dict[str, Any]:
-    """The content of a folder's `pyproject.toml` except `[tool.duetbench]`."""
-    project = _read(folder / "pyproject.toml")
-    tools = {name: table for name, table in project.get("tool", {}).items() if name != _NAME}
-    return {**project, "tool": tools}
-
-
-def _table(folder: Path) -> Mapping[str, Any] | None:
-    if (own := folder / f"{_NAME}.toml").is_file():
-        return _read(own)
-    table: Mapping[str, Any] | None = _read(folder / "pyproject.toml").get("tool", {}).get(_NAME)
-    return table
-
-
-def _read(file: Path) -> Mapping[str, Any]:
-    try:
-        stat = file.stat()
-        return _parsed(file, stat.st_mtime_ns, stat.st_size)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return {}
-
-
-@cache
-def _parsed(file: Path, _changed: int, _size: int) -> Mapping[str, Any]:
-    """Parse each state of a file once: a site asks for the name of a case 20,000 times."""
-    return tomllib.loads(file.read_text("utf-8"))
-
-
-def results_dir(root: Path) -> Path:
-    """The folder of a repository's run files: the one that it sets, or else in the state folder.
-
-    Raises UsageError as `inside`.
-    """
-    table = _table(root)
-    if table is not None and (folder := table.get("results")):
-        return inside(root, str(folder))
-    return project_state(root) / "results"
+    if (folder / f"{_NAME}.toml").is_file():
+        return True
+    with suppress(OSError):
+        return _TABLE.search((folder / "pyproject.toml").read_text("utf-8", "replace")) is not None
+    return False
 
 
 def project_state(root: Path) -> Path:

@@ -27,13 +27,13 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
-from duetbench.host import paths
 from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.pairs import Side, Sides
 from duetbench.measure.effects.observation import Name
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
+from duetbench.project.pyproject import other_keys
 from duetbench.project.servers import SERVERS
 from duetbench.store.comparison import Coverage, PackageChange
 
@@ -170,7 +170,7 @@ def _without_effect(path: str, base: Side, head: Side) -> bool:
         return filecmp.cmp(base.root / path, head.root / path, shallow=False)
     if head.subject.is_compared(path):
         return True
-    return path == "pyproject.toml" and paths.other_keys(base.root) == paths.other_keys(head.root)
+    return path == "pyproject.toml" and other_keys(base.root) == other_keys(head.root)
 
 
 def reason_for(case: Case, diff: Diff, loaded: frozenset[str] | None = None) -> str:
@@ -247,7 +247,7 @@ def same_code(path: str, base: Path, head: Path) -> bool:
     not Python, counts as different.
     """
     if PurePosixPath(path).name == "pyproject.toml":
-        before, after = (paths.other_keys((root / path).parent) for root in (base, head))
+        before, after = (other_keys((root / path).parent) for root in (base, head))
         return "project" in before and _executed(before) == _executed(after)
     if not path.endswith(".py"):
         return False

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
-from duetbench.project import configuration, target
+from duetbench.project import configuration, pyproject, target
 from duetbench.project.configuration import Configuration
 from duetbench.project.target import Target
 
@@ -31,7 +31,7 @@ class Repository:
 
     @property
     def results(self) -> Path:
-        return paths.results_dir(self.root)
+        return pyproject.results_dir(self.root)
 
 
 @dataclass(frozen=True)

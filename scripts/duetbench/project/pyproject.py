@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench.core.errors import DeclarationError
+from duetbench.host import paths
 
 FILE: Final = "duetbench.toml"
 """Takes precedence over `[tool.duetbench]` of `pyproject.toml`."""
@@ -36,6 +37,26 @@ def read_table(root: Path) -> tuple[Path, dict[str, Any]]:
     if (file := root / FILE).is_file():
         return file, read_toml(file)
     return root / "pyproject.toml", read_pyproject(root).get("tool", {}).get("duetbench", {})
+
+
+def results_dir(root: Path) -> Path:
+    """The folder of a repository's run files: the one that it sets, or else in the state folder.
+
+    Raises UsageError as `paths.inside`, and DeclarationError as `read_table`.
+    """
+    if folder := read_table(root)[1].get("results"):
+        return paths.inside(root, str(folder))
+    return paths.project_state(root) / "results"
+
+
+def other_keys(root: Path) -> dict[str, Any]:
+    """The content of a `pyproject.toml`, if it is valid, except `[tool.duetbench]`."""
+    try:
+        project = read_pyproject(root)
+    except DeclarationError:
+        project = {}
+    tools = {name: table for name, table in project.get("tool", {}).items() if name != "duetbench"}
+    return {**project, "tool": tools}
 
 
 def option_for(root: Path, module: str) -> str:

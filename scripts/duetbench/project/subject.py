@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from duetbench.core.model import Case, Endpoint
-from duetbench.host import paths
-from duetbench.project import stacks
+from duetbench.project import pyproject, stacks
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -127,7 +126,7 @@ class Subject(ABC):
 
     @property
     def results(self) -> Path:
-        return paths.results_dir(self.repository)
+        return pyproject.results_dir(self.repository)
 
     def lock(self, stack: str) -> Stack:
         """Read a declared stack's lock.

@@ -20,7 +20,7 @@ from duetbench.host.git import GitError, HopelessError, run
 from duetbench.project import configuration, interpreters, plan, stacks
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.locks import resolve
-from duetbench.project.pyproject import read_table, read_toml
+from duetbench.project.pyproject import other_keys, read_table, read_toml
 from duetbench.project.schema import validate
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -228,7 +228,7 @@ class Checkout(Subject):
     @cached_property
     def _ours(self) -> bool:
         """Whether it is our own repository, which holds the harness."""
-        name: object = paths.other_keys(self.root).get("project", {}).get("name")
+        name: object = other_keys(self.root).get("project", {}).get("name")
         return name == "duetbench"
 
     @cached_property
