@@ -1,5 +1,6 @@
 """`duetbench setup`: install what measuring any application needs."""
 
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Annotated, Final
 from typer import Option
 
 from duetbench.cli.options import machine
-from duetbench.host import cache, command, paths
+from duetbench.core.errors import SetupError
+from duetbench.host import cache, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.project import tools
 from duetbench.project.configuration import Configuration
@@ -70,8 +72,11 @@ def set_up(configured: Configuration, narrator: Narrator) -> dict[str, bool]:
 
     Raises SetupError if a part cannot be installed; earlier parts are kept.
     """
-    remedy = "install it (Debian: apt-get install git)"
-    command.require(command.missing("git", "to say what is measured", remedy))
+    if not shutil.which("git"):
+        raise SetupError(
+            "git is needed to say what is measured, but is not on PATH: install it (Debian: "
+            "apt-get install git)"
+        )
     oha_now = tools.ensure_oha(configured.oha, narrator)
     origin = tools.oha_origin(tools.find_oha(configured.oha))
     parts = {f"oha {configured.oha.version} ({origin})": oha_now}

@@ -1,6 +1,6 @@
 """`duetbench show`: write a stored result in a format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 from typer import Argument
@@ -55,7 +55,9 @@ def show_command(
     texts: dict[str, Callable[[], str]]
     content = files.read(kind, path)
     if isinstance(content, Run):
-        chosen = _chosen(content, select or ())
+        selected = plan.select([result.case for result in content.results], select or ())
+        cases = summarise(content).cases
+        chosen = RunSummary(run=content, cases={case.id: cases[case.id] for case in selected})
         texts = {
             ".json": lambda: json_text(run_text.as_json(chosen)),
             ".md": lambda: run_text.as_markdown(chosen),
@@ -71,10 +73,3 @@ def show_command(
         if not written:
             comparison_text.print_comparison(Console(), content)
     write_reports(written, texts)
-
-
-def _chosen(run: Run, select: Sequence[str]) -> RunSummary:
-    """Summarise the selected cases of a run; UsageError if a glob matches none."""
-    selected = plan.select([result.case for result in run.results], select)
-    cases = summarise(run).cases
-    return RunSummary(run=run, cases={case.id: cases[case.id] for case in selected})

@@ -22,7 +22,7 @@ from duetbench.cli.target_options import (
 from duetbench.core import units
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, Progress, duration, print_json
+from duetbench.host.console import Console, Progress, duration, print_json
 from duetbench.judge import growth
 from duetbench.judge.deployment import deployed
 from duetbench.measure import assembly, soak
@@ -59,16 +59,16 @@ def soak_command(
     """
     console = Console(stderr=as_json)
     seconds = budget_seconds(time, "--for") or 0.0
-    narrator, progress = Narrator(console), Progress(console)
+    progress = Progress(console)
     project = with_options(repository(console), options)
     clean_up(console)
-    with machine(wait, console.say), deployed(project, narrator) as subject:
+    with machine(wait, console.say), deployed(project, progress) as subject:
         cases = plan.select(subject.cases(), select or ())
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])
             raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")
         case, logs = cases[0], paths.state_dir() / "logs"
-        testbed = assembly.assemble(subject, cases, logs, narrator)
+        testbed = assembly.assemble(subject, cases, logs, progress)
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 

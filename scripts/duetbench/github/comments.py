@@ -110,12 +110,12 @@ def publish(
     Raises ServiceError.
     """
     body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
-    old = _own(github, pull, kind, name)
+    old = own(github, pull, kind, name)
     if not (old or begin):
         return "nothing to say: nothing changed", ""
     new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
     # A lost answer may have left a second one.
-    _remove(github, (_own(github, pull, kind, name) if new else old)[1:])
+    remove(github, (own(github, pull, kind, name) if new else old)[1:])
     if new:
         return "created", new["html_url"]
     if old[0]["body"] == body:
@@ -124,17 +124,12 @@ def publish(
     return "updated", edited["html_url"]
 
 
-def withdraw(github: GitHub, pull: int, kind: str) -> None:
-    """Remove the comment of a kind, if there is one; raises ServiceError."""
-    _remove(github, _own(github, pull, kind, ""))
-
-
 def is_ours(entry: Mapping[str, Any]) -> bool:
     """Whether the bot has written a comment or an issue; a deleted account is null."""
     return (entry["user"] or {}).get("login") == BOT
 
 
-def _own(github: GitHub, pull: int, kind: str, name: str) -> list[dict[str, Any]]:
+def own(github: GitHub, pull: int, kind: str, name: str = "") -> list[dict[str, Any]]:
     """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
     return [
         comment
@@ -145,7 +140,7 @@ def _own(github: GitHub, pull: int, kind: str, name: str) -> list[dict[str, Any]
     ]
 
 
-def _remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
+def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
     """Remove comments; one that is gone already is fine."""
     for comment in comments:
         github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})

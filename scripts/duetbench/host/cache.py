@@ -108,10 +108,7 @@ def make(
         try:
             stamp = build(staging)
             os.sync()  # after a power cut, an artefact with a stamp has all its contents
-            with (staging / STAMP).open("w") as file:
-                json.dump(stamp, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
+            (staging / STAMP).write_text(json.dumps(stamp, indent=1, sort_keys=True))
             old = _aside(target) if target.exists() else staging
             staging.rename(target)
             shutil.rmtree(old, ignore_errors=True)

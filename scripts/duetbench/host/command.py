@@ -21,7 +21,7 @@ Tick = Callable[[str], None]
 """Called from time to time with a few words about the progress of a step."""
 
 _POLL_S: Final = 0.25
-_TAIL_BYTES: Final = 8192
+_TAIL: Final = 8192  # characters
 MOST: Final = 600
 """Most characters of a program's output in a reason: enough for a resolver's usual one, or a
 validation error of some variables. The log has the rest."""
@@ -107,13 +107,6 @@ def new_log(name: str, *key: str) -> Path:
     return log
 
 
-def missing(tool: str, why: str, remedy: str) -> list[str]:
-    """Say that a tool is not on PATH, why it is needed and what to do; empty if it is there."""
-    if shutil.which(tool):
-        return []
-    return [f"{tool} is needed {why}, but is not on PATH: {remedy}"]
-
-
 def require(faults: Sequence[str]) -> None:
     """Refuse to begin while anything is missing; the SetupError lists all of it."""
     distinct = list(dict.fromkeys(faults))
@@ -194,20 +187,16 @@ def scrub(text: str) -> str:
     return without_control(re.sub(r"\s+", " ", text))
 
 
-def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace")
-
-
 def _last_line(log: Path) -> str:
-    return next((line.strip() for line in reversed(_tail(log).splitlines()) if line.strip()), "")
+    lines = reversed(read_log(log)[-_TAIL:].splitlines())
+    return next((line.strip() for line in lines if line.strip()), "")
 
 
 def _explanation(log: Path) -> str:
-    tail, words = _tail(log), _last_line(log)
+    text, words = read_log(log), _last_line(log)
+    tail = text[-_TAIL:]
     # The first line that names itself an error, with the causes that uv lists below.
-    unbuilt = _UNBUILT.search(read_log(log))
+    unbuilt = _UNBUILT.search(text)
     if first := unbuilt or _ERROR.search(tail):
         causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
         # `uv build` prints the backend's words before its own.

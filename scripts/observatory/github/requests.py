@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duetbench.core.errors import ServiceError
 from duetbench.github.api import GitHub
-from duetbench.github.comments import DIGITS, KIND, failed, publish, withdraw
+from duetbench.github.comments import DIGITS, KIND, failed, own, publish, remove
 from duetbench.github.event import field, merge_base
 
 ENVIRONMENT: Final = "bench"
@@ -63,7 +63,7 @@ def answer(github: GitHub) -> str:
         hint = head if pull["state"] == "open" and base is None else None
         publish(github, number, ANSWER, refused(reason, hint))
         return f"refused: {reason}"
-    withdraw(github, number, ANSWER)
+    remove(github, own(github, number, ANSWER))
     publish(github, number, KIND, queued(head, url))
     inputs = {"pr": str(number), "head": head, "base": base}
     branch = field(event, "repository", "default_branch")
