@@ -68,8 +68,7 @@ def _works(kind: str, threads: int) -> list[Callable[[], None]]:
         return [functools.partial(_documents, document) for document in documents]
     interface = "asgi" if kind == "fastapi" else "wsgi"
     app = load_app("asgi-wsgi", f"{interface}_app:app")
-    drive = getattr(drivers, interface)
-    requests = [drive(app, drivers.Ask("/json")) for _ in range(threads)]
+    requests = [drivers.DRIVERS[interface](app, drivers.Ask("/json")) for _ in range(threads)]
     return [functools.partial(_requests, request) for request in requests]
 
 

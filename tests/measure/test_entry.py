@@ -267,7 +267,7 @@ def prepare(interface, wrapped=""):
     app = globals()[interface]()
     if wrapped:
         app = duetbench_entry.in_front_of(app, interface)
-    request = getattr(drivers, interface)(app, drivers.Ask("/json"))
+    request = drivers.DRIVERS[interface](app, drivers.Ask("/json"))
     assert request()[0] == 200
     return Unit(request)
 

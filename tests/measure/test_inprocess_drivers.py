@@ -34,9 +34,15 @@ def drive() -> Iterator[Callable[..., Any]]:
     """A driver of an application; of `/` unless asked for more."""
     drivers_ = []
 
-    def make(app: Any, ask: Any = "/", **options: bool) -> Any:
+    def make(app: Any, ask: Any = "/", interface: str = "asgi", *, lives: bool = False) -> Any:
+        async def without_lifespan(scope: Any, *channels: Any) -> None:
+            assert scope["type"] == "http"
+            await app(scope, *channels)
+
         ask = drivers.Ask(ask) if isinstance(ask, str) else ask
-        drivers_.append(drivers.asgi(app, ask, **options))
+        if interface == "wsgi":
+            return drivers.WsgiDriver(app, ask)
+        drivers_.append(drivers.AsgiDriver(app if lives else without_lifespan, ask))
         return drivers_[-1]
 
     yield make
@@ -82,7 +88,7 @@ def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -
             b"host": b"127.0.0.1", b"accept": b"*/*", b"content-length": b"7",
             b"authorization": b"Bearer 1", b"content-type": b"a/b",
         },
-        "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 80), "state": {},
     }  # fmt: skip
     second = {**first, "path": "/orders", "raw_path": b"/orders", "query_string": b""}
     assert scopes == [first, second, first]
@@ -129,7 +135,7 @@ def test_a_body_in_many_pieces_is_copied_once_and_one_without_end_ends(
             await send(body(piece, True))
         await send(body())
 
-    request = drive(asgi) if interface == "asgi" else drivers.wsgi(wsgi, drivers.Ask("/"))
+    request = drive({"asgi": asgi, "wsgi": wsgi}[interface], "/", interface)
 
     def seconds(work: Callable[[], Any]) -> float:
         began = time.process_time()
@@ -168,7 +174,7 @@ def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
         await send(start())
         await send(body())
 
-    driver = drive(app, lifespan=True)
+    driver = drive(app, lives=True)
     driver()
     driver()
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
@@ -198,13 +204,13 @@ def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
         start_response("201 Created", [("Content-Type", "text/plain")])
         return [b"one ", b"two"]
 
-    request = drivers.wsgi(validator(app), ORDER)
+    request = drivers.WsgiDriver(validator(app), ORDER)
     expected = (201, [("Content-Type", "text/plain")], b"one two")
     assert [request() for _ in range(3)] == [expected] * 3
     # The bytes of é, as WSGI wants them.
     first = ("POST", "/caf\xc3\xa9", "gift=1&x=%20", "Bearer 1", "a/b", b"7 of it")
     assert requests == [first, ("POST", "/orders", "", *first[3:]), first]
-    assert drivers.wsgi(validator(app), drivers.Ask("/"))() == expected
+    assert drivers.WsgiDriver(validator(app), drivers.Ask("/"))() == expected
     assert requests[-1] == ("GET", "/", "", None, None, b"")
 
 
@@ -222,7 +228,7 @@ def test_a_broken_wsgi_answer_is_an_error() -> None:
 
     for app in (never, early, again):
         with pytest.raises(drivers.ProtocolError, match="start_response"):
-            drivers.wsgi(app, drivers.Ask("/"))()
+            drivers.WsgiDriver(app, drivers.Ask("/"))()
 
 
 @pytest.mark.parametrize("interface", ["asgi", "wsgi"])
@@ -239,7 +245,7 @@ def test_a_later_answer_of_another_status_has_no_figure(drive: Any, interface: s
         return []
 
     ask = drivers.Ask("/", ("/items/7",), "DELETE", status=204)
-    request = drive(asgi, ask) if interface == "asgi" else drivers.wsgi(wsgi, ask)
+    request = drive({"asgi": asgi, "wsgi": wsgi}[interface], ask, interface)
     for _ in range(5):
         request()
     with pytest.raises(UnfitError) as error:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -25,8 +25,7 @@ from duetbench.core.text import hider
 from duetbench.measure.effects import libraries, memory
 from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import program
-from duetbench.measure.inside.drivers import AsgiDriver, Body
-from duetbench.measure.inside.program import Answer
+from duetbench.measure.inside.drivers import Answer, AsgiDriver, to_texts
 from duetbench.measure.instructions.phases import REPORT, private, run, write
 
 ROUNDS = 4
@@ -63,7 +62,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
-        write(folder / REPORT, {"reason": Body.latest.endless(patience)})
+        write(folder / REPORT, {"reason": requests.make_one.endless(patience)})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, end)
@@ -73,8 +72,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     first = [event for event in began_with.events if event[0] == "import"]
     wrong = requests.status and {a["status"] for a in began_with.answers} != {requests.status}
     signal.setitimer(signal.ITIMER_REAL, 0)
-    if requests.driver is not None:
-        requests.driver.start_threads()
+    requests.make_one.start_threads()
     slow = time.perf_counter() - began > _SLOW
     warm = 1 if slow else _WARM
     alone = [requests.describe() for _ in range(warm)]
@@ -122,12 +120,11 @@ class _Requests:
 
     def __init__(self) -> None:
         self.recorder = Recorder(str(program.checkout()))
-        request: Any
         fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
         libraries.hide = hider({**fields["secrets"], **private})
         self.status = fields["status"]  # of right answers
-        request, self.paths = program.open_served(check=False)
-        self.make_one: Callable[[], Answer] = request
+        self.make_one = request = program.open_served(check=False)
+        self.paths = request.paths
         self.driver = request if isinstance(request, AsgiDriver) else None
         self.recorder.waiting = self._waiting
 
@@ -181,10 +178,6 @@ def _by_path(rounds: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, 
 
 def _described(answer: Answer) -> dict[str, Any]:
     status, headers, body = answer
-    pairs = [
-        [part.decode("latin-1") if isinstance(part, bytes) else part for part in header]
-        for header in headers
-    ]
     hide = hider(private)
     for text, name in private.items():
         body = body.replace(text.encode(), name.encode())
@@ -192,7 +185,7 @@ def _described(answer: Answer) -> dict[str, Any]:
     content = body[8 * (body[:2] == b"\x1f\x8b") :]
     return {
         "status": status,
-        "headers": [[name.lower(), hide(value)] for name, value in pairs],
+        "headers": [[name.lower(), hide(value)] for name, value in to_texts(headers)],
         "length": len(body),
         "digest": hashlib.sha256(
             content.replace(os.fsencode(program.checkout()), b".")

@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetbench.core.text import HIDDEN, to_bytes
 from duetbench.measure.instructions import phases
 from duetbench.measure.instructions.phases import UnfitError, Unit
+
+if TYPE_CHECKING:
+    from duetbench.measure.inside.drivers import Answer, Driver
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
 # right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
@@ -37,12 +40,9 @@ SLOW, WARM, LONGER = 0.05, 3, 5
 # Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
 _WAITING = 0.2
 
-# Seconds for which a thread may keep others from running while it is found out whether one
-# computes all the time; and the looks that show it, or that show the contrary: on a busy machine
-# some of both are due to chance.
-_INTERVAL, _LATE, _PROMPT = 0.05, 8, 3
-
-Answer = tuple[int, list[Any], bytes]
+# Seconds for which a thread that does not wait keeps others from running: ten times as long as
+# usual, or the clock would decide how often threads switch.
+_INTERVAL = 0.05
 
 _EXCERPT = 200  # bytes of a login's wrong answer
 
@@ -56,12 +56,11 @@ def checkout() -> Path:
     return Path(os.environ[CHECKOUT]).resolve()
 
 
-def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
+def open_served(*, check: bool) -> Driver:
     """Import the application that the environment names, in its folder.
 
-    Returns what sends one request after the other, and their paths. With `check`, each path is
-    requested once before, and a request that is answered with a wrong status raises UnfitError, now
-    or later.
+    Returns what sends one request after the other. With `check`, each path is requested once
+    before, and a request that is answered with a wrong status raises UnfitError, now or later.
     """
     from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
 
@@ -77,35 +76,18 @@ def open_served(*, check: bool) -> tuple[Callable[[], Answer], tuple[str, ...]]:
     # Importing it imports the application.
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    app = entry.application
-    request: Callable[[], Answer]
-    if os.environ[entry.INTERFACE] == "asgi":
-        request = drivers.asgi(app, first, lifespan=True)
-    else:
-        request = drivers.wsgi(app, first)
+    request = drivers.DRIVERS[os.environ[entry.INTERFACE]](entry.application, first)
     if login:
         try:
             given = identify(request(), login["token"])
         except ValueError as error:
             raise UnfitError(f"--login {first.method} {first.path}: {error}") from None
         phases.private |= dict.fromkeys(private_parts(given), "{login}")
-        ask = replace(ask, headers=identified(ask.headers, given))
-        if isinstance(request, drivers.AsgiDriver):
-            request.take(ask)
-        else:
-            request = drivers.wsgi(app, ask)
-    usual = sys.getswitchinterval()
+        request.take(replace(ask, headers=identified(ask.headers, given)))
     sys.setswitchinterval(_INTERVAL)
-    computes = _another_computes()
-    # The application's threads switch only where one waits: otherwise the clock would decide how
-    # often they switch. One that never waits would keep all others from running.
-    sys.setswitchinterval(usual if computes else 60)
-    if computes and check:
-        raise UnfitError("a thread of it computes while nothing is requested")
-    paths = (ask.path, *ask.paths)
-    for _ in paths if check else ():
+    for _ in request.paths if check else ():
         request()
-    return request, paths
+    return request
 
 
 def identify(answer: Answer, token: str) -> dict[str, str]:
@@ -114,14 +96,13 @@ def identify(answer: Answer, token: str) -> dict[str, str]:
     `token` is the field of the answer's JSON that has one; empty: there must be a cookie. Raises
     ValueError if the login failed.
     """
+    from duetbench.measure.inside.drivers import to_texts  # noqa: PLC0415 - only here
+
     status, headers, body = answer
     said = repr(body[:_EXCERPT].decode("utf-8", "replace"))
     if not 200 <= status < 400:
         raise ValueError(f"expected to be logged in, found status {status} with {said}")
-    texts = [
-        [part.decode("latin-1") if isinstance(part, bytes) else part for part in header]
-        for header in headers
-    ]
+    texts = to_texts(headers)
     pairs = [text.partition(";")[0] for name, text in texts if name.lower() == "set-cookie"]
     cookies = "; ".join(pair for pair in pairs if pair.partition("=")[2])
     given = {"cookie": cookies} if cookies else {}
@@ -156,23 +137,11 @@ def private_parts(given: Mapping[str, str]) -> list[str]:
     return [text for text in texts if len(text) >= HIDDEN]
 
 
-def _another_computes() -> bool:
-    """Whether this thread nearly always has to wait for another one when it has slept."""
-    looks = {True: 0, False: 0}
-    while looks[True] < _LATE and looks[False] < _PROMPT:
-        began = time.perf_counter()
-        time.sleep(_INTERVAL / 2)
-        looks[time.perf_counter() - began > 1.4 * _INTERVAL] += 1
-    return looks[True] == _LATE
-
-
 def prepare() -> Unit:
     """Open the served application, check its answers, and choose how many requests to count."""
-    from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
-
-    request, paths = open_served(check=True)
-    if isinstance(request, drivers.AsgiDriver):
-        request.start_threads()
+    request = open_served(check=True)
+    request.start_threads()
+    paths = request.paths
     requests, (seconds, work) = FEWEST, _times(request, len(paths))
     if work < SLOW:  # it may seem to wait because another process has the core
         seconds, work = min((seconds, work), *(_times(request, len(paths)) for _ in range(4)))

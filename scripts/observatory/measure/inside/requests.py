@@ -67,23 +67,22 @@ def open_request(name: str) -> Request:
     ValueError if the answer is not the declared one.
     """
     if name == "driver/asgi":
-        return drivers.asgi(_empty_asgi, drivers.Ask("/"))
+        return drivers.AsgiDriver(_empty_asgi, drivers.Ask("/"))
     if name == "driver/wsgi":
-        return drivers.wsgi(_empty_wsgi, drivers.Ask("/"))
+        return drivers.WsgiDriver(_empty_wsgi, drivers.Ask("/"))
     endpoint = endpoints.declared(checkout.checkout())[name]
     if not endpoint.plain:
         raise ValueError(missing(name))
     app = checkout.load_app(endpoint.experiment, endpoint.app, endpoint.env)
     os.environ.update(endpoint.env)
-    drive = drivers.asgi if endpoint.interface == "asgi" else drivers.wsgi
     ask = drivers.Ask(endpoint.path, status=endpoint.expect.get("status", 200))
-    request: Request = drive(app, ask)
+    request = drivers.DRIVERS[endpoint.interface](app, ask)
     check_answer(name, endpoint.expect, *request())
     return request
 
 
 def check_answer(
-    name: str, expect: Mapping[str, Any], status: int, headers: Iterable[Any], body: bytes
+    name: str, expect: Mapping[str, Any], status: int, headers: drivers.Headers, body: bytes
 ) -> None:
     """Compare an answer with its declaration, except JSON schemas; ValueError if they differ."""
     answer: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
@@ -99,14 +98,10 @@ def check_answer(
         raise ValueError(f"{name}: expected {expected}, found {answer} with body {body[:200]!r}")
 
 
-def _media_type(headers: Iterable[Any]) -> str:
-    for name, value in headers:
-        # ASGI's headers are bytes, WSGI's are text.
-        key, text = (
-            part.decode("latin-1") if isinstance(part, bytes) else part for part in (name, value)
-        )
+def _media_type(headers: drivers.Headers) -> str:
+    for key, text in drivers.to_texts(headers):
         if key.lower() == "content-type":
-            return str(text.partition(";")[0].strip())
+            return text.partition(";")[0].strip()
     return ""
 
 
