@@ -277,14 +277,11 @@ def test_a_request_that_is_not_answered_is_not_counted(compare: Compare) -> None
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:
-    """8 s a case; a second of computing is a minute in Valgrind."""
-    cases, counter = [busy(name) for name in NAMES[:4]], FakeInstruments()
-    late = counted(cases, counter, CASE_SECONDS - 1)
-    slow = busy(ONE, endpoint=cases[0].endpoint.model_copy(update={"takes": 1.0}))
-    reason = counted([slow], counter).outcome(ONE)
+    """8 s a case."""
+    counter = FakeInstruments()
+    late = counted([busy(name) for name in NAMES[:4]], counter, CASE_SECONDS - 1)
     assert counter.counted == []
     assert late.outcome(ONE) == "there was no time to count it"
-    assert "too long for Valgrind" in str(reason)
 
 
 def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare) -> None:

@@ -44,23 +44,17 @@ def source(work: str, way: str, before: str = "") -> str:
 
 
 def seen(
-    folder: Path, text: str, python: Path, interface: Interface, seconds: float = 0.0
-) -> Activity:
-    """Observe requests for / to an application with this source, in a new process."""
-    found = look(folder, text, python, interface, seconds)
-    assert not isinstance(found, str), found
-    return found
-
-
-def look(
     folder: Path,
     text: str,
     python: Path,
     interface: Interface,
     seconds: float = 0.0,
     patience: float = 60,
-) -> Activity | str:
-    """Observe requests for /, or say why not; the first answer has `patience` s."""
+) -> Activity:
+    """Observe requests for / to an application with this source, in a new process.
+
+    The first answer has `patience` s.
+    """
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(text)
     ask = {"path": "/", "paths": [], "method": "GET", "headers": {}, "body": "", "status": 200}

@@ -32,9 +32,6 @@ BothSides = tuple[SideCase, SideCase]
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
-LONGEST: Final = 0.5
-"""Endpoints that compute longer than this, s, are not counted: Valgrind is some 50 times slower."""
-
 CASE_SECONDS: Final = 8.0
 """Time in which both sides of a case are counted in parallel, mostly for imports, s."""
 
@@ -214,8 +211,6 @@ class Counts:
         """Return why a case is not counted; empty if it can be."""
         if case in self._excuses:
             return self._excuses[case]
-        if self._sides[case][1].case.endpoint.takes > LONGEST:
-            return f"it computes for {LONGEST:g} s or longer, which is too long for Valgrind"
         for side in self._sides[case]:
             python = side.testbed.interpreters.get(side.case.python)
             if python is not None and python.jit:

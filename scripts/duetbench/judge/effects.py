@@ -201,10 +201,10 @@ def _attempt(
             base, head = pool.map(_observe_side, pair.sides, (memory, memory), tell, (ends, ends))
         except CountError as error:
             return short(str(error))
-    return base if isinstance(base, str) else head if isinstance(head, str) else (base, head)
+    return base, head
 
 
-def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) -> Activity | str:
+def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) -> Activity:
     """Observe the requests of one side in a new process; may raise CountError.
 
     Memory is measured for about as many seconds; before that, `tell` gets what was seen.

@@ -91,8 +91,8 @@ def observe(
     timeout: float = 60.0,
     patience: float = 0.0,
     tell: Callable[[Activity], object] = lambda _activity: None,
-) -> Activity | str:
-    """Observe requests, or say why not; CountError if that cannot be.
+) -> Activity:
+    """Observe requests; CountError, with the reason: that cannot be.
 
     Memory is measured for at most some `seconds`; meanwhile `tell` gets what was seen before.
     `patience` are the seconds in which the first answer to a path must have ended; 0: any.
@@ -103,17 +103,13 @@ def observe(
         nonlocal told
         if not told and (folder / inside.EARLY).exists():
             told = True
-            activity = _read(counting.report_of(folder / inside.EARLY), client.hide)
-            if not isinstance(activity, str):
-                tell(activity)
+            tell(_read(counting.report_of(folder / inside.EARLY), client.hide))
 
     with counting.start(client, plan) as process:
-        return _read(process.wait(timeout, watch), client.hide)
+        return _read(process.report(timeout, watch), client.hide)
 
 
-def _read(report: Mapping[str, Any], hide: Callable[[str], str]) -> Activity | str:
-    if "reason" in report:
-        return hide(str(report["reason"]))
+def _read(report: Mapping[str, Any], hide: Callable[[str], str]) -> Activity:
     try:
         seen = _ACTIVITY.validate_python(report)
     except ValidationError as error:

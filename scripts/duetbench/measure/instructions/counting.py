@@ -105,17 +105,15 @@ def start(
     plan: Mapping[str, Any],
     *,
     valgrind: Sequence[str] | None = None,
-    padding: int = 0,
 ) -> Iterator[Process]:
     """Start a program that does what `plan` says; leaving ends it.
 
-    It runs under Valgrind if that has options here, perhaps none. `padding` makes the path of its
-    folder longer, which moves memory. CountError: it cannot be started.
+    It runs under Valgrind if that has options here, perhaps none. CountError: it cannot be started.
     """
     # A stack's environment, in which asv counts, lacks what this needs.
     from duetbench.host.process_session import Session  # noqa: PLC0415
 
-    with workspace(plan, padding) as folder:
+    with workspace(plan) as folder:
         try:
             argv = command(program, folder, valgrind)
             variables = environment(program.env, folder, marks=valgrind is not None)
@@ -137,8 +135,10 @@ class Process:
     session: Session
     folder: Path
 
-    def wait(self, timeout: float, watch: Callable[[Path], object] | None = None) -> dict[str, Any]:
-        """Wait up to `timeout` s for its report, which may be a reason; CountError: there is none.
+    def report(
+        self, timeout: float, watch: Callable[[Path], object] | None = None
+    ) -> dict[str, Any]:
+        """Wait up to `timeout` s for its report; CountError, with the reason: there is none.
 
         `watch` is called now and then with its folder, while it runs.
         """
@@ -154,11 +154,7 @@ class Process:
             said = (self.folder / "log").read_text("utf-8", "replace").strip()
             words = ending(said, _LAST_WORDS) or "none"
             raise CountError(f"the application's process {how}; its last words: {words}")
-        return report_of(self.folder / phases.REPORT)
-
-    def report(self, timeout: float) -> dict[str, Any]:
-        """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
-        report = self.wait(timeout)
+        report = report_of(self.folder / phases.REPORT)
         if "reason" in report:
             raise CountError(str(report["reason"]))
         return report
@@ -170,12 +166,11 @@ def figure(dumps: Sequence[int], n: int) -> Rounds:
     Raises CountError if the dumps are not those of such a process, or the rounds differ too much.
     """
     expected = 1 + 2 * phases.ROUNDS
-    if len(dumps) > expected:
-        raise CountError(f"the application calls {phases.DUMP} itself, which marks what is counted")
     if len(dumps) != expected:
         raise CountError(
             f"expected Callgrind to write its counters {expected} times, found {len(dumps)} times; "
-            "is Valgrind's header callgrind.h installed?"
+            "is Valgrind's header callgrind.h installed, or does the application itself call "
+            f"{phases.DUMP}, which marks what is counted?"
         )
     pairs = zip(dumps[1::2], dumps[2::2], strict=True)
     costs = tuple((double - single) / n for single, double in pairs)
@@ -218,11 +213,9 @@ def report_of(file: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def workspace(plan: Mapping[str, Any], padding: int = 0) -> Iterator[Path]:
-    """Make the folder of a program with its plan, and remove it; `padding` as for `start`."""
-    with proc.scratch(_PREFIX) as outer:
-        folder = outer / ("p" * padding)
-        folder.mkdir(exist_ok=True)
+def workspace(plan: Mapping[str, Any]) -> Iterator[Path]:
+    """Make the folder of a program with its plan, and remove it."""
+    with proc.scratch(_PREFIX) as folder:
         (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
         yield folder
 

@@ -28,6 +28,7 @@ _EVALUATOR: Final = "py_trampoline_evaluator"
 _OPTIONS: Final = ("--separate-callers=500", "--demangle=no")
 """Valgrind distinguishes all callers, some six per Python function."""
 
+_PADDING: Final = "DUETBENCH_PADDING"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
@@ -82,11 +83,10 @@ class Profile:
 def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile]]:
     """Profile a unit of work beside other work; the rest is as in `counting.count`.
 
-    `padding` makes the path of its folder longer, which moves memory.
+    `padding` makes its environment longer, which moves memory.
     """
-    with counting.start(
-        program, {"what": "profile"}, valgrind=_OPTIONS, padding=1 + padding
-    ) as process:
+    longer = replace(program, env={**program.env, _PADDING: "p" * padding})
+    with counting.start(longer, {"what": "profile"}, valgrind=_OPTIONS) as process:
         yield lambda: _read_profile(process, program.folder)
 
 
