@@ -138,7 +138,7 @@ setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
 def _run(program: counting.Program, folder: Path) -> str:
     """Run the program under Valgrind to its end; say why it did not get there."""
     argv = counting.command(program, folder, ())
-    variables = counting.environment(program.env, folder, marks=True)
+    variables = counting.environment(program.env, folder)
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(

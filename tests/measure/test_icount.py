@@ -72,7 +72,7 @@ def test_what_gives_no_figure_says_why(counted: tuple[int, ...], rounds: str) ->
 
 @pytest.mark.parametrize("dumps", [0, 8])
 def test_marks_that_valgrind_did_not_see_or_that_others_set_are_noticed(dumps: int) -> None:
-    words = f"counters 7 times, found {dumps} times; is .* or does the application itself call getp"
+    words = f"7 times, found {dumps} times; .* or does the application itself call getppid"
     with pytest.raises(CountError, match=words):
         counting.figure([9] * dumps, 10)
 
@@ -335,7 +335,7 @@ from pathlib import Path
 from duetbench.measure.instructions import counting
 program = counting.Program(Path(sys.executable), ["-c", "print(6 * 7)"])
 with counting.workspace({}) as folder:
-    variables = counting.environment(program.env, folder, marks=True)
+    variables = counting.environment(program.env, folder)
     subprocess.run(counting.command(program, folder, ()), env=variables, check=True)
 """
 

@@ -205,7 +205,7 @@ class Counts:
         """Return the counts of a case, or the reason why there are none."""
         if reason := self._excuse(case):
             return reason
-        return self._outcomes.get(self._code(case), _NO_TIME)
+        return self._outcomes.get(code_of(self._sides[case][1]), _NO_TIME)
 
     def _excuse(self, case: str) -> str:
         """Return why a case is not counted; empty if it can be."""
@@ -232,7 +232,8 @@ class Counts:
         `ends`, by the comparison's clock, or takes more than `patience` times the expected time.
         """
         for case in cases:
-            sides, code = self._sides[case], self._code(case)
+            sides = self._sides[case]
+            code = code_of(sides[1])
             if left() < CASE_SECONDS or code in self._outcomes or self._excuse(case):
                 continue
             outcome = self._count(sides, min(left(), patience * CASE_SECONDS), ends)
@@ -240,9 +241,6 @@ class Counts:
             tell(case)
             if isinstance(outcome, str):
                 note(f"{case}: instructions not counted: {outcome}")
-
-    def _code(self, name: str) -> tuple[Hashable, ...]:
-        return code_of(self._sides[name][1])
 
 
 def differ(counts: Instructions | None) -> bool:

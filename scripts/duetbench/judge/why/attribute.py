@@ -40,7 +40,7 @@ from duetbench.store.change import StackState
 from duetbench.store.comparison import Comparison
 
 RUNS: Final = 5
-"""Profiles of each side, each with a path of another length: memory lies elsewhere."""
+"""Profiles of each side, each in an environment of another length: memory lies elsewhere."""
 
 THRESHOLD: Final = 0.003
 """Share of the total from which on a function is named.

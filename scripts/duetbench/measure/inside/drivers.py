@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import io
 import itertools
-import math
 import os
 import sys
 import threading
@@ -101,9 +100,9 @@ class Driver(ABC):
             raise UnfitError(f"{self._where}: expected status {right}, found {status}{which}")
         return status, headers, b"".join(self._pieces)
 
-    def endless(self, limit: float = math.inf) -> str:
-        """Say that an answer has not ended, at most `limit` s after its request."""
-        return endless(self._where, min(limit, time.monotonic() - self._began), self._size)
+    def endless(self) -> str:
+        """Say that an answer has not ended."""
+        return endless(self._where, time.monotonic() - self._began, self._size)
 
     def start_threads(self) -> None:  # noqa: B027 - only a loop has a pool
         """Start all threads of a pool that the driver has, if the application has used it."""

@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duetbench.core.text import HIDDEN, to_bytes
+from duetbench.measure.inside.drivers import DRIVERS, Answer, Ask, Driver, to_texts
 from duetbench.measure.instructions import phases
 from duetbench.measure.instructions.phases import UnfitError, Unit
-
-if TYPE_CHECKING:
-    from duetbench.measure.inside.drivers import Answer, Driver
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
 # right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
@@ -62,21 +60,19 @@ def open_served(*, check: bool) -> Driver:
     Returns what sends one request after the other. With `check`, each path is requested once
     before, and a request that is answered with a wrong status raises UnfitError, now or later.
     """
-    from duetbench.measure.inside import drivers  # noqa: PLC0415 - only here
-
     fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
     status, body = fields.pop("status"), to_bytes(fields.pop("body"))
     login = fields.pop("login", None)
     del fields["secrets"]
-    ask = first = drivers.Ask(**fields, body=body, status=status if check else None)
+    ask = first = Ask(**fields, body=body, status=status if check else None)
     if login:
         known = {name: login[name] for name in ("path", "method", "headers")}
-        first = drivers.Ask(**known, body=to_bytes(login["body"]))
+        first = Ask(**known, body=to_bytes(login["body"]))
     os.chdir(os.environ[WORKSPACE])
     # Importing it imports the application.
     import duetbench_entry as entry  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    request = drivers.DRIVERS[os.environ[entry.INTERFACE]](entry.application, first)
+    request = DRIVERS[os.environ[entry.INTERFACE]](entry.application, first)
     if login:
         try:
             given = identify(request(), login["token"])
@@ -96,8 +92,6 @@ def identify(answer: Answer, token: str) -> dict[str, str]:
     `token` is the field of the answer's JSON that has one; empty: there must be a cookie. Raises
     ValueError if the login failed.
     """
-    from duetbench.measure.inside.drivers import to_texts  # noqa: PLC0415 - only here
-
     status, headers, body = answer
     said = repr(body[:_EXCERPT].decode("utf-8", "replace"))
     if not 200 <= status < 400:

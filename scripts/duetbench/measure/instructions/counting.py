@@ -116,7 +116,7 @@ def start(
     with workspace(plan) as folder:
         try:
             argv = command(program, folder, valgrind)
-            variables = environment(program.env, folder, marks=valgrind is not None)
+            variables = environment(program.env, folder)
             with Session.start(
                 argv, role="command", cores=None, env=variables, cwd=folder, log=folder / "log"
             ) as session:
@@ -169,8 +169,8 @@ def figure(dumps: Sequence[int], n: int) -> Rounds:
     if len(dumps) != expected:
         raise CountError(
             f"expected Callgrind to write its counters {expected} times, found {len(dumps)} times; "
-            "is Valgrind's header callgrind.h installed, or does the application itself call "
-            f"{phases.DUMP}, which marks what is counted?"
+            "are libc's headers and Valgrind's callgrind.h installed, or does the application "
+            f"itself call {phases.DUMP}, which marks what is counted?"
         )
     pairs = zip(dumps[1::2], dumps[2::2], strict=True)
     costs = tuple((double - single) / n for single, double in pairs)
@@ -246,8 +246,8 @@ def fixed_addresses() -> tuple[str, ...]:
     return fixed
 
 
-def environment(env: Mapping[str, str], folder: Path, *, marks: bool) -> dict[str, str]:
-    """The environment of a program in its folder; CountError: `marks` cannot be compiled."""
+def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a program in its folder."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         **inherited,
@@ -257,7 +257,7 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool) -> dict[st
         "HOME": str(folder),  # Valgrind would read the user's options there
         "LC_ALL": "C.UTF-8",
         # setarch loads it as well, but uses no random numbers.
-        "LD_PRELOAD": _join(_preloaded(folder, marks=marks), env.get("LD_PRELOAD")),
+        "LD_PRELOAD": _join(_preloaded(folder), env.get("LD_PRELOAD")),
         # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
         "MIMALLOC_ARENA_RESERVE": "2GiB",
         # It returns memory after some time, not after some work.
@@ -271,25 +271,19 @@ def environment(env: Mapping[str, str], folder: Path, *, marks: bool) -> dict[st
     }
 
 
-def _preloaded(folder: Path, *, marks: bool) -> Path | None:
+def _preloaded(folder: Path) -> Path | None:
     """Compile the library that marks what is counted, and gives the same random numbers each time.
 
     Compiled packages ask the kernel for the seeds of their hashes; colliding keys cost 0.1 % of
-    Pydantic's JSON parser. Without a compiler: None, or CountError if the marks are needed.
+    Pydantic's JSON parser. None: there is no compiler, or its libraries are missing.
     """
     library = folder / "preloaded.so"
     # Some libcs have dlsym in a library of its own.
     argv = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
     try:
         subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
-    except (OSError, subprocess.SubprocessError) as error:
-        if not marks:
-            return None
-        said = (getattr(error, "stderr", None) or b"").decode("utf-8", "replace").strip()
-        raise CountError(
-            "counting instructions needs a C compiler (on Debian, `apt-get install "
-            f"{NEEDED['cc']}`), found: {ending(said, _LAST_WORDS) or error}"
-        ) from error
+    except (OSError, subprocess.SubprocessError):
+        return None
     return library
 
 
