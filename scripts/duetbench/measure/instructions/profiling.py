@@ -64,12 +64,6 @@ class Observed:
     """A digest, equal for functions with equal code; empty: several functions share the place."""
 
 
-class _Context(NamedTuple):
-    names: tuple[str, ...]  # of functions, the outermost first
-    module: str  # of the innermost function
-    instructions: int
-
-
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Own instructions per unit of work of each chain, by symbol."""
@@ -139,8 +133,8 @@ def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) 
     """
     contexts = _contexts(lines)
     modules: defaultdict[str, set[str]] = defaultdict(set)
-    for context in contexts:
-        modules[context.names[-1]].add(context.module)
+    for names, module, _ in contexts:
+        modules[names[-1]].add(module)
 
     known: dict[str, Code | None] = {}
     python = set(named.values())
@@ -178,8 +172,11 @@ def _symbol(name: str, module: str, *, stub: bool) -> str:
     return name.partition("@")[0]
 
 
-def _contexts(lines: Iterable[str]) -> list[_Context]:
-    """Read the own instructions of each context (Callgrind's manual, "Format Specification")."""
+def _contexts(lines: Iterable[str]) -> list[tuple[tuple[str, ...], str, int]]:
+    """Read the own instructions of each context (Callgrind's manual, "Format Specification").
+
+    A context is the names of its functions, the outermost first, and the innermost one's module.
+    """
     names: dict[str, str] = {}
     modules: dict[str, str] = {}
     place: dict[str, str] = {}  # context → its module
@@ -209,7 +206,7 @@ def _contexts(lines: Iterable[str]) -> list[_Context]:
             f"{own.total()} instructions; is the disk full?"
         )
     return [
-        _Context(
+        (
             tuple(part for part in reversed(names[number].split("'")) if not part.isdigit()),
             modules.get(place[number], ""),
             instructions,
