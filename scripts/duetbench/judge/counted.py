@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from uuid import uuid4
 
@@ -58,7 +58,6 @@ UNSTEADY: Final = 0.01
 
 FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
-
 
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 _NO_TIME: Final = "there was no time to count it"
@@ -108,21 +107,19 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
-        workspace.open(None)
-        served, request = workspace.environment(), workspace.request
-        asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
-        if workspace.login:
-            asked["login"] = {**_request(workspace.login), "token": testbed.subject.token}
-        request.write_text(json.dumps(asked), "utf-8")
-        env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
-        env[inside.CHECKOUT] = str(workspace.root)
-        yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
-        workspace.close()
+        with workspace:
+            workspace.open(None)
+            served, request = workspace.environment(), workspace.request
+            asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+            if workspace.login:
+                asked["login"] = {**_request(workspace.login), "token": testbed.subject.token}
+            request.write_text(json.dumps(asked), "utf-8")
+            env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
+            env[inside.CHECKOUT] = str(workspace.root)
+            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
         raise CountError(workspace.hide(str(problem))) from None
     finally:
-        with suppress(LaunchError):  # the first failure is the one to report
-            workspace.close()
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
 
