@@ -218,10 +218,11 @@ def test_the_tutorial_finds_what_it_says(
 
 
 LOGIN = """
-import asyncio, json, os, secrets
+import asyncio, json, logging, os, secrets
 from urllib.parse import parse_qsl
 
-TOKEN, SESSION = f"Qp{secrets.token_hex()}Zp", f"Qp{secrets.token_hex()}Zp"
+WORD = "".join(secrets.choice("aeiou") for _ in range(12))  # looks like no random text
+TOKEN, SESSION = f"Qp{WORD}Zp", f"Qp{secrets.token_hex()}Zp"
 KEPT, LOOPS = f"session={SESSION}; HttpOnly", set()
 
 def answer(path, body, authorization, cookie):
@@ -230,6 +231,7 @@ def answer(path, body, authorization, cookie):
         right = sent == {"user": "ann", "password": os.environ["PW"]}
         told = {"wrong": sent, **({"data": {"token": TOKEN}} if right else {})}
         return 200 if right else 403, json.dumps(told).encode()
+    logging.warning("for " + TOKEN)
     WORK
     right = (authorization, cookie) == (f"Bearer {TOKEN}", f"a=b; session={SESSION}")
     return 200 if right else 401, json.dumps([TOKEN, SESSION]).encode()
@@ -267,7 +269,7 @@ def app(environ, start_response):
 def test_who_is_logged_in_is_measured_and_told_nowhere(
     interface: str, swapped: bool, projects: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each process has its own token and session; the answer tells both."""
+    """Each process has its own token and session; the answer tells both, and a log the token."""
     root = laid_out(projects, "bare", monkeypatch)
     for work in ("pass", "open(__file__).close()"):
         (root / "bare.py").write_text(LOGIN.replace("WORK", work) + INTERFACES[interface])
