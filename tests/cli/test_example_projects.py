@@ -288,9 +288,10 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
     assert (moved["read"], case.effects.answers) == ((1, 0) if swapped else (0, 1), ())
     ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--connections", "8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
-    wrong = bench("run", *given, "--env=PW=other")
-    assert re.search("--login POST /login: expected to be logged in, found status 403", wrong.out)
-    assert "{login}" in wrong.out
+    for words in (("compare", *sides), ("run",)):
+        wrong = bench(*words, *given, "--env=PW=other")
+        assert (wrong.code, "expected to be logged in, found status 403" in wrong.err) == (2, True)
+        assert "{login}" in wrong.err
     told = {str(file): file.read_text("utf-8", "replace") for file in bench.folder.rglob("*")
             if file.is_file() and "/duetbench/logs/" not in str(file)
             and not file.is_relative_to(root) and "/environments/" not in str(file)}  # fmt: skip

@@ -65,7 +65,11 @@ class RecordError(DuetbenchError):
 
 
 class CountError(DuetbenchError):
-    """Instructions cannot be counted: Valgrind is missing, was ended, or wrote no counts."""
+    """A request cannot be counted or observed; `login`: because its login was refused."""
+
+    def __init__(self, message: str, *, login: bool = False) -> None:
+        self.login = login
+        super().__init__(message)
 
 
 class ServiceError(DuetbenchError):

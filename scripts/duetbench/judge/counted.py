@@ -118,7 +118,8 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
             env[inside.CHECKOUT] = str(workspace.root)
             yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
-        raise CountError(workspace.hide(str(problem))) from None
+        login = isinstance(problem, CountError) and problem.login
+        raise CountError(workspace.hide(str(problem)), login=login) from None
     finally:
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()

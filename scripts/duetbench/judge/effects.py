@@ -197,27 +197,33 @@ def _attempt(
 ) -> _Both | str:
     """Observe both sides, each in a process of its own."""
     with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
-        try:
-            base, head = pool.map(_observe_side, pair.sides, (memory, memory), tell, (ends, ends))
-        except CountError as error:
-            return short(str(error))
+        base, head = pool.map(_observe_side, pair.sides, (memory, memory), tell, (ends, ends))
+    if isinstance(base, CountError) and isinstance(head, CountError) and base.login and head.login:
+        raise UsageError(short(str(head)))
+    if isinstance(base, CountError) or isinstance(head, CountError):
+        return short(str(base if isinstance(base, CountError) else head))
     return base, head
 
 
-def _observe_side(side: SideCase, memory: float, tell: Observer, ends: float) -> Activity:
-    """Observe the requests of one side in a new process; may raise CountError.
+def _observe_side(
+    side: SideCase, memory: float, tell: Observer, ends: float
+) -> Activity | CountError:
+    """Observe the requests of one side in a new process, or say why not.
 
     Memory is measured for about as many seconds; before that, `tell` gets what was seen.
     """
     case = side.case
-    with counted.program(side, observation.PROGRAM) as client:
-        timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
-        patience = min(PATIENCE, case.load.timeout, timeout / 2)
-        if timeout <= 0:
-            raise CountError("there was no time to observe it")
-        return observation.observe(
-            client, seconds=memory, timeout=timeout, patience=patience, tell=tell,
-        )  # fmt: skip
+    timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
+    patience = min(PATIENCE, case.load.timeout, timeout / 2)
+    if timeout <= 0:
+        return CountError("there was no time to observe it")
+    try:
+        with counted.program(side, observation.PROGRAM) as client:
+            return observation.observe(
+                client, seconds=memory, timeout=timeout, patience=patience, tell=tell,
+            )  # fmt: skip
+    except CountError as error:
+        return error
 
 
 def _first_sight(case: Case, tell: Early) -> Sequence[Observer]:

@@ -16,7 +16,7 @@ from typing import Any
 from duetbench.core.text import HIDDEN, to_bytes
 from duetbench.measure.inside.drivers import DRIVERS, Answer, Ask, Driver, to_texts
 from duetbench.measure.instructions import phases
-from duetbench.measure.instructions.phases import UnfitError, Unit
+from duetbench.measure.instructions.phases import LoginError, Unit
 
 # A JSON file with the request to a served application: the fields of an `Ask`, the status of a
 # right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
@@ -77,7 +77,7 @@ def open_served(*, check: bool) -> Driver:
         try:
             given = identify(request(), login["token"])
         except ValueError as error:
-            raise UnfitError(f"--login {first.method} {first.path}: {error}") from None
+            raise LoginError(f"--login {first.method} {first.path}: {error}") from None
         phases.private |= dict.fromkeys(private_parts(given), "{login}")
         request.take(replace(ask, headers=identified(ask.headers, given)))
     sys.setswitchinterval(_INTERVAL)

@@ -156,7 +156,7 @@ class Process:
             raise CountError(f"the application's process {how}; its last words: {words}")
         report = report_of(self.folder / phases.REPORT)
         if "reason" in report:
-            raise CountError(str(report["reason"]))
+            raise CountError(str(report["reason"]), login=report.get("login", False))
         return report
 
 

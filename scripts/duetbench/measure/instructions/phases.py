@@ -62,6 +62,10 @@ class UnfitError(Exception):
     """A unit cannot be counted; the message gives the reason."""
 
 
+class LoginError(UnfitError):
+    """The application refused the login that its requests need."""
+
+
 def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> NoReturn:
     """Do the planned work, write its report, and end. This is a payload's main program.
 
@@ -75,7 +79,7 @@ def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> No
         text = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         for value, name in private.items():
             text = text.replace(value, name)
-        content = {"reason": text}
+        content = {"reason": text, "login": isinstance(error, LoginError)}
         with suppress(Exception):  # stderr may be closed
             traceback.print_exc()
     code = 1
