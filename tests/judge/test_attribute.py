@@ -11,10 +11,10 @@ from duetbench.core.errors import CountError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute, name_of
-from duetbench.judge.why.ranking import ROOT, Calls, Fact, Name, by_package, rank
+from duetbench.judge.why.ranking import ROOT, Calls, Fact, Name, rank
 from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.profiling import TRAMPOLINE, Code
+from duetbench.measure.instructions.profiling import Code
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
@@ -147,8 +147,8 @@ def function(name: str) -> Name:
 
 
 def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Calls:
-    """Own instructions by calls, `a b c`, in one symbol."""
-    paths = {(ROOT, *map(function, chain.split())): {"eval": cost} for chain, cost in costs.items()}
+    """Own instructions by calls, `a b c`."""
+    paths = {(ROOT, *map(function, chain.split())): cost for chain, cost in costs.items()}
     return Calls(paths, {function(name): fact for name, fact in (facts or {}).items()})
 
 
@@ -224,9 +224,9 @@ def test_a_renamed_function_is_one_function() -> None:
     other = Name("Old.walk", "web/elsewhere.py", "web")
     head = Calls(
         {
-            (ROOT, function("serve")): {"eval": 100.0},
-            (ROOT, function("serve"), function("write")): {"eval": 600.0},
-            (ROOT, function("serve"), function("write"), other): {"eval": 80.0},
+            (ROOT, function("serve")): 100.0,
+            (ROOT, function("serve"), function("write")): 600.0,
+            (ROOT, function("serve"), function("write"), other): 80.0,
         },
         {function("write"): fact(5, "same"), other: Fact(70, 4.0, "other")},
     )
@@ -240,34 +240,12 @@ def test_names_that_several_functions_could_have_are_not_matched() -> None:
     """Two were moved, and neither name says which is which."""
     places = [Name("View.get", f"web/{file}.py", "web") for file in ("one", "two", "three")]
     base, *head = [
-        Calls({(ROOT,): {"eval": 90.0}} | {(ROOT, place): {"eval": 10.0} for place in which})
+        Calls({(ROOT,): 90.0} | {(ROOT, place): 10.0 for place in which})
         for which in (places[:1], places[1:], places[1:2])
     ]
     found = [[(row.state, row.function.file) for row in rank(base, one, 0.005)] for one in head]
     one, two, three = (place.file for place in places)
     assert found == [[("went", one), ("came", two), ("came", three)], []]
-
-
-def test_compiled_code_and_packages_come_by_how_much_they_moved() -> None:
-    """A trampoline is no work of the program, but of what counts it."""
-    core = Name("core", "core/core.so", "core")
-    moved = {"malloc": 9.0, "eval": -30.0, "free": 8.0, "memcpy": 0.0, "read": -7.0}
-    base, head = (
-        Calls({
-            (ROOT, function("serve")): {TRAMPOLINE: 50.0 + sign * 50.0}
-            | {symbol: 60.0 + sign * by for symbol, by in moved.items()},
-            (ROOT, function("serve"), core): {"malloc": 100.0 + sign * 90.0, "free": 5.0},
-        })
-        for sign in (0, 1)
-    )  # fmt: skip
-    first, row = rank(base, head, 0.005)
-    assert [code.name for code in first.native] == ["malloc"]
-    assert [(code.name, code.head - code.base) for code in row.native] == [
-        ("eval", -30), ("malloc", 9), ("free", 8)
-    ]  # fmt: skip
-    assert [(own.name, own.base, own.head) for own in by_package(base, head)] == [
-        ("core", 105, 195), ("web", 350, 380)
-    ]  # fmt: skip
 
 
 def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from duetbench.store.attribution import Attribution, Function, OwnCost, Row, Totals
+from duetbench.store.attribution import Attribution, Function, Row, Totals
 from duetbench.store.change import StackState
 from duetbench.store.comparison import PackageChange
 
@@ -50,17 +50,11 @@ def attribution(**changed: Any) -> Attribution:
                 8_000,
                 caller=DUMP.name,
                 entries=(0.0, 2.0),
-                native=(OwnCost(name="PyList_New", base=0, head=3_000),),
             ),
             row(ROUTE, 7_000, 13_000, caller=APP.name, entries=(1.0, 1.0)),
             row(DUMP, 10_000, 14_000, caller=ROUTE.name),
             row(CHECK, 3_000, 0, caller=ROUTE.name),
             row(SEND, 15_000, 16_000, caller=APP.name),
-        ),
-        "own": (
-            OwnCost(name="starlette", base=0, head=8_000),
-            OwnCost(name="fastapi", base=20_000, head=27_000),
-            OwnCost(name="application", base=5_000, head=5_000),
         ),
     }
     return Attribution(**{**fields, **changed})

@@ -23,7 +23,7 @@ from duetbench.core.model import (
 )
 from duetbench.host import paths
 from duetbench.store import files, run_files
-from duetbench.store.attribution import Attribution, Function, OwnCost
+from duetbench.store.attribution import Attribution, Function
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import (
     CaseComparison,
@@ -363,11 +363,9 @@ def _hostile_attribution() -> Attribution:
                 1_000,
                 2_000,
                 caller=entry.name,
-                native=(OwnCost(name=entry.name, base=1, head=2),),
             )
             for entry in every
         ),
-        own=tuple(OwnCost(name=text, base=1, head=2_000) for text in HOSTILE),
         packages=(PackageChange(stack=HOSTILE[0], package=HOSTILE[1], base="1", head=HOSTILE[2]),),
     )
 

@@ -13,7 +13,7 @@ from duetbench.core.text import short
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import findings, formats
-from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, OwnCost, Row
+from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Row
 from duetbench.store.change import Cause, CommitCause, Effect, Release, Share, order
 
 
@@ -73,14 +73,8 @@ def _effect(effect: Effect) -> str:
     return f"{formats.change(effect.interval)} ({within}, {effect.duets} duets)"
 
 
-CANNOT_SEE: Final = (
-    "It counts instructions of one request at a time, without a server: it sees no "
-    "contention, no waiting, nothing that the kernel does, no misses of caches, and nothing of "
-    "the server's own threads."
-)
-
 _FIRST: Final = 3
-"""Rows shown in narrow places; compiled code is shown only for these."""
+"""Rows shown in narrow places."""
 
 _LONGEST: Final = 150  # characters of a cell in issues and comments
 _HEAD: Final = ("of a request", "entries", "function", "where", "package", "called by")
@@ -96,7 +90,6 @@ class RowText(NamedTuple):
     where: str
     package: str
     caller: str
-    native: tuple[str, ...]
     row: Row
 
     @property
@@ -198,11 +191,10 @@ class AttributionText:
             f"{function.file}:{function.line}" if function.line else function.file,
             self._package(function.package),
             row.caller or "",
-            tuple(f"{code.name} {self._part(code)}" for code in row.native),
             row,
         )
 
-    def _part(self, figures: Row | OwnCost) -> str:
+    def _part(self, figures: Row) -> str:
         """Return a change as a signed share of a request of the base: `+8.0 %`."""
         change = 100 * (figures.head - figures.base) / self.record.counted.base
         return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
@@ -212,20 +204,6 @@ class AttributionText:
             return f"Python {self.record.python}"
         moves = (str(move) for move in self.record.packages if move.package == package)
         return package if package == APPLICATION else next(moves, package)
-
-    @property
-    def by_package(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Own figures of each package on both sides, and their change beyond the threshold."""
-        least = self.record.threshold * self.record.counted.base
-        return tuple(
-            (
-                self._package(part.name),
-                units.count(part.base),
-                units.count(part.head),
-                self._part(part) if abs(part.head - part.base) >= least else formats.MISSING,
-            )
-            for part in self.record.own
-        )
 
 
 def _entries(figure: float) -> str:
@@ -245,7 +223,7 @@ def brief(record: Attribution, releases: tuple[Release, ...] = ()) -> str:
 
 
 def print_attribution(console: Console, record: Attribution) -> None:
-    """Print an attribution: a line per row, compiled code below the first rows."""
+    """Print an attribution: a line per row."""
     text = AttributionText(record)
     console.print(Text(text.headline, style="bold"), soft_wrap=True)
     took = f"{record.case}, Python {record.python}, in {formats.duration(record.seconds)}"
@@ -262,13 +240,3 @@ def print_attribution(console: Console, record: Attribution) -> None:
         console.print()
         formats.print_rows(console, ("", *_HEAD[:3]), cells)
         console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)
-    native = [f"{row.function}: {', '.join(row.native)}" for row in rows if row.native]
-    own = [f"{p}: {b} → {h} ({c})" for p, b, h, c in text.by_package if c != formats.MISSING]
-    for title, lines in (
-        ("compiled code below the first rows", native[:_FIRST]),
-        ("own instructions by package", own),
-        ("it cannot see", [CANNOT_SEE]),
-    ):
-        if lines:
-            console.print(Text(f"\n  {title}", style="bold"))
-            console.print(Text("\n".join(f"    {line}" for line in lines)), soft_wrap=True)

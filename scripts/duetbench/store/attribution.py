@@ -32,14 +32,6 @@ class Function(Frozen):
     package: str = Field(description="Distribution, or `python`, or `application`.")
 
 
-class OwnCost(Frozen):
-    """What a package, or compiled code that a function calls, executes itself per request."""
-
-    name: str = Field(description="The package, or the symbol of the code.")
-    base: Amount
-    head: Amount
-
-
 class Row(Frozen):
     """What a function executes on both sides, with the compiled code that it calls directly.
 
@@ -52,7 +44,6 @@ class Row(Frozen):
     base: Amount = Field(description="Instructions per request, trampolined.")
     head: Amount = Field(description="Instructions per request, trampolined.")
     entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
-    native: tuple[OwnCost, ...] = Field(default=(), description="What moved most.")
 
 
 class Totals(Frozen):
@@ -88,4 +79,3 @@ class Attribution(Artefact):
     threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
     seconds: Amount = Field(description="Time that it took.")
     rows: tuple[Row, ...] = Field(description="The largest change comes first; empty: no change.")
-    own: tuple[OwnCost, ...] = Field(description="By package.")

@@ -5,7 +5,7 @@ The case is one that is given, or the one that moved most in a change or a compa
 
 import hashlib
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -92,7 +92,6 @@ def attribute(
         profiles, facts = _counted(base, head, runs, show)
     before, after = map(_calls, sides, profiles, facts)
     medians, *each = zip(before, after, strict=True)
-    own = ranking.by_package(*medians)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
         id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
@@ -111,12 +110,11 @@ def attribute(
         comparison=comparison.id if comparison else None,
         totals=Totals(base=plain.base, head=plain.head),
         spread=plain.spread,
-        counted=Totals(base=sum(one.base for one in own), head=sum(one.head for one in own)),
+        counted=Totals(base=medians[0].total, head=medians[1].total),
         runs=runs,
         threshold=THRESHOLD,
         seconds=time.monotonic() - began,
         rows=tuple(ranking.rank(*medians, THRESHOLD, each)),
-        own=own,
     )
 
 
@@ -177,9 +175,9 @@ def _calls(side: SideCase, profiles: Sequence[Profile], entries: _Facts) -> list
         facts[function] = fact
 
     def calls(profile: Profile) -> Calls:
-        paths: defaultdict[tuple[Name, ...], Counter[str]] = defaultdict(Counter)
+        paths = defaultdict[tuple[Name, ...], float](float)
         for chain, own in profile.chains.items():
-            paths[ROOT, *map(name, chain)].update(own)
+            paths[ROOT, *map(name, chain)] += own
         return Calls(paths, facts)
 
     return [*map(calls, (profiling.median(profiles), *profiles))]

@@ -1,4 +1,4 @@
-"""Ranks functions and packages by their part of a change. Pure.
+"""Ranks functions by their part of a change. Pure.
 
 Instructions belong to the function that executes them. Those of a function that only one side has
 include all that it calls: what is new is named alone, with what it costs. What both sides have
@@ -12,14 +12,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from duetbench.measure.instructions.profiling import TRAMPOLINE
-from duetbench.store.attribution import Function, OwnCost, Row
+from duetbench.store.attribution import Function, Row
 
 DRIVER: Final = "duetbench"
 """Stands for a package where code is that which sends requests inside the process."""
-
-_SYMBOLS: Final = 3
-"""Symbols of a row that are kept: those that moved most."""
 
 
 class Name(NamedTuple):
@@ -33,8 +29,8 @@ class Name(NamedTuple):
 ROOT: Final = Name("all", "", DRIVER)
 """The caller of the outermost functions, with which each chain of calls begins."""
 
-Paths = Mapping[tuple[Name, ...], Mapping[str, float]]
-"""Instructions that the innermost function of each chain executes itself, by symbol."""
+Paths = Mapping[tuple[Name, ...], float]
+"""Instructions that the innermost function of each chain executes itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +54,10 @@ class Calls:
     facts: Mapping[Name, Fact] = field(default_factory=dict)
 
     @property
+    def total(self) -> float:
+        return sum(self.paths.values())
+
+    @property
     def names(self) -> set[Name]:
         return {name for path in self.paths for name in path}
 
@@ -66,13 +66,13 @@ class Calls:
 class _Share:
     """What belongs to a function on both sides, and how its callers' parts of that moved."""
 
-    base: Counter[str] = field(default_factory=Counter)
-    head: Counter[str] = field(default_factory=Counter)
+    base: float = 0.0
+    head: float = 0.0
     callers: defaultdict[Name, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def moved(self) -> float:
-        return self.head.total() - self.base.total()
+        return self.head - self.base
 
 
 def rank(
@@ -85,7 +85,7 @@ def rank(
     """
     base = match_names(base, head)
     shares: Mapping[Name, _Share] = _share_out(base, head)
-    least = threshold * sum(share.base.total() for share in shares.values())
+    least = threshold * sum(share.base for share in shares.values())
     for before, after in runs:
         again = _share_out(match_names(before, after), after)
         shares = {name: one for name, one in shares.items() if one.moved * again[name].moved > 0}
@@ -103,8 +103,11 @@ def _share_out(base: Calls, head: Calls) -> defaultdict[Name, _Share]:
         for path, own in calls.paths.items():
             place = _owner(path, common, kept)
             share = shares[path[place]]
-            (share.head if sign > 0 else share.base).update(own)
-            share.callers[path[max(place - 1, 0)]] += sign * sum(own.values())
+            if sign > 0:
+                share.head += own
+            else:
+                share.base += own
+            share.callers[path[max(place - 1, 0)]] += sign * own
     return shares
 
 
@@ -128,8 +131,7 @@ def _kept(base: Calls, head: Calls, common: Set[Name]) -> set[Name]:
     totals: tuple[Counter[Name], Counter[Name]] = Counter(), Counter()
     inside: tuple[Counter[Name], Counter[Name]] = Counter(), Counter()
     for side, calls in enumerate((base, head)):
-        for path, own in calls.paths.items():
-            cost = sum(own.values())
+        for path, cost in calls.paths.items():
             below = {name for caller, name in pairwise(path) if caller not in common}
             totals[side].update(dict.fromkeys(path, cost))
             inside[side].update(dict.fromkeys(below, cost))
@@ -146,33 +148,14 @@ def _row(name: Name, share: _Share, base: Calls, head: Calls) -> Row:
     old, new = base.facts.get(name), head.facts.get(name)
     known = new or old  # else it is compiled code
     caller = max(share.callers, key=lambda name: abs(share.callers[name]))
-    symbols = [
-        OwnCost(name=symbol, base=share.base[symbol], head=share.head[symbol])
-        for symbol in (share.base.keys() | share.head.keys()) - {TRAMPOLINE}
-        if share.base[symbol] != share.head[symbol]
-    ]
     return Row(
         function=Function(**name._asdict(), line=known.line if known else None),
         caller=None if caller == ROOT else caller.name,
         state="came" if name not in base.names else "went" if name not in head.names else "both",
-        base=share.base.total(),
-        head=share.head.total(),
+        base=share.base,
+        head=share.head,
         entries=(old.entries if old else 0, new.entries if new else 0) if known else None,
-        native=_sorted(symbols)[:_SYMBOLS],
     )
-
-
-def _sorted(parts: Iterable[OwnCost]) -> tuple[OwnCost, ...]:
-    return tuple(sorted(parts, key=lambda part: (-abs(part.head - part.base), part.name)))
-
-
-def by_package(base: Calls, head: Calls) -> tuple[OwnCost, ...]:
-    """Sum what the functions of each package execute themselves, the largest change first."""
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for side, calls in enumerate((base, head)):
-        for path, own in calls.paths.items():
-            sums[path[-1].package][side] += sum(own.values())
-    return _sorted(OwnCost(name=name, base=old, head=new) for name, (old, new) in sums.items())
 
 
 def match_names(base: Calls, head: Calls) -> Calls:

@@ -22,9 +22,7 @@ from duetbench.measure.instructions.counting import Process, Program
 
 PROFILE_S: Final = 180.0
 ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
-TRAMPOLINE: Final = "trampoline"  # for the symbols of the stubs, which are no work of the program
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
-_EVALUATOR: Final = "py_trampoline_evaluator"
 _OPTIONS: Final = ("--separate-callers=500", "--demangle=no")
 """Valgrind distinguishes all callers, some six per Python function."""
 
@@ -46,11 +44,8 @@ class Code(NamedTuple):
 
 Chain = tuple[Code, ...]
 """The active Python functions, the outermost first. Instructions of compiled code count for the
-innermost, by symbol. An extension module of the packages counts as one function of the chain, as
-most are stripped of symbols."""
-
-Chains = dict[Chain, Counter[str]]
-"""Own instructions of each chain's innermost function, by the symbol that executes them."""
+innermost. An extension module of the packages counts as one function of the chain, as most are
+stripped of symbols."""
 
 Place = tuple[str, str, int]  # qualified name and file, as of `Code`, and first line
 
@@ -66,9 +61,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Own instructions per unit of work of each chain, by symbol."""
+    """Own instructions per unit of work of each chain's innermost function."""
 
-    chains: Mapping[Chain, Mapping[str, float]]
+    chains: Mapping[Chain, float]
     packages: Path  # the folder of the environment's packages
     standard: Path  # the folder of the standard library
 
@@ -98,21 +93,19 @@ def _read_profile(process: Process, folder: Path) -> Profile:
         names.unlink(missing_ok=True)
     n = report["n"]
     return Profile(
-        {chain: {name: k / n for name, k in own.items()} for chain, own in chains.items()},
+        {chain: own / n for chain, own in chains.items()},
         Path(report["packages"]),
         Path(report["standard"]),
     )
 
 
 def median(profiles: Sequence[Profile]) -> Profile:
-    """The median of each symbol of each chain over some profiles of the same code."""
-    middle: defaultdict[Chain, dict[str, float]] = defaultdict(dict)
-    for chain, symbol in dict.fromkeys(
-        (chain, symbol) for p in profiles for chain, own in p.chains.items() for symbol in own
-    ):
-        values = [p.chains.get(chain, {}).get(symbol, 0.0) for p in profiles]
-        middle[chain][symbol] = statistics.median(values)
-    return replace(profiles[0], chains=dict(middle))
+    """The median of each chain over some profiles of the same code."""
+    every = dict.fromkeys(chain for one in profiles for chain in one.chains)
+    middle = {
+        chain: statistics.median(one.chains.get(chain, 0.0) for one in profiles) for chain in every
+    }
+    return replace(profiles[0], chains=middle)
 
 
 def read_stubs(text: str, folder: Path) -> dict[int, Code]:
@@ -126,7 +119,7 @@ def read_stubs(text: str, folder: Path) -> dict[int, Code]:
     return functions
 
 
-def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Chains:
+def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Counter[Chain]:
     """Read a dump, with the names of the stubs; `packages` is the folder of extension modules.
 
     Raises CountError if it is no dump, or is incomplete.
@@ -149,8 +142,8 @@ def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) 
             known[name] = stub
         return known[name]
 
-    chains: Chains = {}
-    for names, module, instructions in contexts:
+    chains = Counter[Chain]()
+    for names, _, instructions in contexts:
         chain: list[Code] = []
         for name in names:
             function = code(name)
@@ -158,18 +151,8 @@ def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) 
             repeated = chain and chain[-1] == function and function not in python
             if function is not None and not repeated:
                 chain.append(function)
-        own = chains.setdefault(tuple(chain), Counter())
-        last = names[-1]
-        own[_symbol(last, module, stub=code(last) in python)] += instructions
+        chains[tuple(chain)] += instructions
     return chains
-
-
-def _symbol(name: str, module: str, *, stub: bool) -> str:
-    if stub or name == _EVALUATOR:
-        return TRAMPOLINE
-    if name.startswith("0x"):
-        return f"{module.rpartition('/')[2].partition('.')[0]} (no symbols)"
-    return name.partition("@")[0]
 
 
 def _contexts(lines: Iterable[str]) -> list[tuple[tuple[str, ...], str, int]]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.show.change import CANNOT_SEE, AttributionText
+from duetbench.show.change import AttributionText
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
 from duetbench.store.attribution import Attribution
@@ -98,7 +98,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
 
 
 def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
-    """Show where the instructions of a change are: ranked functions, and packages."""
+    """Show where the instructions of a change are: ranked functions."""
     text = AttributionText(record)
     first = next(iter(text.rows), None)
     title = f"Which code: {text.headline.partition(':')[0].partition(' (')[0]}"
@@ -113,7 +113,6 @@ def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
         text.cause,
         text=text,
         record=record,
-        cannot_see=CANNOT_SEE,
         change=describe(change) if change else None,
         finding=finding(change, site.quotes) if change else "",
     )
