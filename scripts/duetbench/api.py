@@ -106,7 +106,7 @@ def run(
     with interruptible(), measuring(), deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
         folder = results or project.results
-        finished, _ = execute(plan, place, folder, console, say=console.say, installs=narrator)
+        finished, _ = execute(plan, place, folder, console, installs=narrator)
     return finished
 
 

@@ -293,7 +293,7 @@ def test_functions_behind_a_change_are_marked_at_their_lines(
     assert (level, file, line) == ("warning", "shop/main.py", 17)
     assert text.startswith("▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 %")
     # Without an attribution: what differs and is called.
-    covered = Coverage(differ=1, entered=1, cases={}, functions=("item, shop/a,b.py:5",))
+    covered = Coverage(differ=1, entered=1, functions=("item, shop/a,b.py:5",))
     ((_, text, file, line),) = comments.annotations(compared(coverage=covered), None)
     assert text.endswith("; item differs and is called")
     assert not [*comments.annotations(compared(found=SAME, coverage=covered), code)]

@@ -216,12 +216,11 @@ def test_a_comparison_soaks_what_it_suspects_once(
     (other,) = set(SIDES) - {side}
     both = course == "constant" and seconds > 45
     assert fake.soaks == [side, other][: (seconds > 33) + both]
-    assert found.cases[0].growth[side].course == course
     kept = found.of(CASE.id, KEPT)
     if course == "constant":
         assert kept is not None
         of_side = Verdict.WORSE if side == "head" else Verdict.BETTER
-        # at 45 s there is one duet, so `growth` lacks the other side
+        # At 45 s there is one duet: too few for the other side.
         assert kept.verdict is (of_side if both else Verdict.UNKNOWN)
         assert getattr(kept, side) == pytest.approx(500, rel=0.03)
         assert both or "no time to load the other side alone" in kept.why

@@ -76,7 +76,7 @@ def test_a_figure_is_students_with_the_shipped_scatter() -> None:
     assert [found.ratio, found.low, found.high] == pytest.approx(expected, rel=1e-5)
     seen = math.log1p(0.002) + half + 0.8960 * math.sqrt(2e-4 / 6)
     assert found.detectable == pytest.approx(math.expm1(seen), rel=1e-4)
-    assert (found.n, found.unused) == (6, 0)
+    assert found.n == 6
 
 
 def test_without_a_shipped_scatter_it_is_students_alone() -> None:
@@ -261,7 +261,7 @@ def test_a_side_that_fails_twice_is_not_comparable() -> None:
     (found,) = judged(*calm, broken, broken).values()
     assert (found.subject, found.verdict, found.ratio) == (FAILURE, Verdict.WORSE, None)
     assert found.why == "head: expected hi, found ho"
-    assert (found.n, found.unused) == (4, 2)
+    assert found.n == 4
     both = duet(CASE.id, base_flags=[WRONG], head_flags=[WRONG])
     (found,) = judged(both, both).values()
     assert found.why == "both sides: expected hi, found ho"
@@ -274,7 +274,7 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     assert not wants(*quicker)
     found = judged(*quicker)[CPU]
     assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
-    assert (found.n, found.unused) == (0, 90)
+    assert found.n == 0
     assert found.why == "none of 90 duets was usable: not_steady"
 
 
@@ -301,7 +301,7 @@ def test_noise_that_meets_both_sides_takes_no_duet_away(noisy: int) -> None:
     logs = zip(around(math.log(1.04), 10, 0.02), flags, strict=True)
     samples = sampled(CASE, *(duet(CASE.id, {CPU: math.exp(g)}, head_flags=f) for g, f in logs))
     found = judged_alone(samples)[CPU]
-    assert (found.verdict, found.n, found.unused) == (Verdict.WORSE, 10, 0)
+    assert (found.verdict, found.n) == (Verdict.WORSE, 10)
     assert sum(one.kept for one in samples.all) == noisy
 
 

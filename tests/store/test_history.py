@@ -330,7 +330,7 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
-    partial = night_run(status=RunStatus.PARTIAL, finished=None)
+    partial = night_run(status=RunStatus.PARTIAL)
     (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
     assert entry.path == run_files.path_for(Path(), partial).as_posix()
     assert run.status is RunStatus.PARTIAL

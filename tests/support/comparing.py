@@ -53,7 +53,7 @@ LATE: Final = Finding(
     case="", subject=CPU, verdict=Verdict.UNKNOWN, limit=0.02, why="no time for a duet", lack="time"
 )
 DISTURBED: Final = LATE.model_copy(
-    update={"unused": 33, "why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
+    update={"why": "none of 33 duets was usable: host_noise", "lack": "quiet"}
 )
 BROKEN: Final = Finding(case="", subject=FAILURE, verdict=Verdict.WORSE, why="head: found <script>")
 

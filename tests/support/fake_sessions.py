@@ -104,9 +104,7 @@ class FakeInstruments:
         self.launches.append(part.testbed.subject.root.name)
         self.now += 5
         number = len(self.launches)
-        return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(
-            update={"seconds": 5, "load_seconds": 2}
-        )
+        return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(update={"seconds": 5})
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")

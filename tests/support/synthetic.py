@@ -151,7 +151,6 @@ def ok(case: str, number: int, metrics: Mapping[str, float], *flags: Flag) -> La
         order=number,
         started=f"2026-11-20T09:{number % 60:02d}:07.123456+00:00",
         seconds=17.8312345,
-        load_seconds=13.0123456,
         status=Status.OK,
         flags=flags,
         metrics=dict(metrics),
@@ -165,7 +164,6 @@ def failed(case: str, number: int, flag: FlagName, detail: str) -> Launch:
         order=number,
         started="2026-11-20T09:30:00+00:00",
         seconds=3.25,
-        load_seconds=0.0,
         status=Status.FAILED,
         flags=(Flag(name=flag, detail=detail),),
     )
@@ -177,7 +175,6 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
         "id": f"20261120T090000Z-{profile}-3f2a9c17",
         "status": RunStatus.COMPLETE,
         "started": "2026-11-20T09:00:00+00:00",
-        "finished": "2026-11-20T09:55:10+00:00",
         "wall_seconds": 3310.123456,
         "duetbench": "0.1.0",
         "commit": "3f2a9c17" * 5,

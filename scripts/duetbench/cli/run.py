@@ -29,7 +29,7 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import Options, with_options, with_target
-from duetbench.core.model import Case, Effects, Launch, Plan, Run, Status
+from duetbench.core.model import Case, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
 from duetbench.github import actions
@@ -152,8 +152,7 @@ def execute(
     start = begin(runner.header(plan, testbed, subject.repository))
     files.require_room(results)
     if say:
-        effects = observe([SideCase(case, testbed) for case in attainable], say)
-        start = start.model_copy(update={"effects": effects})
+        observe([SideCase(case, testbed) for case in attainable], say)
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
@@ -180,8 +179,8 @@ def execute(
         raise
 
 
-def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> dict[str, Effects]:
-    """Say what one request to each case does before any load; return it by case."""
+def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> None:
+    """Say what one request to each case does, before any load."""
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
@@ -193,7 +192,6 @@ def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> dict[str
                 say(line)
     for reason in dict.fromkeys(seen.reasons.values()):
         say(f"not observed: {short(reason)}")
-    return dict(seen.effects)
 
 
 def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:

@@ -347,7 +347,6 @@ class Launch(Frozen):
     order: int = Field(ge=0, le=10**9, description="Place in the run's sequence, from 0.")
     started: str = Field(description="UTC, ISO 8601.")
     seconds: Seconds = Field(description="Wall time of the whole launch.")
-    load_seconds: Seconds = Field(description="Wall time in which measured load was applied.")
     status: Status
     flags: tuple[Flag, ...] = ()
     metrics: Figures = Field(default_factory=dict)
@@ -603,7 +602,6 @@ class Run(Artefact):
     id: str
     status: RunStatus
     started: Moment
-    finished: str | None = None
     wall_seconds: Seconds = 0.0
     duetbench: str
     commit: str | None = Field(description="40 hex digits; null outside a git repository.")
@@ -619,11 +617,6 @@ class Run(Artefact):
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
     results: Annotated[Many[CaseResult], each_once("case", "case.id")]
-    effects: dict[str, Effects] = Field(
-        default_factory=dict,
-        description="By case, what one request does, as `head`: `base` does nothing. Without those "
-        "that were not observed.",
-    )
     notes: tuple[str, ...] = Field(
         default=(), description="Events of the run: interruptions, orphans, …"
     )

@@ -310,7 +310,6 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     outside = len(lines) - len(functions)
     if not files or (functions and not entered):
         return None
-    cases = {case: len(functions & names) for case, names in entered.items() if functions}
     reached = functions & {of for names in entered.values() for of in names}
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
@@ -318,11 +317,10 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     return Coverage(
         differ=len(functions),
         entered=len(reached),
-        cases=cases,
         missed=tuple(missed[:MISSED]),
         functions=tuple(places[:MISSED]),
         outside=outside,
-        alone=alone and len(cases) == len(sides.pairs),
+        alone=alone and bool(functions) and len(entered) == len(sides.pairs),
     )
 
 

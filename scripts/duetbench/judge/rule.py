@@ -174,7 +174,6 @@ class _Findings:
                 verdict=verdict,
                 why=duets.void,
                 n=len(duets.usable),
-                unused=duets.unused,
             )
             return
         moved = {metric for metric in duets.metrics if self._state(key, metric) == "moved"}
@@ -202,7 +201,6 @@ class _Findings:
                 head=base * figures["ratio"] if base and found else None,
                 limit=limit,
                 n=duets.count(metric),
-                unused=duets.unused,
                 alone=duets.alone,
                 why=_reason(duets, metric),
                 lack="" if state else self._lack(duets),

@@ -369,7 +369,6 @@ class _Session:
                 duets=tuple(pair.duets.all),
                 instructions=self.counts.of(name),
                 effects=self._effects(pair),
-                growth=pair.duets.growth,
             )
             for name, pair in self.candidates.items()
         ]
@@ -440,7 +439,6 @@ def _record(
         id=f"{moment:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
         status=status,
         started=started,
-        finished=utc_now() if status == "complete" else None,
         budget_seconds=extent.seconds,
         duetbench=__version__,
         oha=tools.oha_version(head.testbed.oha),

@@ -51,7 +51,6 @@ def perform(
         order=order,
         started=started,
         seconds=time.monotonic() - began,
-        load_seconds=serving.load_seconds,
         status=Status.FAILED if serving.failed else Status.OK,
         flags=tuple(serving.flags),
         metrics={} if serving.failed else metrics,

@@ -91,7 +91,6 @@ def execute(
             "status": status,
             "results": results,
             "notes": tuple(notes),
-            "finished": utc_now() if status is RunStatus.COMPLETE else None,
             "wall_seconds": rounded(time.monotonic() - began),
         }
         return header.model_copy(update=changes)

@@ -241,7 +241,6 @@ class Finding(Frozen):
     )
     n: int = Field(default=0, ge=0, description="Samples behind it: duets, or turns.")
     agreeing: int = Field(default=0, ge=0, description="Those of them that moved the same way.")
-    unused: int = Field(default=0, ge=0, description="Samples that were disturbed or failed.")
     alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
     text: str = Field(default="", description="What it is about: a statement, a part of an answer.")
     place: str = Field(default="", description="The application's line: `authors, main.py:41`.")
@@ -311,9 +310,6 @@ class CaseComparison(Frozen):
     commands: Commands | None = None
     duets: Many[Duet] = ()
     instructions: Instructions | None = None
-    growth: dict[SideName, Growth] = Field(
-        default_factory=dict, description="Memory that each side keeps per request."
-    )
     effects: Effects | None = Field(
         default=None, description="What one request does; null: not observed, or an older file."
     )
@@ -324,7 +320,6 @@ class Coverage(Frozen):
 
     differ: int = Field(ge=0)
     entered: int = Field(ge=0, description="Functions that requests of any case enter.")
-    cases: dict[str, int] = Field(description="How many the requests of each case enter.")
     missed: tuple[str, ...] = Field(default=(), description="Some that no request enters.")
     functions: tuple[str, ...] = Field(
         default=(), description="Some that requests enter: `item, shop/main.py:17`."
@@ -347,7 +342,6 @@ class Comparison(Artefact):
     id: str
     status: Literal["complete", "partial"]
     started: Moment
-    finished: str | None = None
     wall_seconds: Amount = 0.0
     budget_seconds: Amount | None = None
     duetbench: str
