@@ -14,7 +14,7 @@ import postgres
 import tutorial
 from bench import Bench
 from duetbench.core.model import Launch, Run
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from repos import PROJECT, borrow_cache, commit, git
 
@@ -96,7 +96,7 @@ def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def measured(bench: Bench) -> tuple[Run, Launch]:
     """The only launch of the only run, which must have gone well, wherever it was recorded."""
-    (path,) = run_files.runs(next((bench.folder / "state").rglob("results")))
+    (path,) = result_files.runs(next((bench.folder / "state").rglob("results")))
     assert SECRET not in path.read_text("utf-8")
     run = files.read(Run, path)
     ((launch,),) = (result.launches for result in run.results)

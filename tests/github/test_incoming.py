@@ -19,7 +19,7 @@ from attributing import attribution
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Commands, Missing, Run, RunStatus
 from duetbench.github import archives, proposals
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.change import Cause, Effect, Release
 from duetbench.store.comparison import Comparison, PackageChange
 from foreign import (
@@ -85,7 +85,7 @@ def test_what_a_killed_shard_has_saved_counts(inbox: Path) -> None:
     (inbox / "shard-1" / RUN).unlink()
     part = shard_run(1)
     part = part.model_copy(update={"status": RunStatus.PARTIAL, "results": part.results[:1]})
-    run_files.save_partial(inbox / "shard-1", part)
+    result_files.save(inbox / "shard-1", part)
     result = accepted(inbox)
     assert (result.exit_code, len(result.accepted), result.refused) == (1, 3, {})
     assert "1 of 2 cases are missing: its run ended before it came to them" in result.missing[0]

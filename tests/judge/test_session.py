@@ -51,7 +51,7 @@ def compare(tmp_path: Path) -> Compare:
 
 
 def saved(folder: Path) -> Comparison:
-    (path,) = folder.iterdir()
+    (path,) = (folder / "comparisons").iterdir()
     return Comparison.model_validate_json(path.read_bytes())
 
 
@@ -245,10 +245,11 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
-        (tmp_path / f"2026110{day}T000000Z-compare-x.json").touch()
+        older = found.model_copy(update={"id": f"2026110{day}T000000Z-compare-x"})
+        result_files.save(tmp_path, older)
     newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
     result_files.save_comparison(newest, tmp_path)
-    assert sorted(path.name[7] for path in tmp_path.iterdir()) == ["3", "4"]
+    assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
 
 
 def counted(cases: Sequence[Case], counter: FakeInstruments, seconds: float = 1e9) -> Counts:

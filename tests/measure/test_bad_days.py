@@ -22,7 +22,7 @@ from duetbench.measure import launch, oha_results
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
-from duetbench.store import run_files
+from duetbench.store import result_files
 from serverlings import command
 from synthetic import ok
 
@@ -133,7 +133,7 @@ def nothing_left(bench: Bench) -> None:
 
 
 def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
-    (path,) = run_files.runs(bench.results)
+    (path,) = result_files.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
     cases = {case["id"]: case for case in json.loads(described.out)["cases"]}
@@ -295,20 +295,17 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(bench.results) as fill:
         saves: list[str] = []
 
-        def only_once(real: Callable[[Path, Run], Path]) -> Callable[[Path, Run], Path]:
-            def save(results: Path, run: Run) -> Path:
-                saves.append(real.__name__)
-                if len(saves) == 1:
-                    return real(results, run)
+        real = result_files.save
+
+        def save(results: Path, run: Run) -> Path:
+            saves.append(run.status)
+            if len(saves) > 1:
                 fill()
-                return real(results, run)
+            return real(results, run)
 
-            return save
-
-        for name in ("save_partial", "finalise"):
-            monkeypatch.setattr(run_files, name, only_once(getattr(run_files, name)))
+        monkeypatch.setattr(result_files, "save", save)
         done = bench.run("right", "error", "wrong")
-        assert saves == ["save_partial"] * 3 + ["finalise"]
+        assert saves == [RunStatus.PARTIAL] * 3 + [RunStatus.COMPLETE]
         assert done.code == 4
         (line,) = done.err.splitlines()
         assert "the file could not be saved" in line
@@ -319,7 +316,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert partial is not None
         assert partial.status is RunStatus.PARTIAL
         assert [len(many) for many in launches(partial).values()].count(1) == 1
-        assert not run_files.runs(bench.results)
+        assert not result_files.runs(bench.results)
         assert not list(bench.results.rglob(".*"))
         nothing_left(bench)
 

@@ -28,7 +28,7 @@ from duetbench.measure import identity, launch, runner, validity, verify
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import ENTRY, Testbed
 from duetbench.project.plan import launch_order
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.trend.summary import summarise
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import as_markdown
@@ -398,7 +398,7 @@ def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
         execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
     assert caught.value.exit_code == 3
-    (path,) = run_files.runs(tmp_path)
+    (path,) = result_files.runs(tmp_path)
     assert path.name in str(caught.value)
     assert all(
         x.flags == (Flag(name=BAD[0], detail=BAD[1]),)

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench
 from duetbench.core.model import Run, Status
 from duetbench.host import paths
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from repos import write
 
 _PROJECT: Final = paths.project_root()
@@ -41,7 +41,7 @@ def test_the_example_is_planned_measured_and_shown(
         heard.append(done.out)
     assert "echo" in heard[0]
     assert "echo/py3.14t" in heard[1]
-    run = files.read(Run, run_files.runs(root / "results")[-1])
+    run = files.read(Run, result_files.runs(root / "results")[-1])
     assert [result.case.id for result in run.results] == ["echo/echo/py3.14", "echo/echo/py3.14t"]
     for result in run.results:
         (launch,) = result.launches

@@ -21,7 +21,7 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
 from duetbench.store.result_files import save_comparison
@@ -125,7 +125,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "apps" / "demo").mkdir(parents=True)
     (tmp_path / "apps" / "demo" / "experiment.toml").write_text('question = "Is it faster?"\n')
     (tmp_path / "apps" / "demo" / "published.toml").write_text('source = "A page, 2025"\n')
-    run_files.finalise(tmp_path / "results", demo_run())
+    result_files.save(tmp_path / "results", demo_run())
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     return tmp_path
 
@@ -169,7 +169,7 @@ def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Pat
         assert (part in whole, part in beside) == (False, True)
     notes = ("interrupted after 7 launches",)
     run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
-    text = called(["show", str(run_files.save_partial(checkout / "results", run))])
+    text = called(["show", str(result_files.save(checkout / "results", run))])
     assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
 
 
@@ -233,7 +233,7 @@ def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
             text = text or (tmp_path / "c.md").read_text("utf-8")
             assert (acting(text), pictures in text) == (set(), True), (path, word)
         assert not acting(path.read_text("utf-8"))
-    document = called(["show", str(tmp_path / f"{COMPARED}.json"), "--json"])
+    document = called(["show", str(tmp_path / "comparisons" / f"{COMPARED}.json"), "--json"])
     assert Comparison.model_validate_json(document) == compared
 
 
@@ -250,7 +250,7 @@ def test_an_error_about_a_file_does_nothing_either(
 @pytest.mark.usefixtures("state_home")
 def test_comparisons_go_by_their_ids(checkout: Path) -> None:
     interrupted = "20261121T120000Z-compare-cccccccc"
-    save_comparison(a_comparison(), checkout / "results" / "comparisons")
+    save_comparison(a_comparison(), checkout / "results")
     save_comparison(a_comparison(id=interrupted, status="partial"))
     assert "Partial: " not in called(["show", COMPARED])
     assert "Partial: " in called(["show", "Z-compare-ccc"])

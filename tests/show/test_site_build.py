@@ -20,7 +20,7 @@ import synthetic as runs
 from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import PackageChange
 from observatory.show.site import asv_site
@@ -38,7 +38,7 @@ def a_night(day: int) -> Run:
 
 def stored(folder: Path, *days: int) -> Path:
     """Nights among the results of a folder; the file of the last."""
-    return [run_files.finalise(folder / "results", a_night(day)) for day in days][-1]
+    return [result_files.save(folder / "results", a_night(day)) for day in days][-1]
 
 
 def text_of(folder: Path, name: str = "") -> str:
@@ -201,7 +201,7 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     kept: list[Path] = []
     for month in (8, 8, 9, 10, 11):
         run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
-        kept.append(run_files.finalise(tmp_path / "results", run))
+        kept.append(result_files.save(tmp_path / "results", run))
     sites.build_site(tmp_path)
     site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
     with zipfile.ZipFile(site / archive) as packed:
@@ -330,8 +330,8 @@ def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
     kernel = "6.2.0" if place >= KERNEL else "6.1.0"
     digest = "01"[place >= min(MOVED)] * 64
     return runs.make_run(
-        results, id=run_files.run_id(started, profile, commit), profile=profile, launches=launches,
-        started=started, commit=commit,
+        results, id=result_files.run_id(started, profile, commit), profile=profile,
+        launches=launches, started=started, commit=commit,
         machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
         stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),
     )  # fmt: skip

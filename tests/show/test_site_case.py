@@ -12,7 +12,7 @@ import site_builds
 import synthetic
 from anchored_files import OTHER, a_file, of, ratio
 from duetbench.core.model import Run
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.change import SeriesName
 from made_up import History
 from observatory.show import addresses
@@ -88,7 +88,7 @@ def test_figures_have_five_digits_and_gaps_are_null_with_a_reason(tmp_path: Path
 def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_results: Path) -> None:
     measured = {
         addresses.case(result.case.id)
-        for path in run_files.runs(reference_results)
+        for path in result_files.runs(reference_results)
         for result in files.read(Run, path).results
     }
     assert measured

@@ -22,7 +22,7 @@ from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
 from duetbench.core.model import RunStatus
 from duetbench.host.git import ask, credentials
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.files import MOST_BYTES
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 from observatory.cli import app
@@ -264,7 +264,7 @@ def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
 
 def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
     good = save(tmp_path / "good", night_run())
-    (path,) = run_files.runs(good)
+    (path,) = result_files.runs(good)
     spoils: tuple[tuple[str, Callable[[Path], object], str], ...] = (
         ("cut", lambda p: p.write_bytes(p.read_bytes()[:-40]), "truncated or damaged"),
         ("moved", lambda p: p.rename(p.with_name("another.json")), "by its content"),
@@ -272,7 +272,7 @@ def test_only_whole_files_enter(remote: Remote, tmp_path: Path) -> None:
         ("large", lambda p: p.write_bytes(b" " * (MOST_BYTES + 1)), "at most 16,000,000 bytes"),
     )
     for name, spoil, sentence in spoils:
-        spoil(run_files.runs(folder := save(tmp_path / name, night_run()))[0])
+        spoil(result_files.runs(folder := save(tmp_path / name, night_run()))[0])
         with pytest.raises(RecordError, match=sentence):
             collect(folder)
     (good / "README.md").write_text("Not ours")
@@ -332,10 +332,10 @@ def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
     partial = night_run(status=RunStatus.PARTIAL)
     (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
-    assert entry.path == run_files.path_for(Path(), partial).as_posix()
+    assert entry.path == partial.path
     assert run.status is RunStatus.PARTIAL
     finished = save(tmp_path / "both", night_run())
-    run_files.save_partial(finished, partial)
+    result_files.save(finished, partial)
     (only,), (run,), _ = collect(finished)
     assert (only.path, run.status) == (entry.path, RunStatus.COMPLETE)
 

@@ -14,8 +14,8 @@ import foreign
 import synthetic
 from disks import BALLAST, small_disk
 from duetbench.core.errors import FlagName, RecordError, UsageError
-from duetbench.core.model import CaseResult, Profile, Run
-from duetbench.store import files, run_files
+from duetbench.core.model import CaseResult, Profile, Run, RunStatus
+from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
 from observatory.store import kinds, packages
@@ -23,10 +23,17 @@ from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.store.points import AnchoredPoint, Points
 
 
-def run_at(started: str, profile: Profile = "nightly", cases: int = 2) -> Run:
+def run_at(
+    started: str,
+    profile: Profile = "nightly",
+    cases: int = 2,
+    status: RunStatus = RunStatus.COMPLETE,
+) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    run_id = run_files.run_id(started, profile, run.commit)
-    return run.model_copy(update={"id": run_id, "started": started, "profile": profile})
+    run_id = result_files.run_id(started, profile, run.commit)
+    return run.model_copy(
+        update={"id": run_id, "started": started, "profile": profile, "status": status}
+    )
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -36,65 +43,52 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    names = run_files.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    names = result_files.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
     assert names == "20261120T094012Z-nightly-3f2a9c17"
     assert (
-        run_files.run_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
+        result_files.run_id("2026-11-20T09:40:12Z", "quick", None)
+        == "20261120T094012Z-quick-nocommit"
     )
 
 
 def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
     run = run_at("2026-12-31T23:30:00-01:00")
     expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
-    assert run_files.path_for(tmp_path, run) == expected
-
-
-@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b"])
-def test_an_id_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="cannot name a file"):
-        run_files.path_for(tmp_path, run_at("2026-11-20T09:00:00Z").model_copy(update={"id": name}))
+    assert result_files.place(tmp_path, run) == expected
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
-    small, whole = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 3))
-    partial = run_files.save_partial(tmp_path, small)
-    assert run_files.save_partial(tmp_path, whole) == partial
-    assert files.read(Run, partial) == whole
+    small, more = (
+        run_at("2026-11-20T09:00:00Z", cases=n, status=RunStatus.PARTIAL) for n in (1, 3)
+    )
+    partial = result_files.save(tmp_path, small)
+    assert result_files.save(tmp_path, more) == partial
+    assert files.read(Run, partial) == more
     assert sorted(tmp_path.rglob("*.partial.json")) == [partial]
-    final = run_files.finalise(tmp_path, whole)
-    assert final == run_files.path_for(tmp_path, whole)
+    whole = run_at("2026-11-20T09:00:00Z", cases=3)
+    final = result_files.save(tmp_path, whole)
+    assert final == result_files.place(tmp_path, whole)
     assert not partial.exists()
     assert files.read(Run, final) == whole
     assert leftovers(tmp_path) == []
 
 
-def test_a_finished_run_is_never_rewritten(tmp_path: Path) -> None:
-    small, other = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 2))
-    final = run_files.finalise(tmp_path, small)
-    before = final.read_bytes()
-    assert run_files.finalise(tmp_path, small) == final
-    partial = run_files.save_partial(tmp_path, other)
-    with pytest.raises(RecordError, match="never rewritten"):
-        run_files.finalise(tmp_path, other)
-    assert final.read_bytes() == before
-    assert partial.exists(), "what could not be finalised is still there"
-    assert leftovers(tmp_path) == []
-
-
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run"):
-        run_files.find(tmp_path, "latest")
-    partial = run_files.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "published"))
-    old = run_files.finalise(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
-    new = run_files.finalise(tmp_path, run_at("2026-11-20T09:00:00Z"))
-    assert run_files.find(tmp_path, "latest") == new
-    assert run_files.runs(tmp_path, partial=True) == [old, new, partial]
+        result_files.find("latest", tmp_path)
+    result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status=RunStatus.PARTIAL))
+    old = result_files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
+    new = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z"))
+    assert result_files.find("latest", tmp_path) == new
+    assert result_files.runs(tmp_path) == [old, new]
 
 
+@pytest.mark.usefixtures("state_home")
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
-    first = run_files.finalise(tmp_path, run_at("2026-11-19T09:00:00Z"))
-    second = run_files.finalise(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
-    partial = run_files.save_partial(tmp_path, run_at("2026-11-21T09:00:00Z", "quick"))
+    first = result_files.save(tmp_path, run_at("2026-11-19T09:00:00Z"))
+    second = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
+    begun = run_at("2026-11-21T09:00:00Z", "quick", status=RunStatus.PARTIAL)
+    partial = result_files.save(tmp_path, begun)
     for name, result in (
         (str(first), first),
         ("latest", second),
@@ -102,14 +96,14 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
         ("published", second),
         ("20261121T090000Z-quick-3f2a9c17", partial),
     ):
-        assert run_files.find(tmp_path, name) == result
+        assert result_files.find(name, tmp_path) == result
     for folder, name, text in (
         (tmp_path, "202611", "could be any of"),
         (tmp_path, "20261118T090000Z-nightly-3f2a9c17", "20261119T090000Z-nightly"),
         (tmp_path / "empty", "x", "no runs yet"),
     ):
         with pytest.raises(UsageError, match=text):
-            run_files.find(folder, name)
+            result_files.find(name, folder)
 
 
 def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,23 +122,26 @@ def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
     """ENOSPC for real; when space has been made, saving goes on."""
-    small, large = (run_at("2026-11-20T09:00:00Z", cases=n) for n in (1, 40))
+    small, large = (
+        run_at("2026-11-20T09:00:00Z", cases=n, status=RunStatus.PARTIAL) for n in (1, 40)
+    )
+    whole = large.model_copy(update={"status": RunStatus.COMPLETE})
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk) as fill:
-        saved = run_files.save_partial(disk, small)
+        saved = result_files.save(disk, small)
         before = saved.read_bytes()
         fill()
         with pytest.raises(RecordError, match="the disk is full: free some space") as caught:
-            run_files.save_partial(disk, large)
+            result_files.save(disk, large)
         assert str(saved) in str(caught.value)
         assert saved.read_bytes() == before
         assert leftovers(disk) == [BALLAST]
         with pytest.raises(RecordError, match="the disk is full"):
-            run_files.finalise(disk, large)
+            result_files.save(disk, whole)
         (disk / BALLAST).unlink()
         assert files.read(Run, saved) == small
-        assert run_files.finalise(disk, large).exists()
+        assert result_files.save(disk, whole).exists()
 
 
 def test_the_advice_about_a_folder_is_for_errors_of_a_file() -> None:

@@ -21,7 +21,7 @@ from duetbench.host import proc
 from duetbench.measure import verify
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
 from observatory.matrix.schema import PROFILES
@@ -204,7 +204,7 @@ class Bench:
         )
 
     def saved_run(self) -> Run:
-        (path,) = run_files.runs(self.results)
+        (path,) = result_files.runs(self.results)
         return files.read(Run, path)
 
     def unfinished(self) -> Run | None:

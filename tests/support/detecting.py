@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from duetbench.core.model import Verdict
-from duetbench.store import run_files
+from duetbench.store import result_files
 from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from histories import FIRST
@@ -27,7 +27,7 @@ BUMPED = ["1"] * 20 + ["2"] * 6
 
 def run_of(number: int) -> str:
     """Name of a night's run."""
-    return run_files.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+    return result_files.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
 def digest(version: str) -> str:

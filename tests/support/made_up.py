@@ -20,7 +20,7 @@ import numpy.typing as npt
 from detecting import night_of
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.store.change import Change
@@ -274,7 +274,7 @@ def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
 
 
 def _run(history: History, place: int) -> str:
-    return run_files.run_id(history.times[place].isoformat(), "nightly", _commit(place))
+    return result_files.run_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 
 def _commit(place: int) -> str:

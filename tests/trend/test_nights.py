@@ -13,7 +13,7 @@ from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
 from observatory.store.remotes import Remote
@@ -218,7 +218,7 @@ def test_a_night_from_its_plan_to_the_history(
     assert missing in done.err
     assert listing(remote) == [
         f"results/nights/{night.created[:4]}/{night.id}.json",
-        f"results/{run_files.path_for(Path(), run).as_posix()}",
+        f"results/{result_files.place(Path(), run).as_posix()}",
     ]
     assert "- missing: `badapps/error`" in summary.read_text()
 

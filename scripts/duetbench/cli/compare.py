@@ -39,11 +39,12 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
 from duetbench.github import actions
+from duetbench.host import paths
 from duetbench.host.console import Console, write
 from duetbench.project.setting import Contrast
+from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
-from duetbench.store.result_files import comparison_file
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -255,7 +256,8 @@ def _print(
 
     print_comparison(console, comparison, details=False, code=attribution, more=more)
     # In a job or a sandbox the folder may be gone when somebody reads this.
-    if console.is_terminal and comparison_file(comparison).is_file():
+    kept = paths.project_state(paths.project_root())
+    if console.is_terminal and result_files.place(kept, comparison).is_file():
         console.say("\nSaved; the whole report: duetbench show latest")
 
 

@@ -41,7 +41,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
 from duetbench.project.subject import Subject
 from duetbench.show.run import as_markdown, print_cases
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.trend.summary import summarise
 
 KEPT_LOGS: Final = 20
@@ -218,7 +218,7 @@ def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
 
 
 def _kept(results: Path, begun: Run) -> str:
-    path = run_files.partial_path_for(results, begun)
+    path = result_files.place(results, begun)
     if not path.is_file():
         return ""
     run = files.read(Run, path)

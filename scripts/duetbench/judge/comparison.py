@@ -30,7 +30,7 @@ from duetbench.project import configuration
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store.comparison import Comparison
 
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
@@ -78,7 +78,7 @@ def compare(
             comparison = empty_comparison(question)
         else:
             instruments = (Starts if extent.start else Real)(logs)
-            place = paths.project_state(project.root) / COMPARISONS
+            place = paths.project_state(project.root)
             comparison = session.compare(question, reporter, instruments, place)
         then(comparison, both)
     return comparison

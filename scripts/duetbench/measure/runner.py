@@ -18,7 +18,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed
 from duetbench.project import interpreters, tools
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
-from duetbench.store import run_files
+from duetbench.store import result_files
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
@@ -26,7 +26,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     started = utc_now()
     commit, dirty = revision(root)
     return Run(
-        id=run_files.run_id(started, plan.profile, commit),
+        id=result_files.run_id(started, plan.profile, commit),
         status=RunStatus.PARTIAL,
         started=started,
         duetbench=__version__,
@@ -109,17 +109,17 @@ def execute(
             late += launch.seconds - left[order]
             progress.say(_line(launch, len(steps)))
             try:
-                run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
+                result_files.save(results, snapshot(RunStatus.PARTIAL))
             except RecordError as error:  # a full disk: the results are still in memory
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
-        run_files.save_partial(results, snapshot(RunStatus.PARTIAL))
+        result_files.save(results, snapshot(RunStatus.PARTIAL))
         raise
     finally:
         progress.end()
     run = snapshot(RunStatus.COMPLETE)
-    path = run_files.finalise(results, run)
+    path = result_files.save(results, run)
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(
             f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"

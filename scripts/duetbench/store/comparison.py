@@ -44,9 +44,6 @@ a duet would keep cores from are launched alone. 5: the known scatter of a case 
 duets on, and noisy duets may be used. 6: handlers that wait are loaded below saturation, and two
 duets decide only what is large. 7: one rule (`judge.rule`)."""
 
-COMPARISONS: Final = "comparisons"
-"""The folder of comparisons, below a repository's state folder and below `results/` (evidence)."""
-
 FAILURE: Final = "failure"
 """Subject of a finding: a side failed, so that the case cannot be compared."""
 

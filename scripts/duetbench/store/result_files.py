@@ -1,29 +1,88 @@
-"""Stored results: runs and comparisons, found by their names."""
+"""Stored results: the files of runs and comparisons, and the names that people use for them.
 
+An unfinished one is `<id>.partial.json`, replaced as a whole. A finished one is `<id>.json`.
+"""
+
+import difflib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import RecordError
-from duetbench.core.model import Run
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.model import Profile, Run
 from duetbench.host import paths
-from duetbench.store import files, run_files
-from duetbench.store.comparison import COMPARISONS, Comparison
+from duetbench.store import files
+from duetbench.store.comparison import Comparison
 
 MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
 
 
+def run_id(started: str, profile: Profile, commit: str | None) -> str:
+    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
+
+    `started` is ISO 8601 with an offset.
+    """
+    moment = datetime.fromisoformat(started).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+
+
+def place(folder: Path, result: Run | Comparison) -> Path:
+    """The file of a result below a folder."""
+    path = folder / result.path
+    return path.with_name(path.stem + files.PARTIAL) if result.status == "partial" else path
+
+
+def save(folder: Path, result: Run | Comparison) -> Path:
+    """Write a result below a folder, in place of its earlier state; raises RecordError."""
+    path = files.write(place(folder, result), result)
+    if result.status == "complete":
+        path.with_name(path.stem + files.PARTIAL).unlink(missing_ok=True)
+    return path
+
+
+def save_comparison(comparison: Comparison, folder: Path | None = None) -> Path:
+    """Write a comparison, by default among this repository's; only the newest are kept there."""
+    path = save(folder or paths.project_state(paths.project_root()), comparison)
+    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
+        old.unlink(missing_ok=True)
+    return path
+
+
+def runs(results: Path) -> list[Path]:
+    """The files of finished runs, oldest first."""
+    return [path for name, path in _ids(Run, results).items() if path.stem == name]
+
+
 def find(name: str, results: Path) -> Path:
-    """The file of a result that is kept on this machine, or in a results folder, or anywhere.
+    """The file that a name means: a path, `latest` of the runs, an id, or part of an id.
+
+    Results are those in a folder, and the comparisons that are kept on this machine.
 
     Raises:
         UsageError: No result has that name, or several have.
         RecordError: There is no `latest`.
     """
-    kept = _comparisons(*paths.state_dir().glob("projects/*"), results)
-    return run_files.find(results, name, kept)
+    if name == "latest":
+        if finished := runs(results):
+            return finished[-1]
+        raise RecordError(f"{results / 'runs'}: no run has been recorded; make one: duetbench run")
+    if (path := Path(name)).is_file():
+        return path
+    kept = paths.state_dir().glob("projects/*")
+    known = _ids(Run, results) | _ids(Comparison, *kept, results)
+    matching = [name] if name in known else [id_ for id_ in known if name in id_]
+    if len(matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
+    if matching:
+        return known[matching[0]]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
+    raise UsageError(
+        f"no result has the name {name!r} (expected 'latest', an id, or a file); "
+        + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+    )
 
 
 def newest(results: Path) -> Path:
@@ -32,8 +91,8 @@ def newest(results: Path) -> Path:
     Names begin with their time.
     """
     root = paths.project_root()
-    found = _comparisons(paths.project_state(root), results)
-    found |= {path.stem: path for path in run_files.runs(results)}
+    found = _ids(Comparison, paths.project_state(root), results)
+    found |= {path.stem: path for path in runs(results)}
     if not found:
         raise RecordError(
             f"{root}: no run has been recorded, and no comparison; make one: duetbench run or "
@@ -64,21 +123,6 @@ def type_of(path: Path) -> type[Run | Comparison]:
     return Run
 
 
-def comparison_file(comparison: Comparison, place: Path | None = None) -> Path:
-    """The file of a comparison: in `place`, or among those of this repository."""
-    path = place or paths.project_state(paths.project_root()) / COMPARISONS
-    path /= f"{comparison.id}.json"
-    return path.with_suffix(files.PARTIAL) if comparison.status == "partial" else path
-
-
-def save_comparison(comparison: Comparison, place: Path | None = None) -> Path:
-    """Write a comparison, and remove all but the newest beside it; raises RecordError."""
-    path = files.write(comparison_file(comparison, place), comparison)
-    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
-        old.unlink(missing_ok=True)
-    return path
-
-
 def find_comparison(name: str, results: Path) -> Comparison | None:
     """Read a comparison by its file or part of its id; raises UsageError.
 
@@ -89,9 +133,8 @@ def find_comparison(name: str, results: Path) -> Comparison | None:
     return files.read(Comparison, find(name, results))
 
 
-def _comparisons(*folders: Path) -> dict[str, Path]:
-    return {
-        path.name.removesuffix(files.PARTIAL).removesuffix(".json"): path
-        for folder in folders
-        for path in files.paths(Comparison, folder)
-    }
+def _ids(kind: type[Run | Comparison], *folders: Path) -> dict[str, Path]:
+    """The files of a kind by their id; a finished one comes before an unfinished one."""
+    found = (path for folder in folders for path in reversed(files.paths(kind, folder)))
+    ids = {path.name.removesuffix(".json").removesuffix(".partial"): path for path in found}
+    return dict(sorted(ids.items()))

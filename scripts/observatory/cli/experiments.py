@@ -9,7 +9,7 @@ from duetbench.cli.options import ReportsOption, ResultsOption, reports
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host.console import STANDARD, Console, write
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import summarise
 from observatory.matrix.checkout import Checkout
@@ -39,7 +39,7 @@ def show_command(
     if run in points or Path(run) in points.values():
         print_points(Console(), files.read(Points, points.get(run, Path(run))))
         return
-    summary = summarise(files.read(Run, run_files.find(results, run)))
+    summary = summarise(files.read(Run, result_files.find(run, results)))
     published, reference = load_published(project.root), reference_runs(project.results)
     page = published_page.make_page(summary, published, reference=reference)
     for path in reports(output, ".md"):
@@ -71,7 +71,7 @@ def findings_command(
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
     comparisons = files.read_all(Comparison, results, [])
-    stored = [*run_files.runs(results), *files.paths(Comparison, results)]
+    stored = [*result_files.runs(results), *files.paths(Comparison, results)]
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     experiments = {
         name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)

@@ -28,7 +28,7 @@ from duetbench.github import actions
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.measure import runner
 from duetbench.project import plan as planning
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from observatory.cli.options import (
     SECONDS,
     SELECT,
@@ -95,7 +95,7 @@ def plan_command(
     commit, _ = runner.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     created = utc_now()
-    name = run_files.run_id(created, plan.profile, commit)
+    name = result_files.run_id(created, plan.profile, commit)
     night = NightPlan(id=name, created=created, commit=commit, anchor=anchor, shards=shards)
     files.write(output, night)
     include = [{"shard": s.number, "runner": s.machine or nights.RUNNER} for s in shards]

@@ -21,7 +21,7 @@ from duetbench.github import archives
 from duetbench.github.archives import Files, reason
 from duetbench.github.proposals import require, require_moved
 from duetbench.store import files as files_
-from duetbench.store import run_files
+from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.store.change import Change
@@ -155,7 +155,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
     else:
         require_past(datetime.fromisoformat(value.started), now)
         require("uncommitted changes", False, value.dirty)
-        start = run_files.run_id(value.started, value.profile, value.commit)
+        start = result_files.run_id(value.started, value.profile, value.commit)
         require("id of the run", f"{start}-s{shard.number}", value.id)
         names = [result.case.id for result in value.results]
         unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Run
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix.published import Published
 from observatory.show import run_view
@@ -19,7 +19,7 @@ _RECENT: Final = 8  # runs of a machine and profile that statements use
 def reference_runs(results: Path) -> list[RunSummary]:
     """Read the newest runs of each machine and profile, except unreadable ones."""
     groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
-    for path in run_files.runs(results):
+    for path in result_files.runs(results):
         profile = path.name.partition("-")[2].partition("-")[0]
         groups[path.parent.parent.name, profile].append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]

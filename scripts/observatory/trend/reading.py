@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
-from duetbench.store import files, run_files
+from duetbench.store import files, result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.store.change import Change
@@ -81,7 +81,7 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     anchored.sort(key=lambda points: (points.started, points.id))
     ratios, unchained = of_points(anchored)
     anchored[:] = map(_without_nights, anchored)
-    runs = run_files.runs(results)
+    runs = result_files.runs(results)
     of_runs = files.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
     changes = files.read_all(Change, results, problems)
     comparisons = files.read_all(Comparison, results, problems)
