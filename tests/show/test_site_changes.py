@@ -22,6 +22,7 @@ from duetbench.store.change import Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
 from observatory.show.site.pages import evidence as pages
+from observatory.store import record_files
 from observatory.store.change import Change
 from observatory.trend import quotes
 
@@ -174,7 +175,7 @@ def test_hostile_text_is_text_in_the_feed() -> None:
 
 
 def test_each_stored_attribution_can_be_read() -> None:
-    records = files.read_all(Attribution, Path(__file__).parents[2] / "results")
+    records = record_files.read_all(Attribution, Path(__file__).parents[2] / "results")
     assert len(records) > 10
 
 

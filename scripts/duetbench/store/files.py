@@ -12,8 +12,7 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -82,21 +81,6 @@ def read(kind: type[_Kind], path: Path) -> _Kind:
     return parse(kind, contents(path), str(path))
 
 
-def read_at(kind: type[_Kind], results: Path, path: Path) -> _Kind:
-    """Read a file of a results folder, which must be where its content says; RecordError."""
-    value = read(kind, path)
-    require_place(value.path, path.relative_to(results).as_posix(), str(path))
-    return value
-
-
-def require_place(place: str, found: str, name: str) -> None:
-    """Refuse a file `name` at another place below the results than its content's; RecordError."""
-    if place != found:
-        raise RecordError(
-            f"{name}: expected it at {place} below the results, by its content; move it there"
-        )
-
-
 def save(results: Path, value: Artefact) -> Path:
     """Write a value to its place, replacing an earlier state; raises RecordError."""
     return write(results / value.path, value)
@@ -105,26 +89,6 @@ def save(results: Path, value: Artefact) -> Path:
 def paths(kind: type[Artefact], results: Path) -> list[Path]:
     """The files of a kind, by folder and name."""
     return sorted(results.glob(re.sub(r"{.*?}", "*", kind.place)))
-
-
-def read_all(kind: type[_Kind], results: Path, problems: list[str] | None = None) -> list[_Kind]:
-    """All values of a kind; problems of unreadable files go to `problems`, or raise."""
-    files, read_one = paths(kind, results), partial(read_at, kind, results)
-    return list(map(read_one, files)) if problems is None else read_each(files, read_one, problems)
-
-
-def read_each(
-    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
-) -> list[_T]:
-    """The values of the readable files; each other file adds a sentence to `problems`."""
-    values = []
-    for path in paths:
-        try:
-            values.append(read_one(path))
-        except Exception as problem:
-            reason = f"{path}: cannot be used ({type(problem).__name__}: {problem})"
-            problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
-    return values
 
 
 def contents(path: Path) -> bytes:
@@ -144,15 +108,6 @@ def write(path: Path, value: Artefact) -> Path:
     """Write a value to its file, replacing what was there; raises RecordError."""
     replace(path, encode(value))
     return path
-
-
-def schema(kind: type[Artefact]) -> str:
-    """The JSON Schema (2020-12) of the files of a kind, as text."""
-    name, version = kind.noun.removeprefix("a "), kind.model_fields["format"].default
-    title = f"duetbench {name}, format {version}"
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    document = {**dialect, **kind.model_json_schema(), "title": title}
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def first_problem(error: ValidationError) -> str:

@@ -22,12 +22,12 @@ from duetbench.host.console import write
 from duetbench.project import schema
 from duetbench.project.configuration import Configuration, SourceBuild
 from duetbench.project.target import OPTIONS, Target
-from duetbench.store import files
 from duetbench.store.comparison import Comparison
 from observatory.cli import app as observatory_app
 from observatory.matrix import schema as tables
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Settings
+from observatory.store import record_files
 from observatory.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
@@ -76,8 +76,8 @@ def reference_command() -> None:
     """
     root = paths.project_root()
     write(reference(), root / PAGE)
-    write(files.schema(Run), root / "results" / "schema.json")
-    write(files.schema(Comparison), root / "results" / "comparison.schema.json")
+    write(record_files.schema(Run), root / "results" / "schema.json")
+    write(record_files.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
 def reference() -> str:

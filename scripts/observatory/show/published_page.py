@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Run
-from duetbench.store import files, result_files
+from duetbench.store import result_files
 from duetbench.trend.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix.published import Published
 from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 from observatory.show.run_view import RunPage, Section
+from observatory.store import record_files
 
 _RECENT: Final = 8  # runs of a machine and profile that statements use
 
@@ -23,7 +24,9 @@ def reference_runs(results: Path) -> list[RunSummary]:
         profile = path.name.partition("-")[2].partition("-")[0]
         groups[path.parent.parent.name, profile].append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]
-    return files.read_each(recent, lambda path: summarise(files.read_at(Run, results, path)), [])
+    return record_files.read_each(
+        recent, lambda path: summarise(record_files.read_at(Run, results, path)), []
+    )
 
 
 def make_page(

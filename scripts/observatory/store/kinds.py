@@ -18,6 +18,7 @@ from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
+from observatory.store import record_files
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
@@ -141,7 +142,7 @@ class Kind:
             value: Any = _of_asv(self.model, data, name)
         else:
             value = files.parse(self.model, data, name)
-        files.require_place(value.place.format(value), path, name)
+        record_files.require_place(value.place.format(value), path, name)
         return value
 
 
