@@ -21,6 +21,7 @@ from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run, RunStatus
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
+from duetbench.show.run import print_cases
 from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
@@ -139,6 +140,38 @@ def called(arguments: Sequence[str]) -> str:
     # Workers of pytest-xdist have a width in their environment.
     runner = CliRunner(env={"COLUMNS": None})
     return runner.invoke(app, arguments, catch_exceptions=False, standalone_mode=False).output
+
+
+def test_the_figures_of_one_case_are_said_once_each() -> None:
+    """Of several cases there is a row each."""
+    case = synthetic.make_case("demo/json/py3.14")
+    figures = {
+        "server_cpu_per_request": 163e-6, "throughput": 957.0, "response_p50": 0.0556,
+        "response_p99": 0.081, "pss_steady": 45e6,
+    }  # fmt: skip
+    noise = Flag(name=FlagName.HOST_NOISE, detail="other processes used 1.60 cores")
+    result = CaseResult(case=case, launches=(synthetic.ok(case.id, 0, figures, noise),))
+
+    def printed(*results: CaseResult) -> list[str]:
+        run = synthetic.make_run(results).model_copy(update={"launches": 1})
+        with (console := Console(width=120)).capture() as capture:
+            print_cases(console, summarise(run))
+        return [" ".join(line.split()) for line in capture.get().splitlines()]
+
+    assert printed(result) == [
+        "CPU per request 163 µs so one core serves 6,100 a second at most",
+        "requests/s 957/s other processes used 1.60 cores: repeat when idle",
+        "median response time 55.6 ms p99 81.0 ms",
+        "memory 45.0 MB",
+    ]
+    other = synthetic.make_case("demo/io/py3.14")
+    bad = synthetic.failed(other.id, 0, FlagName.NOT_READY, "it ended")
+    head, *rows = printed(result, CaseResult(case=other, launches=(bad,)))
+    assert head == "case CPU per request requests per second median response time state"
+    assert [row.rpartition(" ms ")[2] for row in rows] == [
+        "measured (host_noise)",
+        "demo/io/py3.14 — — — ✕ 1 of 1 failed: not_ready: it ended",
+    ]
 
 
 @pytest.mark.usefixtures("checkout")

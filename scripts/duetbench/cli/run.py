@@ -28,7 +28,7 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import Options, with_options, with_target
+from duetbench.cli.target_options import Options, repetition, with_options, with_target
 from duetbench.core.model import Case, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -94,6 +94,8 @@ def run_command(
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
         run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
         conclude(run, path, console, written, lines, subject.results)
+        again = shlex.join([word for words in repetition(options) for word in words])
+        console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
 
 
 def add_notes(ended_sessions: Sequence[str], seconds: float | None, run: Run) -> Run:
@@ -195,10 +197,11 @@ def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> None:
 
 
 def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:
-    """Print how many launches of a run are valid, and how to read it; return how many failed."""
+    """Say which launches of a run failed, and how to read it; return how many failed."""
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
-    console.say(f"{len(performed) - failed} of {len(performed)} launches valid")
+    if failed:
+        console.say(f"{failed} of {len(performed)} launches failed")
     place = f" {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else ""
     results = path.parents[3]
     other = home is not None and results.resolve() != home.resolve()

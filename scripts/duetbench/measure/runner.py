@@ -107,7 +107,8 @@ def execute(
             progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[order:]))
             launch = launches[case.id, number] = perform(case, number, order)
             late += launch.seconds - left[order]
-            progress.say(_line(launch, len(steps)))
+            if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
+                progress.say(_line(launch, len(steps)))
             try:
                 result_files.save(results, snapshot(RunStatus.PARTIAL))
             except RecordError as error:  # a full disk: the results are still in memory

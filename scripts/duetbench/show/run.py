@@ -6,6 +6,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import CPU, HEADLINES, METRICS
 from duetbench.core.model import Machine, RunStatus
@@ -13,7 +14,7 @@ from duetbench.project import case_names
 from duetbench.project.servers import SERVERS
 from duetbench.show import formats
 from duetbench.show.formats import GLOSSARY, WORDS, escape, grid, print_rows
-from duetbench.trend.summary import CaseSummary, RunSummary
+from duetbench.trend.summary import CaseSummary, RunSummary, WarningCount
 
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
@@ -23,15 +24,18 @@ MAIN_PACKAGES: Final = dict.fromkeys(
 )
 
 _FIGURES: Final = 3  # figures in a case's line
-_SAID: Final = 3  # cases with a sentence
 _MOST: Final = 40  # cases shown; others are only counted
 _SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
 _ONE: Final = "none, so nothing is decided: one launch per case"
 
 
 def print_cases(console: Console, summary: RunSummary) -> None:
-    """Print a line per case, its headline figures or why there are none, and a sentence of each."""
+    """Print the figures of one case, a line each, or a line for each of several cases."""
     cases = [*summary.cases.values()]
+    if len(cases) == 1:
+        for what, found, remark in _figures(cases[0]):
+            console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
+        return
     names = case_names.requests(case.case for case in cases)
     present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
     headline = [name for name in HEADLINES if name in present][:_FIGURES]
@@ -46,9 +50,38 @@ def print_cases(console: Console, summary: RunSummary) -> None:
     print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
     if (left := len(cases) - _MOST) > 0:
         console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
-    for case in cases[:_SAID]:
-        if sentence := _sentence(case, names.get(case.id, case.id)):
-            console.print(Text(f"\n{sentence}", style="bold"))
+
+
+def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
+    """Say what a request needs and how many are served: what, the figure, and a remark."""
+    times = case.case.load.times
+    cpu, tail = case.metrics.get(CPU), case.metrics.get(f"{times}_p99")
+    core = float(f"{1 / cpu.estimate:.1e}") if cpu and cpu.estimate else 0.0
+    remarks = {
+        CPU: f"so one core serves {units.significant(core, 2)} a second at most" if core else "",
+        "throughput": "; ".join(_doubt(f) for f in case.warnings if f.name in DISTURBING),
+        f"{times}_p50": f"p99 {units.seconds(tail.estimate)}" if tail else "",
+        "pss_steady": "",
+    }
+    for name, remark in remarks.items():
+        if found := case.metrics.get(name):
+            yield METRICS[name].label, " ".join(formats.cells(name, found)).rstrip(), remark
+    yield from (("", "", flag.name.meaning) for flag in case.warnings if _is_news(flag, case))
+    if case.failures:
+        yield "", "", failed_launches(case)
+
+
+def _doubt(flag: WarningCount) -> str:
+    """Say why figures are not those of the server alone."""
+    if flag.name is FlagName.HOST_NOISE:
+        return f"{flag.detail}: repeat when idle"
+    return f"{flag.name.meaning}: do not quote this"
+
+
+def _is_news(flag: WarningCount, case: CaseSummary) -> bool:
+    """Whether a flag is not yet said: one launch may be what was asked for, and shows."""
+    asked = flag.name is FlagName.FEW_LAUNCHES and case.expected == 1
+    return flag.name not in DISTURBING and not asked
 
 
 def print_run(console: Console, summary: RunSummary) -> None:
@@ -104,23 +137,9 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
 def _state(case: CaseSummary) -> str:
     if case.failures:
         return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-    # One launch is what was asked for: its figures have no interval, which shows.
-    flags = [flag.name for flag in case.warnings]
-    asked = {FlagName.FEW_LAUNCHES} if case.expected == 1 else set()
-    warned = ", ".join(flag for flag in flags if flag not in asked)
+    flags = (flag for flag in case.warnings if flag.name in DISTURBING or _is_news(flag, case))
+    warned = ", ".join(flag.name for flag in flags)
     return f"{case.status} ({warned})" if warned else case.status
-
-
-def _sentence(case: CaseSummary, name: str) -> str:
-    """Say what a request needs and how many are served, and whether that may be quoted."""
-    needs, served = (case.metrics.get(metric) for metric in (CPU, "throughput"))
-    if not (needs and served):
-        return ""
-    figures = formats.figure(CPU, needs.estimate), formats.figure("throughput", served.estimate)
-    rate = figures[1].removesuffix("/s")
-    text = f"{name} needs {figures[0]} of CPU, {rate} requests/s"
-    doubts = [flag.name.meaning for flag in case.warnings if flag.name in DISTURBING]
-    return f"{text}; {' and '.join(doubts)}, so do not quote this" if doubts else text
 
 
 def _notes(summary: RunSummary) -> Iterator[str]:
