@@ -33,7 +33,7 @@ from observatory.matrix.published import Published
 from observatory.show.published_page import make_page
 from observatory.show.run_text import as_markdown, print_page
 from observatory.show.run_view import RunPage
-from observatory.store import record_files
+from observatory.store import kinds
 from repos import write
 
 COMPARED = "20261120T120000Z-compare-bbbbbbbb"
@@ -331,4 +331,4 @@ def test_the_schemas_are_written_beside_the_reference(checkout: Path) -> None:
     (checkout / "docs").mkdir()
     reference_command()
     for name, kind in (("schema.json", Run), ("comparison.schema.json", Comparison)):
-        assert (checkout / "results" / name).read_text("utf-8") == record_files.schema(kind)
+        assert (checkout / "results" / name).read_text("utf-8") == kinds.schema(kind)

@@ -21,8 +21,9 @@ from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
+from observatory.show.changes import ExplanationText, contains
 from observatory.show.site.pages import evidence as pages
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.trend import quotes
 
@@ -175,7 +176,7 @@ def test_hostile_text_is_text_in_the_feed() -> None:
 
 
 def test_each_stored_attribution_can_be_read() -> None:
-    records = record_files.read_all(Attribution, Path(__file__).parents[2] / "results")
+    records = kinds.read_all(Attribution, Path(__file__).parents[2] / "results")
     assert len(records) > 10
 
 
@@ -264,10 +265,10 @@ def test_the_versions_that_were_counted_are_told_if_they_contain_the_release(
     moved = (PackageChange(stack="s", package=n, base=b, head=h) for n, b, h in MOVED)
     releases = tuple(Release(package=n, previous=p, version=v) for n, p, v in caused)
     record = attribution(packages=(*moved,))
-    found = comparison_text.AttributionText(record, releases).between
+    found = ExplanationText(record, releases).between
     told = told.replace("; ", "; in this count, unlike the size above, ")
     assert found == (f"Counted between {told} moved, too." if told else "")
-    assert comparison_text.contains(record, releases) == bool(told or not caused)
+    assert contains(record, releases) == bool(told or not caused)
 
 
 def test_what_an_attribution_explains_leads_to_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from duetbench.core.model import CaseResult, Profile, Run, RunStatus
 from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
-from observatory.store import kinds, packages, record_files
+from observatory.store import kinds, packages
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.store.points import AnchoredPoint, Points
 
@@ -234,7 +234,7 @@ def test_the_schemas_in_results_are_those_of_the_types(
     name: str, kind: type[Run | Comparison]
 ) -> None:
     stored = (ROOT / "results" / name).read_text("utf-8")
-    assert stored == record_files.schema(kind), "make it again: observatory reference"
+    assert stored == kinds.schema(kind), "make it again: observatory reference"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
         moved.parent.mkdir(parents=True, exist_ok=True)
         path.rename(moved)
         with pytest.raises(RecordError, match=f"{moved}: expected it at {place} below"):
-            record_files.read_all(Points, tmp_path)
+            kinds.read_all(Points, tmp_path)
         moved.rename(path)
-    assert record_files.read_all(Points, tmp_path) == [result]
+    assert kinds.read_all(Points, tmp_path) == [result]
 
 
 def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from duetbench.store.comparison import Comparison, PackageChange
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import Candidates, Change, Step, finding_on
 from observatory.trend import reading
 from observatory.trend import table as history
@@ -269,7 +269,7 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     assert shares == [82.5, 110.0, 90.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
     assert [(one.id, one.confirmed) for one in judged] == [("two", True), ("three", False)]
-    assert record_files.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
+    assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
     assert Comparison.model_validate_json(kept.read_bytes()) == comparison
 

@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
 from duetbench.host import machine
 from duetbench.store import files, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
 from observatory.store.remotes import Remote
 from observatory.trend import nights
@@ -237,7 +237,7 @@ def test_a_night_from_its_plan_to_the_history(
     done = bench("observatory", "history", "pull", "--to", bench.folder / "all")
     assert ": 3 new files, " in done.out
     (path,) = (bench.folder / "all" / "nights").glob("*/*.json")
-    record = record_files.read_at(NightRecord, bench.folder / "all", path)
+    record = kinds.read_at(NightRecord, bench.folder / "all", path)
     assert record.status == "complete"
 
     done = bench("observatory", "measure", "--plan", plan)

@@ -4,10 +4,8 @@ All are frozen, and validated on creation. A `Case` carries all that a launch ne
 that a reader needs.
 """
 
-from collections.abc import Hashable
 from datetime import UTC, datetime
 from enum import StrEnum
-from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import (
@@ -91,16 +89,14 @@ Many = Annotated[tuple[_Entry, ...], Field(max_length=MOST)]
 """A list whose length a page can bear, whoever wrote the file."""
 
 
-def each_once(noun: str, *names: str) -> AfterValidator:
-    """Refuse a list in which two entries have the same values of attributes, such as `case.id`."""
-    key = attrgetter(*names)
+def _each_once(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len({entry.case.id for entry in entries}) < len(entries):
+        raise ValueError("expected each case once")
+    return entries
 
-    def check(entries: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
-        if len({key(entry) for entry in entries}) < len(entries):
-            raise ValueError(f"expected each {noun} once")
-        return entries
 
-    return AfterValidator(check)
+OfCases = Annotated[Many[_Entry], AfterValidator(_each_once)]
+"""A list of what is known of cases, each of them once."""
 
 
 Profile = Literal["quick", "nightly", "published"]
@@ -301,15 +297,6 @@ class Case(Frozen):
         """
         parallel = self.slots or self.workers * (self.threads or 1)
         return self.cores == "shared" and not self.endpoint.floor and parallel > 1
-
-    @property
-    def setting(self) -> Hashable:
-        """A key, equal for cases that differ only in interpreter and what depends on it."""
-        load = self.load
-        threads = (self.workers, self.threads, self.cores)
-        server = (self.stack, self.server, self.server_args, self.loop, *threads)
-        offer = (load.model, load.connections, load.rate, load.idle)
-        return self.experiment, self.endpoint.name, server, offer, frozenset(self.env.items())
 
 
 class Plan(Frozen):
@@ -616,7 +603,7 @@ class Run(Artefact):
     )
     interpreters: tuple[InterpreterRecord, ...]
     stacks: tuple[StackRecord, ...]
-    results: Annotated[Many[CaseResult], each_once("case", "case.id")]
+    results: OfCases[CaseResult]
     notes: tuple[str, ...] = Field(
         default=(), description="Events of the run: interruptions, orphans, …"
     )

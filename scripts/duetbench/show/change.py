@@ -1,7 +1,7 @@
 """The causes of a change in words: releases, commits, and the code behind it."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import findings, formats
 from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Row
-from duetbench.store.change import Cause, CommitCause, Effect, Release, Share, order
+from duetbench.store.change import Cause, CommitCause, Effect, Share
 
 
 def cause_lines(cause: Cause) -> tuple[str, ...]:
@@ -101,25 +101,11 @@ class RowText(NamedTuple):
         return f"{'adds' if self.row.state == 'came' else 'saves'} {part}"
 
 
-def contains(record: Attribution, releases: Iterable[Release]) -> bool:
-    """Whether each of these releases lies between the versions that were counted."""
-    moves = {move.package: move for move in record.packages}
-    return all(
-        (move := moves.get(release.package)) is not None
-        and order(move.base or "") < order(release.version) <= order(move.head or "")
-        for release in releases
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class AttributionText:
-    """An attribution in words that claim no more than its counts show.
-
-    `releases`: Those behind the change that it explains, which its versions contain.
-    """
+    """An attribution in words that claim no more than its counts show."""
 
     record: Attribution
-    releases: tuple[Release, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -145,29 +131,6 @@ class AttributionText:
             return f"No function is named: none moved by {least} of a request or more."
         first = rows[0]
         return f"{first.function} {first.effect}: {first.where}, {first.package}."
-
-    @property
-    def between(self) -> str:
-        """Which versions were counted, if these contain the releases; otherwise empty.
-
-        `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; in this count,
-        unlike the size above, 14 other packages moved, too.`
-        """
-        if not self.releases or not contains(self.record, self.releases):
-            return ""
-        moves = {move.package: move for move in self.record.packages}
-        sides = []
-        for package in dict.fromkeys(release.package for release in self.releases):
-            own = [release for release in self.releases if release.package == package]
-            move = moves.pop(package)
-            side = f"{package} {move.base or '(none)'} and {move.head}"
-            if [(release.previous, release.version) for release in own] != [(move.base, move.head)]:
-                versions = sorted((release.version for release in own), key=order)
-                side += f", which contain {' and '.join(versions)}"
-            sides.append(side)
-        more = formats.quantity(len(moves), "other package")
-        others = f"; in this count, unlike the size above, {more} moved, too" if moves else ""
-        return f"Counted between {', and between '.join(sides)}{others}."
 
     @property
     def scatter(self) -> str:
@@ -210,10 +173,9 @@ def _entries(figure: float) -> str:
     return units.count(figure) if figure == round(figure) else units.significant(figure)
 
 
-def brief(record: Attribution, releases: tuple[Release, ...] = ()) -> str:
+def brief(text: AttributionText, more: str = "") -> str:
     """Write an attribution's sentences and first rows as Markdown for issues and comments."""
-    text = AttributionText(record, releases)
-    sentences = f"{text.headline} {text.cause} {text.between}".rstrip()
+    sentences = f"{text.headline} {text.cause} {more}".rstrip()
     parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(_HEAD)))}"]
     if rows := text.rows[:_FIRST]:
         cells = ([short(str(cell), _LONGEST) for cell in row[: len(_HEAD)]] for row in rows)

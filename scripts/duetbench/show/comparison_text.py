@@ -86,9 +86,9 @@ def as_markdown(
     """
     brief = ""
     if code is not None:
-        from duetbench.show.change import brief as explain  # noqa: PLC0415 - few reports have one
+        from duetbench.show import change  # noqa: PLC0415 - few reports have one
 
-        brief = explain(code)
+        brief = change.brief(change.AttributionText(code))
     report = make_report(comparison, code)
     causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)

@@ -6,7 +6,7 @@ whether larger is better.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,10 +27,10 @@ from duetbench.core.model import (
     Many,
     Missing,
     Moment,
+    OfCases,
     Ratio,
     StackRecord,
     Verdict,
-    each_once,
 )
 from duetbench.core.units import Interval, significant
 
@@ -360,7 +360,7 @@ class Comparison(Artefact):
         default=None, description="Whether requests enter the code that differs; null: unknown."
     )
     missing: Many[Missing] = ()
-    cases: Annotated[Many[CaseComparison], each_once("case", "case.id")] = ()
+    cases: OfCases[CaseComparison] = ()
     findings: tuple[Finding, ...] = Field(
         default=(),
         max_length=10 * MOST,

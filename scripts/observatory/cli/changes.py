@@ -29,7 +29,7 @@ from duetbench.trend.bisection import TIME_IS_UP
 from duetbench.trend.mixed_locks import SearchTask
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import SUSPECTS, Change
 from observatory.store.points import Points
 from observatory.trend import confirm
@@ -57,9 +57,7 @@ def bisect_command(
     console = Console(stderr=as_json)
     project = Checkout.here()
     folder, limit = results or project.results, budget_seconds(budget) or 0.0
-    changes = {
-        change.id: change for change in record_files.read_all(Change, folder) if change.confirmed
-    }
+    changes = {change.id: change for change in kinds.read_all(Change, folder) if change.confirmed}
     chosen = _chosen(changes, names or [])
     with machine(say=console.say):
         _search_changes(project, chosen, folder, limit, console, as_json=as_json)
@@ -103,7 +101,7 @@ def _search_changes(
         clean_up(console)
         files.require_room(folder)
     reporter, ends = Reporter(console), time.monotonic() + limit
-    points = record_files.read_all(Points, folder, [])
+    points = kinds.read_all(Points, folder, [])
     measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
     searched: list[Change] = []
     for place, record in enumerate(chosen):

@@ -18,7 +18,7 @@ from observatory.show import inprocess, published_page
 from observatory.show.findings import write_findings
 from observatory.show.published_page import reference_runs
 from observatory.show.run_text import as_markdown, print_page, print_points
-from observatory.store import asv_results, record_files
+from observatory.store import asv_results, kinds
 from observatory.store.points import Points
 
 
@@ -70,7 +70,7 @@ def findings_command(
     published, suites = load_published(root), read_suites(root)
     snapshots = asv_results.read(results / "asv")
     names = sorted({*published, *(suite.page for suite in suites if suite.source)})
-    comparisons = record_files.read_all(Comparison, results, [])
+    comparisons = kinds.read_all(Comparison, results, [])
     stored = [*result_files.runs(results), *files.paths(Comparison, results)]
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     experiments = {

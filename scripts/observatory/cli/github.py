@@ -20,7 +20,7 @@ from duetbench.store.attribution import Attribution
 from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
@@ -204,12 +204,10 @@ def announce_command(results: ResultsOption = None) -> None:
     """
     problems: list[str] = []
     folder = results or Checkout.here().results
-    records = [
-        entry for entry in record_files.read_all(Change, folder, problems) if entry.confirmed
-    ]
-    attributions = record_files.read_all(Attribution, folder, problems)
+    records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
+    attributions = kinds.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)
-    points = record_files.read_all(Points, folder, [])
+    points = kinds.read_all(Points, folder, [])
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)

@@ -27,7 +27,7 @@ from observatory.cli import app as observatory_app
 from observatory.matrix import schema as tables
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Settings
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
@@ -76,8 +76,8 @@ def reference_command() -> None:
     """
     root = paths.project_root()
     write(reference(), root / PAGE)
-    write(record_files.schema(Run), root / "results" / "schema.json")
-    write(record_files.schema(Comparison), root / "results" / "comparison.schema.json")
+    write(kinds.schema(Run), root / "results" / "schema.json")
+    write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
 def reference() -> str:

@@ -27,7 +27,7 @@ from duetbench.store.attribution import Attribution
 from observatory.cli.options import SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.trend.confirm import moved
 
@@ -58,7 +58,7 @@ def why_command(
     if names and len(names) == 1 and names[0] in changes:
         if globs:
             raise UsageError("a change says which case it is: leave --select out")
-        record = record_files.read_at(Change, folder, changes[names[0]])
+        record = kinds.read_at(Change, folder, changes[names[0]])
         found = explain(checkout, record, Narrator(console))
         files.save(folder, found)
         print_attribution(console, found)

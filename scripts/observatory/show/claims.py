@@ -216,7 +216,13 @@ def _pool(known: Sequence[Compared]) -> Compared:
 
 
 def _cell(case: Case) -> Hashable:
-    return case.python, case.setting
+    """Return a key, equal for cases of one interpreter that are set alike."""
+    load = case.load
+    threads = (case.workers, case.threads, case.cores)
+    server = (case.stack, case.server, case.server_args, case.loop, *threads)
+    offer = (load.model, load.connections, load.rate, load.idle)
+    own = (case.experiment, case.endpoint.name, server, offer, frozenset(case.env.items()))
+    return case.python, own
 
 
 def _as_base(comparison: Comparison, case: Case) -> Case:

@@ -12,7 +12,7 @@ from observatory.matrix.published import Published
 from observatory.show import run_view
 from observatory.show.claims import Evidence, check
 from observatory.show.run_view import RunPage, Section
-from observatory.store import record_files
+from observatory.store import kinds
 
 _RECENT: Final = 8  # runs of a machine and profile that statements use
 
@@ -24,9 +24,7 @@ def reference_runs(results: Path) -> list[RunSummary]:
         profile = path.name.partition("-")[2].partition("-")[0]
         groups[path.parent.parent.name, profile].append(path)
     recent = [path for group in groups.values() for path in group[-_RECENT:]]
-    return record_files.read_each(
-        recent, lambda path: summarise(record_files.read_at(Run, results, path)), []
-    )
+    return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
 
 
 def make_page(

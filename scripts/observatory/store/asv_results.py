@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duetbench.core.errors import RecordError
 from duetbench.store import files
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     if not (results / LIST).is_file():
         return ()
     faults: list[str] = []
-    lists = record_files.read_each([results / LIST], _benchmarks, faults)
-    loaded = record_files.read_each(_paths(results) if lists else (), partial(_load, lists), faults)
+    lists = kinds.read_each([results / LIST], _benchmarks, faults)
+    loaded = kinds.read_each(_paths(results) if lists else (), partial(_load, lists), faults)
     if problems is None and faults:
         raise RecordError(faults[0])
     if problems is not None:
@@ -113,7 +113,7 @@ def copy_usable(results: Path, target: Path) -> None:
         _load(lists, path)
         return path
 
-    usable = record_files.read_each(_paths(results), check, [])
+    usable = kinds.read_each(_paths(results), check, [])
     for path in (results / LIST, *usable, *{path.with_name(_MACHINE) for path in usable}):
         place = target / path.relative_to(results)
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,11 @@ Files that are not listed here, or are damaged, do not enter the history.
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,12 +19,13 @@ from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
-from observatory.store import record_files
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 
+_T = TypeVar("_T")
+_Record = TypeVar("_Record", bound=Artefact)
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}"
 
 
@@ -142,7 +144,7 @@ class Kind:
             value: Any = _of_asv(self.model, data, name)
         else:
             value = files.parse(self.model, data, name)
-        record_files.require_place(value.place.format(value), path, name)
+        require_place(value.place.format(value), path, name)
         return value
 
 
@@ -218,3 +220,49 @@ def _plain(folder: Path) -> Iterator[Path]:
             raise RecordError(f"{path}: expected a plain file, found a link; remove it")
         if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts):
             yield path
+
+
+def read_at(kind: type[_Record], results: Path, path: Path) -> _Record:
+    """Read a file of a results folder, which must be where its content says; RecordError."""
+    value = files.read(kind, path)
+    require_place(value.path, path.relative_to(results).as_posix(), str(path))
+    return value
+
+
+def require_place(place: str, found: str, name: str) -> None:
+    """Refuse a file `name` at another place below the results than its content's; RecordError."""
+    if place != found:
+        raise RecordError(
+            f"{name}: expected it at {place} below the results, by its content; move it there"
+        )
+
+
+def read_all(
+    kind: type[_Record], results: Path, problems: list[str] | None = None
+) -> list[_Record]:
+    """All values of a kind; problems of unreadable files go to `problems`, or raise."""
+    found, read_one = files.paths(kind, results), partial(read_at, kind, results)
+    return list(map(read_one, found)) if problems is None else read_each(found, read_one, problems)
+
+
+def read_each(
+    paths: Iterable[Path], read_one: Callable[[Path], _T], problems: list[str]
+) -> list[_T]:
+    """The values of the readable files; each other file adds a sentence to `problems`."""
+    values = []
+    for path in paths:
+        try:
+            values.append(read_one(path))
+        except Exception as problem:
+            reason = f"{path}: cannot be used ({type(problem).__name__}: {problem})"
+            problems.append(str(problem) if isinstance(problem, RecordError | OSError) else reason)
+    return values
+
+
+def schema(kind: type[Artefact]) -> str:
+    """The JSON Schema (2020-12) of the files of a kind, as text."""
+    name, version = kind.noun.removeprefix("a "), kind.model_fields["format"].default
+    title = f"duetbench {name}, format {version}"
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    document = {**dialect, **kind.model_json_schema(), "title": title}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -20,7 +20,6 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from duetbench.core.model import Artefact, Frozen
 from duetbench.store import files
-from observatory.store import record_files
 
 URL: Final = (
     r"^https?://[A-Za-z0-9.-]+\.[A-Za-z]{2,}(:[0-9]{1,5})?(/[A-Za-z0-9/._~%!$&()*+,;=:@?#-]*)?$"
@@ -102,7 +101,7 @@ def remember(results: Path, links_of: LinksByVersion, to: Path | None = None) ->
     for package, versions in by_package.items():
         record = PackageRecord(id=package, versions=versions)
         if (place := results / record.path).is_file():
-            old = record_files.read_at(PackageRecord, results, place).versions
+            old = files.read(PackageRecord, place).versions
             record = PackageRecord(id=package, versions=dict(sorted({**versions, **old}.items())))
             if record.versions == old:
                 continue

@@ -45,7 +45,7 @@ from duetbench.store.files import Journal
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor, prepare
-from observatory.store import packages, record_files
+from observatory.store import kinds, packages
 from observatory.store.points import STARTS, Points
 from observatory.trend import anchored
 from observatory.trend.anchored import Head, Precision
@@ -177,7 +177,7 @@ def backfill(
     done: dict[str, set[str]] = {}
     starts, otherwise = any(stack.start for stack in stacks), set[str]()
     origin = (machine.fingerprint().id, task.anchor.name, "backfill")
-    for file in record_files.read_all(Points, task.results):
+    for file in kinds.read_all(Points, task.results):
         if (file.machine.id, file.anchor, file.origin) == origin:
             names = {case.case for case in file.cases}
             done.setdefault(file.label, set()).update(names)

@@ -22,7 +22,7 @@ from duetbench.core.model import Run
 from duetbench.store import files, result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
-from observatory.store import record_files
+from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
@@ -69,30 +69,26 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
             raise RecordError(f"{path}: its id is that of {other}: rename the wrong one")
 
     def run(path: Path) -> tuple[Path, Night]:
-        night = of_run(record_files.read_at(Run, results, path))
+        night = of_run(kinds.read_at(Run, results, path))
         once(path, night.run)
         return path, night
 
     def points_at(path: Path) -> Points:
-        points = record_files.read_at(Points, results, path)
+        points = kinds.read_at(Points, results, path)
         once(path, points.id)
         return points
 
-    anchored = record_files.read_each(files.paths(Points, results), points_at, problems)
+    anchored = kinds.read_each(files.paths(Points, results), points_at, problems)
     anchored.sort(key=lambda points: (points.started, points.id))
     ratios, unchained = of_points(anchored)
     anchored[:] = map(_without_nights, anchored)
     runs = result_files.runs(results)
-    of_runs = (
-        record_files.read_each(runs, run, problems)
-        if with_runs
-        else [(path, None) for path in runs]
-    )
-    changes = record_files.read_all(Change, results, problems)
-    comparisons = record_files.read_all(Comparison, results, problems)
-    records = record_files.read_all(NightRecord, results, problems)
-    attributions = record_files.read_all(Attribution, results, problems)
-    packages = record_files.read_all(PackageRecord, results, problems)
+    of_runs = kinds.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
+    changes = kinds.read_all(Change, results, problems)
+    comparisons = kinds.read_all(Comparison, results, problems)
+    records = kinds.read_all(NightRecord, results, problems)
+    attributions = kinds.read_all(Attribution, results, problems)
+    packages = kinds.read_all(PackageRecord, results, problems)
     return Sources(
         nights=(*(night for _, night in of_runs if night), *ratios),
         runs={path.stem: path for path, _ in of_runs},

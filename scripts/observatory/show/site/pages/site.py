@@ -19,13 +19,13 @@ from typing import Any, Final, TypeVar
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
-from duetbench.show.change import AttributionText, contains
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Release, order
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
 from observatory.show import addresses, quoting
+from observatory.show.changes import ExplanationText, contains
 from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
@@ -194,7 +194,7 @@ class Site:
         changes: Iterable[Change],
         comparison: str = "",
         releases: Collection[Collection[tuple[str, str | None]]] = (),
-    ) -> list[AttributionText]:
+    ) -> list[ExplanationText]:
         """Return attributions of changes, of a comparison, or of releases alone; newest first.
 
         `releases`: packages and versions that one release brings.
@@ -205,7 +205,7 @@ class Site:
             record.id: record.releases for record in changes
         }
         return [
-            AttributionText(record, causes.get(record.change, ()))
+            ExplanationText(record, causes.get(record.change, ()))
             for record in self.attributions.values()
             if (record.change in causes and contains(record, causes[record.change]))
             or (comparison and record.comparison == comparison)

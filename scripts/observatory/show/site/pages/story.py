@@ -14,12 +14,12 @@ from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
 from duetbench.project import case_names
 from duetbench.show import findings, formats
-from duetbench.show.change import AttributionText, RowText, share_effect
+from duetbench.show.change import RowText, share_effect
 from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
-from observatory.show.changes import ChangeText, commands, describe, narrowed_line
+from observatory.show.changes import ChangeText, ExplanationText, commands, describe, narrowed_line
 from observatory.show.site.pages.site import Site
 from observatory.show.site.pages.trends import trend_around
 from observatory.show.site.words import day, figure
@@ -97,7 +97,7 @@ def bar(quote: Quote, reach: float) -> Markup:
     return Markup(svg)  # noqa: S704 - numbers and our own names only
 
 
-def explanations(site: Site, package: str, version: str) -> list[AttributionText]:
+def explanations(site: Site, package: str, version: str) -> list[ExplanationText]:
     """Return the attributions of a release, or of the changes that it caused."""
     changes = (record for record in site.changes if record.blames(package, version))
     axes = site.packages[package].axes if package in site.packages else ()
