@@ -77,10 +77,8 @@ class Metric:
         lower: Relevance threshold, if lower is better: the relative change up to which there is
             none, however precisely it is measured.
         higher: The same, if higher is better.
-        rank: Place among the headlines, the metrics that people look at first; None: none of them.
         concern: Which threshold of `MATERIAL` applies if the metric is judged.
         situation: In which cases comparisons judge it and nights look for steps; None: in none.
-        column: Whether it is a column of tables that declare none.
         moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
             the title is higher or lower.
         highest: The largest possible value; None: that of the format.
@@ -95,10 +93,8 @@ class Metric:
     label: str = ""
     lower: float | None = None
     higher: float | None = None
-    rank: int | None = None
     concern: Concern = "cpu"
     situation: Situation | None = None
-    column: bool = False
     moves: str = ""
     highest: float | None = None
     least: float = 0.0
@@ -167,17 +163,15 @@ class Metric:
         return None
 
 
-_PLAIN: Final[tuple[None, Concern, None]] = (None, "cpu", None)
-_TIMES: Final[dict[str, tuple[int, Concern, Situation | None]]] = {
-    "response_p50": (3, "latency", "response"),
-    "response_p99": (7, "tail", "response tail"),
-    "response_slow_half": (16, "tail", "response tail"),
-    "service_p50": (4, "latency", "service"),
-    "service_p95": (9, "cpu", None),
-    "service_p99": (8, "tail", "service tail"),
-    "service_slow_half": (17, "tail", "service tail"),
+_UNJUDGED: Final[tuple[Concern, None]] = ("cpu", None)
+_JUDGED_TIMES: Final[dict[str, tuple[Concern, Situation]]] = {
+    "response_p50": ("latency", "response"),
+    "response_p99": ("tail", "response tail"),
+    "response_slow_half": ("tail", "response tail"),
+    "service_p50": ("latency", "service"),
+    "service_p99": ("tail", "service tail"),
+    "service_slow_half": ("tail", "service tail"),
 }
-"""Rank, concern and situation of times that have a rank."""
 
 
 def _latency(kind: str, meaning: str) -> Iterator[Metric]:
@@ -198,11 +192,10 @@ def _latency(kind: str, meaning: str) -> Iterator[Metric]:
 
 
 def _time(name: str, meaning: str, title: str, floor: float, noun: str, label: str = "") -> Metric:
-    rank, concern, situation = _TIMES.get(name, _PLAIN)
-    column = name in {"response_mean", "response_p50", "response_p99", "response_max"}
+    concern, situation = _JUDGED_TIMES.get(name, _UNJUDGED)
     return Metric(
-        name, seconds, meaning, title, label, lower=floor, rank=rank, concern=concern,
-        situation=situation, column=column, moves=f"has a {{}} longer|shorter {noun}",
+        name, seconds, meaning, title, label, lower=floor, concern=concern, situation=situation,
+        moves=f"has a {{}} longer|shorter {noun}",
     )  # fmt: skip
 
 
@@ -216,10 +209,8 @@ _ROWS: Final[list[Metric]] = [
         "Good answers (declared status) per second of the load window.",
         label="requests/s",
         higher=0.002,
-        rank=2,
         concern="throughput",
         situation="unlimited",
-        column=True,
         moves="serves {} more|fewer requests per second",
     ),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
@@ -233,9 +224,7 @@ _ROWS: Final[list[Metric]] = [
         "CPU time of the whole server process tree per answered request.",
         "CPU per request",
         lower=0.002,
-        rank=1,
         situation="always",
-        column=True,
         moves="needs {} more|less CPU per request",
     ),
     Metric(
@@ -244,8 +233,6 @@ _ROWS: Final[list[Metric]] = [
         "Cores used by the whole server process tree.",
         "server cores",
         lower=0.02,
-        rank=10,
-        column=True,
     ),
     Metric("client_cores", cores, "Cores used by the load generator."),
     Metric("pss_idle", size, "Proportional set size before the load.", "PSS idle", lower=0.01),
@@ -255,10 +242,8 @@ _ROWS: Final[list[Metric]] = [
         "Median proportional set size of the server tree under load.",
         "PSS steady",
         lower=0.004,
-        rank=6,
         concern="memory",
         situation="always",
-        column=True,
         moves="needs {} more|less memory",
     ),
     Metric("memory_per_request", octets, "Memory kept per request.", "bytes kept/request"),
@@ -283,7 +268,6 @@ _ROWS: Final[list[Metric]] = [
         "Time from the start of the server until every worker has answered.",
         "ready",
         lower=0.05,
-        rank=11,
     ),
     Metric(
         "start_cpu",
@@ -291,7 +275,6 @@ _ROWS: Final[list[Metric]] = [
         "CPU time of the whole server process tree until its first right answer.",
         "CPU to start",
         lower=0.01,
-        rank=13,
         concern="start",
         situation="start alone",
         moves="needs {} more|less CPU to start",
@@ -301,7 +284,6 @@ _ROWS: Final[list[Metric]] = [
         seconds,
         "Time from the start of the server, with nothing beside it, to its first right answer.",
         lower=0.01,
-        rank=14,
         concern="start",
         situation="start alone",
         moves="has a {} longer|shorter start time",
@@ -313,7 +295,6 @@ _ROWS: Final[list[Metric]] = [
         "CPU to import",
         "CPU to import",
         lower=0.01,
-        rank=15,
         concern="start",
         situation="start",
         moves="needs {} more|less CPU to import the application",
@@ -325,7 +306,6 @@ _ROWS: Final[list[Metric]] = [
         "idle CPU per second",
         "CPU without requests",
         lower=0.1,
-        rank=18,
         concern="idle",
         situation="idle",
         moves="needs {} more|less CPU per second without requests",
@@ -337,20 +317,15 @@ _ROWS: Final[list[Metric]] = [
         "Fastest request of a series sent one at a time to the idle server.",
         "single request",
         lower=0.02,
-        rank=12,
     ),
-    Metric(
-        "ceiling", rate, "What arithmetic allows: slots or connections over the floor.", column=True
-    ),
+    Metric("ceiling", rate, "What arithmetic allows: slots or connections over the floor."),
     Metric(
         "efficiency",
         share,
         "Throughput over its ceiling.",
         higher=0.004,
-        rank=5,
         concern="throughput",
         situation="ceiling",
-        column=True,
     ),
     Metric("warm_up", seconds, "Length of the warm-up.", "warm-up"),
     Metric("host_steal", share, "Share of core time that the hypervisor took.", "steal", highest=1),
@@ -390,10 +365,18 @@ def row(name: str) -> Metric:
     return _COUNTED if name == INSTRUCTIONS else METRICS.get(name, TIME_INSIDE)
 
 
-HEADLINES: Final = tuple(
-    row.name for row in sorted(_ROWS, key=lambda row: row.rank or 0) if row.rank is not None
-)
+HEADLINES: Final = (
+    CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady", "response_p99",
+    "service_p99", "service_p95", "server_cores", "ready_time", "unit_service", "start_cpu",
+    "start_time", "import_time", "response_slow_half", "service_slow_half", CPU_IDLE,
+)  # fmt: skip
 """The metrics that people look at first, the first one first."""
+
+COLUMNS: Final = (
+    "throughput", "response_mean", "response_p50", "response_p99", "response_max", CPU,
+    "server_cores", "pss_steady", "ceiling", "efficiency",
+)  # fmt: skip
+"""The columns of tables that declare none."""
 
 JUDGED: Final = tuple(name for name in HEADLINES if METRICS[name].situation)
 """The metrics that comparisons judge in some case. Steps in others could not be confirmed."""

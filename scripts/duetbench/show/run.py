@@ -8,7 +8,7 @@ from rich.text import Text
 
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import CPU, HEADLINES, METRICS
+from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
 from duetbench.core.model import Machine, RunStatus
 from duetbench.project import case_names
 from duetbench.project.servers import SERVERS
@@ -129,9 +129,9 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
     for case in summary.cases.values():
         if not case.metrics:
             yield [case.id, case.status, "", ""]
-        for name, row in METRICS.items():
-            if row.column and name in case.metrics:
-                yield [case.id, row.title, *formats.cells(name, case.metrics[name])]
+        for name in COLUMNS:
+            if name in case.metrics:
+                yield [case.id, METRICS[name].title, *formats.cells(name, case.metrics[name])]
 
 
 def _state(case: CaseSummary) -> str:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.core.units import Interval, significant
 from duetbench.show import formats
 from duetbench.show.run import (
@@ -244,11 +244,7 @@ def experiment_tables(cases: Sequence[CaseSummary], about: Presentation) -> tupl
             tables.append(_table(layout, chosen, about))
     if rest := [case for case in cases if case.id not in covered]:
         title = "Further cases" if tables else "All cases"
-        columns = (
-            name
-            for name, row in METRICS.items()
-            if row.column and any(name in case.metrics for case in rest)
-        )
+        columns = (name for name in COLUMNS if any(name in case.metrics for case in rest))
         layout = TableLayout(
             title=title, select=("*",), keys=("id",), columns=tuple(columns) or ("throughput",)
         )
