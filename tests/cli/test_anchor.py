@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
-from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.project import locks
 from duetbench.store import files
 from fake_sessions import FakeInstruments
@@ -20,6 +19,7 @@ from observatory.store import points
 from observatory.store.night import NightPlan
 from observatory.store.points import Points
 from observatory.trend import anchored
+from observatory.trend.anchored import DUET_PROTOCOL
 from observatory.trend.reading import coverage
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving

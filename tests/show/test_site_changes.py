@@ -21,7 +21,7 @@ from duetbench.store.attribution import Attribution, Totals
 from duetbench.store.change import Release, SeriesName, Share, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
-from observatory.show.changes import ExplanationText, contains
+from observatory.show.changes import between, contains
 from observatory.show.site.pages import evidence as pages
 from observatory.store import kinds
 from observatory.store.change import Change
@@ -265,7 +265,7 @@ def test_the_versions_that_were_counted_are_told_if_they_contain_the_release(
     moved = (PackageChange(stack="s", package=n, base=b, head=h) for n, b, h in MOVED)
     releases = tuple(Release(package=n, previous=p, version=v) for n, p, v in caused)
     record = attribution(packages=(*moved,))
-    found = ExplanationText(record, releases).between
+    found = between(record, releases)
     told = told.replace("; ", "; in this count, unlike the size above, ")
     assert found == (f"Counted between {told} moved, too." if told else "")
     assert contains(record, releases) == bool(told or not caused)

@@ -20,7 +20,6 @@ from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag, Launch
-from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
@@ -41,7 +40,7 @@ from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import NIGHTLY, Head, Precision
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Head, Precision
 from observatory.trend.backfill import BackfillTask, PastStack
 from repos import commit, git, make_tiny, write
 from synthetic import ok

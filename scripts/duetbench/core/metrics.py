@@ -131,6 +131,11 @@ class Metric:
         return self.limit / 10 if self.situation else self.lower or self.higher or 0.0
 
     @property
+    def executes(self) -> bool:
+        """Whether a request's instructions may say something about it: not of memory, a start."""
+        return self.unit != "B" and self.concern not in {"start", "idle"}
+
+    @property
     def limit(self) -> float:
         """The relative change on which somebody acts, and that "no change" excludes."""
         return MATERIAL[self.concern]

@@ -44,10 +44,6 @@ With its connection a check costs a server the core time of about three requests
 CPU per request is at most 0.06 % too high.
 """
 
-DUET_PROTOCOL: Final = 2
-"""Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
-between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
-
 DUET_SECONDS: Final = 2.0
 """Least load of a duet, s.
 

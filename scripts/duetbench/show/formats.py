@@ -213,11 +213,6 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def bullets(notes: Iterable[str]) -> str:
-    """Write sentences as a list."""
-    return facts(("", note) for note in notes)
-
-
 GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
 _STYLES: Final = {
     Verdict.WORSE.sign: "bold dark_orange",

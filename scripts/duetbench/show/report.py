@@ -245,8 +245,7 @@ def _is_explained(finding: Finding) -> bool:
     """Whether counts of a request's instructions may say which code it is."""
     if finding.exact or finding.subject in {KEPT, FAILURE}:
         return False
-    row = row_of(finding.subject)
-    return row.unit != "B" and row.concern not in {"start", "idle"}
+    return row_of(finding.subject).executes
 
 
 # All figures.

@@ -100,7 +100,7 @@ def as_markdown(summary: RunSummary) -> str:
     """Write a run with all figures of its cases as Markdown."""
     table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
                  _rows(summary))  # fmt: skip
-    notes = formats.bullets(_notes(summary))
+    notes = formats.facts(("", note) for note in _notes(summary))
     parts = [f"# {escape(title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
     return "\n\n".join(filter(None, parts))
 

@@ -3,7 +3,6 @@
 import math
 from typing import Self
 
-from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
 from duetbench.core.metrics import row
@@ -33,14 +32,6 @@ class Release(Frozen):
 
     def __str__(self) -> str:
         return f"{self.package} {self.previous or 'new'} → {self.version}"
-
-
-def order(version: str) -> tuple[bool, Version, str]:
-    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
-    try:
-        return True, Version(version), version
-    except InvalidVersion:
-        return False, Version("0"), version
 
 
 class Effect(Frozen):

@@ -15,7 +15,6 @@ from duetbench.cli.options import (
     clean_up,
 )
 from duetbench.core.errors import UsageError
-from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.host import machine, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
@@ -40,7 +39,7 @@ from observatory.store import points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend import anchored
-from observatory.trend.anchored import NIGHTLY, Precision
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Precision
 
 anchor_app = Typer(
     no_args_is_help=True,

@@ -17,7 +17,7 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
-from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.judge import revisions
 from duetbench.judge.why import attribute
@@ -82,7 +82,7 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
     # Of a candidate one whose instructions moved.
     stepped = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
     series = next(stepped, change.series)
-    if not attribute.executes(series.metric):
+    if not row(series.metric).executes:
         raise CountError("it is memory or starts that moved, of which requests say nothing")
     checkout = checkout.with_case(series.case)
     with revisions.copies() as copies:

@@ -16,11 +16,11 @@ from duetbench.github.actions import BOT
 from duetbench.github.api import GitHub
 from duetbench.github.comments import cut, inert, is_ours, marker, marker_values, plain
 from duetbench.show import formats
-from duetbench.show.change import brief
+from duetbench.show.change import AttributionText, brief
 from duetbench.show.formats import MISSING
 from duetbench.store.attribution import Attribution
 from observatory.show import addresses
-from observatory.show.changes import ExplanationText, commands, contains, describe
+from observatory.show.changes import between, commands, contains, describe
 from observatory.show.quoting import finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
@@ -188,8 +188,8 @@ def change_body(
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
     if why is not None and contains(why, record.releases):
-        text = ExplanationText(why, record.releases)
-        parts.append(inert(brief(text, text.between)))
+        versions = between(why, record.releases)
+        parts.append(inert(brief(AttributionText(why), versions)))
         parts.append(f"[All rows]({site}{addresses.attribution(why.id)})")
     if again := commands(record):
         # Indented, not fenced: no text can close an indented block.

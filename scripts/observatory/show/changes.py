@@ -1,17 +1,16 @@
 """Changes of trends in words, and the commands that measure them again."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from duetbench.core.metrics import METRICS
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.show.change import AttributionText
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Release, order
-from observatory.store.change import Change, Narrowed
+from duetbench.store.change import Release
+from observatory.store.change import Change, Narrowed, order
 
 
 def contains(record: Attribution, releases: Iterable[Release]) -> bool:
@@ -24,34 +23,27 @@ def contains(record: Attribution, releases: Iterable[Release]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ExplanationText(AttributionText):
-    """An attribution in words; `releases` are those behind the change that it explains."""
+def between(record: Attribution, releases: Collection[Release]) -> str:
+    """Which versions were counted, if these contain the releases; otherwise empty.
 
-    releases: tuple[Release, ...] = ()
-
-    @property
-    def between(self) -> str:
-        """Which versions were counted, if these contain the releases; otherwise empty.
-
-        `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; in this count,
-        unlike the size above, 14 other packages moved, too.`
-        """
-        if not self.releases or not contains(self.record, self.releases):
-            return ""
-        moves = {move.package: move for move in self.record.packages}
-        sides = []
-        for package in dict.fromkeys(release.package for release in self.releases):
-            own = [release for release in self.releases if release.package == package]
-            move = moves.pop(package)
-            side = f"{package} {move.base or '(none)'} and {move.head}"
-            if [(release.previous, release.version) for release in own] != [(move.base, move.head)]:
-                versions = sorted((release.version for release in own), key=order)
-                side += f", which contain {' and '.join(versions)}"
-            sides.append(side)
-        more = formats.quantity(len(moves), "other package")
-        others = f"; in this count, unlike the size above, {more} moved, too" if moves else ""
-        return f"Counted between {', and between '.join(sides)}{others}."
+    `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; in this count,
+    unlike the size above, 14 other packages moved, too.`
+    """
+    if not releases or not contains(record, releases):
+        return ""
+    moves = {move.package: move for move in record.packages}
+    sides = []
+    for package in dict.fromkeys(release.package for release in releases):
+        own = [release for release in releases if release.package == package]
+        move = moves.pop(package)
+        side = f"{package} {move.base or '(none)'} and {move.head}"
+        if [(release.previous, release.version) for release in own] != [(move.base, move.head)]:
+            versions = sorted((release.version for release in own), key=order)
+            side += f", which contain {' and '.join(versions)}"
+        sides.append(side)
+    more = formats.quantity(len(moves), "other package")
+    others = f"; in this count, unlike the size above, {more} moved, too" if moves else ""
+    return f"Counted between {', and between '.join(sides)}{others}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duetbench.show import formats
-from duetbench.show.formats import GLOSSARY, WORDS, bullets, escape, facts, grid, print_rows
+from duetbench.show.formats import GLOSSARY, WORDS, escape, facts, grid, print_rows
 from observatory.show.run_view import (
     ANSWERED,
     Cell,
@@ -70,7 +70,7 @@ def _paragraphs(section: Section) -> Iterator[str]:
             yield f"### {escape(content.title)}"
             yield from write_table(content)
     if section.notes:
-        yield bullets(section.notes)
+        yield facts(("", note) for note in section.notes)
 
 
 def write_head(name: str, section: Section) -> Iterator[str]:
@@ -90,7 +90,7 @@ def write_table(content: FigureTable) -> Iterator[str]:
     rows = ([*row.keys, *map(_cell, row.cells), *[row.marks] * len(marked)] for row in content.rows)
     yield grid(head, align, rows)
     if content.notes:
-        yield bullets(content.notes)
+        yield facts(("", note) for note in content.notes)
 
 
 def _cell(cell: Cell) -> str:

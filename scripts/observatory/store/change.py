@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
+from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
@@ -29,6 +30,14 @@ _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
 INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
+
+
+def order(version: str) -> tuple[bool, Version, str]:
+    """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
 
 
 def inprocess(series: SeriesName) -> bool:

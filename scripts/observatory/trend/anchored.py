@@ -18,7 +18,6 @@ from duetbench.core import __version__
 from duetbench.core.errors import HistoryError, SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
-from duetbench.core.protocol import DUET_PROTOCOL
 from duetbench.core.text import short
 from duetbench.host import cache, command, git, paths
 from duetbench.host.machine import measuring
@@ -38,6 +37,10 @@ from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
 from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
+
+DUET_PROTOCOL: Final = 2
+"""Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
+between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
 
 FOLDER: Final = "backfill"  # folder of journals of unfinished measurements, below the state folder
 

@@ -21,8 +21,8 @@ from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import POWER, RATE, Sample, direction
-from duetbench.store.change import Release, SeriesName, Share, order
-from observatory.store.change import Change, Narrowed, release_of
+from duetbench.store.change import Release, SeriesName, Share
+from observatory.store.change import Change, Narrowed, order, release_of
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
 

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import row
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, change_locks, counted, preparation
@@ -245,7 +245,10 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     moved = [
         finding
         for finding in comparison.findings
-        if finding.moved and finding.ratio and executes(finding.subject) and finding.case in served
+        if finding.moved
+        and finding.ratio
+        and row(finding.subject).executes
+        and finding.case in served
     ]
     return served[max(moved, key=change_locks.least).case] if moved else None
 
@@ -268,12 +271,6 @@ def once(sides: Sides) -> list[BothSides]:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
     return list(by_code.values())
-
-
-def executes(metric: str) -> bool:
-    """Whether a request's instructions may say something about a metric: not of memory, a start."""
-    row = METRICS.get(metric)
-    return row is None or (row.unit != "B" and row.concern not in {"start", "idle"})
 
 
 def of_locks(subject: Subject, moved: Between, scope: Scope) -> Sides:

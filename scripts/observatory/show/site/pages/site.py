@@ -19,18 +19,19 @@ from typing import Any, Final, TypeVar
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
+from duetbench.show.change import AttributionText
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Release, order
+from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
 from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
 from observatory.show import addresses, quoting
-from observatory.show.changes import ExplanationText, contains
+from observatory.show.changes import between, contains
 from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
-from observatory.store.change import Change
+from observatory.store.change import Change, order
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
 from observatory.trend.reading import Sources
@@ -59,6 +60,17 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return {key: tuple(values) for key, values in groups.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ExplanationText(AttributionText):
+    """An attribution in words; `releases` are those behind the change that it explains."""
+
+    releases: tuple[Release, ...] = ()
+
+    @property
+    def between(self) -> str:
+        return between(self.record, self.releases)
 
 
 @dataclass(frozen=True, slots=True)

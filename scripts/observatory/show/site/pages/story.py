@@ -19,8 +19,8 @@ from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
-from observatory.show.changes import ChangeText, ExplanationText, commands, describe, narrowed_line
-from observatory.show.site.pages.site import Site
+from observatory.show.changes import ChangeText, commands, describe, narrowed_line
+from observatory.show.site.pages.site import ExplanationText, Site
 from observatory.show.site.pages.trends import trend_around
 from observatory.show.site.words import day, figure
 from observatory.store.change import INPROCESS, Change, finding_on
