@@ -18,7 +18,7 @@ from bench import invoke
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
 from duetbench.cli.show import show_command
 from duetbench.core.errors import FlagName, RecordError, UsageError
-from duetbench.core.model import CaseResult, Flag, Run, RunStatus
+from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.show.comparison_text import as_markdown as report
 from duetbench.show.comparison_text import print_comparison
 from duetbench.show.run import print_cases
@@ -202,7 +202,7 @@ def test_the_command_prints_the_latest_run_and_that_one_is_partial(checkout: Pat
     for part in ("Is it faster?", "A page, 2025"):
         assert (part in whole, part in beside) == (False, True)
     notes = ("interrupted after 7 launches",)
-    run = demo_run().model_copy(update={"status": RunStatus.PARTIAL, "notes": notes})
+    run = demo_run().model_copy(update={"status": "partial", "notes": notes})
     text = called(["show", str(result_files.save(checkout / "results", run))])
     assert ("(partial)" in whole, "(partial)" in text, notes[0] in text) == (False, True, True)
 

@@ -20,7 +20,6 @@ import made_up as histories
 import repos
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
-from duetbench.core.model import RunStatus
 from duetbench.host.git import ask, credentials
 from duetbench.store import files, result_files
 from duetbench.store.files import MOST_BYTES
@@ -330,14 +329,14 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
-    partial = night_run(status=RunStatus.PARTIAL)
+    partial = night_run(status="partial")
     (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
     assert entry.path == partial.path
-    assert run.status is RunStatus.PARTIAL
+    assert run.status == "partial"
     finished = save(tmp_path / "both", night_run())
     result_files.save(finished, partial)
     (only,), (run,), _ = collect(finished)
-    assert (only.path, run.status) == (entry.path, RunStatus.COMPLETE)
+    assert (only.path, run.status) == (entry.path, "complete")
 
 
 def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import foreign
 import synthetic
 from disks import BALLAST, small_disk
 from duetbench.core.errors import FlagName, RecordError, UsageError
-from duetbench.core.model import CaseResult, Profile, Run, RunStatus
+from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.store import files, result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import Journal
@@ -27,7 +27,7 @@ def run_at(
     started: str,
     profile: Profile = "nightly",
     cases: int = 2,
-    status: RunStatus = RunStatus.COMPLETE,
+    status: ResultStatus = "complete",
 ) -> Run:
     run = synthetic.nightly_run(cases=cases)
     run_id = result_files.run_id(started, profile, run.commit)
@@ -58,9 +58,7 @@ def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
-    small, more = (
-        run_at("2026-11-20T09:00:00Z", cases=n, status=RunStatus.PARTIAL) for n in (1, 3)
-    )
+    small, more = (run_at("2026-11-20T09:00:00Z", cases=n, status="partial") for n in (1, 3))
     partial = result_files.save(tmp_path, small)
     assert result_files.save(tmp_path, more) == partial
     assert files.read(Run, partial) == more
@@ -76,7 +74,7 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run"):
         result_files.find("latest", tmp_path)
-    result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status=RunStatus.PARTIAL))
+    result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status="partial"))
     old = result_files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
     new = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z"))
     assert result_files.find("latest", tmp_path) == new
@@ -87,7 +85,7 @@ def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     first = result_files.save(tmp_path, run_at("2026-11-19T09:00:00Z"))
     second = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
-    begun = run_at("2026-11-21T09:00:00Z", "quick", status=RunStatus.PARTIAL)
+    begun = run_at("2026-11-21T09:00:00Z", "quick", status="partial")
     partial = result_files.save(tmp_path, begun)
     for name, result in (
         (str(first), first),
@@ -122,10 +120,8 @@ def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
     """ENOSPC for real; when space has been made, saving goes on."""
-    small, large = (
-        run_at("2026-11-20T09:00:00Z", cases=n, status=RunStatus.PARTIAL) for n in (1, 40)
-    )
-    whole = large.model_copy(update={"status": RunStatus.COMPLETE})
+    small, large = (run_at("2026-11-20T09:00:00Z", cases=n, status="partial") for n in (1, 40))
+    whole = large.model_copy(update={"status": "complete"})
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk) as fill:

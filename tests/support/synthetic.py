@@ -21,7 +21,6 @@ from duetbench.core.model import (
     Machine,
     Profile,
     Run,
-    RunStatus,
     StackRecord,
     Status,
     Verdict,
@@ -173,7 +172,7 @@ def make_run(results: Iterable[CaseResult], **changes: Any) -> Run:
     profile: Profile = changes.pop("profile", "nightly")
     fields: dict[str, Any] = {
         "id": f"20261120T090000Z-{profile}-3f2a9c17",
-        "status": RunStatus.COMPLETE,
+        "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "wall_seconds": 3310.123456,
         "duetbench": "0.1.0",

@@ -11,7 +11,7 @@ import foreign
 import synthetic
 from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
-from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
+from duetbench.core.model import Case, Missing, Plan, Run
 from duetbench.host import machine
 from duetbench.store import files, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
@@ -100,7 +100,7 @@ def test_a_whole_night_is_complete() -> None:
 
 def test_what_is_missing_is_recorded_with_its_reason() -> None:
     night = shards_of("a", "b", "c")
-    cut = arrived(night, 2, B, status=RunStatus.PARTIAL)
+    cut = arrived(night, 2, B, status="partial")
     cut = cut.model_copy(update={"results": (result_of(case("b")),)})
     broken = synthetic.failed(case("c").id, 0, FlagName.NOT_READY, "60 s")
     failed = arrived(night, 3, C).model_copy(update={"results": (result_of(case("c"), broken),)})

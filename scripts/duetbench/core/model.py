@@ -571,11 +571,8 @@ class CaseResult(Frozen):
         return "measured" if self.usable else "failed" if self.launches else "not measured"
 
 
-class RunStatus(StrEnum):
-    """How a run ended."""
-
-    COMPLETE = "complete"
-    PARTIAL = "partial"
+ResultStatus = Literal["complete", "partial"]
+"""How a run or a comparison ended; partial: it goes on, or was interrupted."""
 
 
 class Run(Artefact):
@@ -587,7 +584,7 @@ class Run(Artefact):
 
     format: Literal[2] = FORMAT_VERSION
     id: str
-    status: RunStatus
+    status: ResultStatus
     started: Moment
     wall_seconds: Seconds = 0.0
     duetbench: str

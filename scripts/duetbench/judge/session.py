@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from duetbench.core import __version__, units
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, Effects
+from duetbench.core.model import EffectKind, Effects, ResultStatus
 from duetbench.core.text import ENDLESS, short
 from duetbench.core.units import utc_now
 from duetbench.host.console import duration
@@ -69,8 +69,6 @@ SAFE: Final = 0.75
 
 QUICK: Final = 0.8
 """Least share of its predicted time that a duet may take before any was run."""
-
-Ending = Literal["complete", "partial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +357,7 @@ class _Session:
         ]
         return findings.judge(observations, self.limits, question.limits)
 
-    def comparison(self, status: Ending) -> Comparison:
+    def comparison(self, status: ResultStatus) -> Comparison:
         """Return the comparison with its findings."""
         cases = [
             CaseComparison(
@@ -423,7 +421,7 @@ class _Session:
 
 def _record(
     question: Question,
-    status: Ending,
+    status: ResultStatus,
     started: str,
     *,
     method: Mapping[str, float | int | str] | None = None,

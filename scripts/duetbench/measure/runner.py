@@ -9,7 +9,7 @@ from rich.text import Text
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, Run, RunStatus, Status
+from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import git
 from duetbench.host.console import Progress, duration
@@ -27,7 +27,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     commit, dirty = revision(root)
     return Run(
         id=result_files.run_id(started, plan.profile, commit),
-        status=RunStatus.PARTIAL,
+        status="partial",
         started=started,
         duetbench=__version__,
         dirty=dirty,
@@ -76,7 +76,7 @@ def execute(
     began, notes = time.monotonic(), list(header.notes)
     launches: dict[tuple[str, int], Launch] = {}
 
-    def snapshot(status: RunStatus) -> Run:
+    def snapshot(status: ResultStatus) -> Run:
         keys = sorted(launches)
         results = tuple(
             CaseResult(
@@ -110,16 +110,16 @@ def execute(
             if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
                 progress.say(_line(launch, len(steps)))
             try:
-                result_files.save(results, snapshot(RunStatus.PARTIAL))
+                result_files.save(results, snapshot("partial"))
             except RecordError as error:  # a full disk: the results are still in memory
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
-        result_files.save(results, snapshot(RunStatus.PARTIAL))
+        result_files.save(results, snapshot("partial"))
         raise
     finally:
         progress.end()
-    run = snapshot(RunStatus.COMPLETE)
+    run = snapshot("complete")
     path = result_files.save(results, run)
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(

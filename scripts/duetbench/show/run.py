@@ -9,7 +9,7 @@ from rich.text import Text
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
-from duetbench.core.model import Machine, RunStatus
+from duetbench.core.model import Machine
 from duetbench.project import case_names
 from duetbench.project.servers import SERVERS
 from duetbench.show import formats
@@ -122,7 +122,7 @@ def as_json(summary: RunSummary) -> dict[str, Any]:
 def title(summary: RunSummary) -> str:
     """Name a run."""
     run = summary.run
-    return f"Run {run.id}" + (" (partial)" if run.status is RunStatus.PARTIAL else "")
+    return f"Run {run.id}" + (" (partial)" if run.status == "partial" else "")
 
 
 def _rows(summary: RunSummary) -> Iterator[list[str]]:

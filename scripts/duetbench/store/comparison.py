@@ -29,6 +29,7 @@ from duetbench.core.model import (
     Moment,
     OfCases,
     Ratio,
+    ResultStatus,
     StackRecord,
     Verdict,
 )
@@ -337,7 +338,7 @@ class Comparison(Artefact):
 
     format: Literal[3] = FORMAT_VERSION
     id: str
-    status: Literal["complete", "partial"]
+    status: ResultStatus
     started: Moment
     wall_seconds: Amount = 0.0
     budget_seconds: Amount | None = None

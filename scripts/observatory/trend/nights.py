@@ -12,7 +12,7 @@ from typing import Final
 
 from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Missing, Plan, Run, RunStatus
+from duetbench.core.model import Case, Missing, Plan, Run
 from duetbench.core.text import printable
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
 from observatory.store.points import Points
@@ -138,7 +138,7 @@ def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> Sh
     reason = ""
     if missing and not shard_runs:
         reason = "no run of this shard arrived"
-    elif missing and any(run.status is RunStatus.PARTIAL for run in shard_runs):
+    elif missing and any(run.status == "partial" for run in shard_runs):
         reason = "its run ended before it came to them"
     elif missing:
         reason = "its run does not hold them"
