@@ -94,8 +94,9 @@ def run_command(
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
         run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
         conclude(run, path, console, written, lines, subject.results)
-        again = shlex.join([word for words in repetition(options) for word in words])
-        console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
+        if run.commit:
+            again = shlex.join([word for words in repetition(options) for word in words])
+            console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
 
 
 def add_notes(ended_sessions: Sequence[str], seconds: float | None, run: Run) -> Run:
