@@ -441,6 +441,16 @@ def test_an_application_may_use_tools_of_monitoring_itself(tmp_path: Path) -> No
 
 
 @pytest.mark.real
+def test_what_was_seen_stays_if_memory_cannot_be_measured(tmp_path: Path) -> None:
+    before = "import itertools, os\nnumbers = itertools.count()"
+    (side,) = observe(
+        tmp_path, "wsgi", "3.14", before,
+        "open(__file__).close()\nif next(numbers) > 40: os._exit(3)",
+    )  # fmt: skip
+    assert (describe(side).totals["read"], side.kept) == ((0, 1), None)
+
+
+@pytest.mark.real
 def test_an_application_may_replace_what_a_report_is_written_with(tmp_path: Path) -> None:
     before = (
         "import builtins, io, json, os, sys\n"
