@@ -74,6 +74,8 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("sqlite3.OperationalError: unable to open database file", "'mkdir -p FOLDER', and"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/x/copy/shop/data'",
          "other small ones: make more with --before"),
+        ("sqlalchemy.exc.TimeoutError: QueuePool limit of size 5 overflow 10 reached",
+         "or add --connections 8"),
         ("RuntimeError: Frontend directory 'ui' does not exist", "--env FASTAPI_ENV=development"),
         ("No such file or directory: '/etc/shop/key'", ""),
         ("OSError: [Errno 111] Connect call failed ('127.0.0.1', 5432)",

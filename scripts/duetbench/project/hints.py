@@ -186,6 +186,8 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
     "tables: make them with --before{migrate}",
+    r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
+    "wait until they fail: enlarge the pool, or add --connections 8",
     r"Frontend directory": "Build the frontend, or do without it as `fastapi dev` does: --env "
     "FASTAPI_ENV=development",
     r"unable to open database file": "Make the folder of its database with --before "
