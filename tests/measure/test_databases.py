@@ -24,7 +24,7 @@ Find = Callable[..., Database]
 def found(tmp_path: Path) -> Find:
     (tmp_path / "shop.db").touch()
     names = {"DB": "shop", "HOST": "db:5432", "FILE": str(tmp_path / "shop.db")}
-    return lambda text, **more: find(text, {**names, **more}, tmp_path, Path(sys.executable))
+    return lambda text, **more: find(text, {**names, **more}, [tmp_path], Path(sys.executable))
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,9 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
             env[inside.CHECKOUT] = str(workspace.root)
             yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
-        login = isinstance(problem, CountError) and problem.login
-        raise CountError(workspace.hide(str(problem)), login=login) from None
+        raise CountError(
+            workspace.hide(str(problem)), login=getattr(problem, "login", False)
+        ) from None
     finally:
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()

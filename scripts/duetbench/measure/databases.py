@@ -11,7 +11,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.host import cache, proc
 from duetbench.host.command import last_words
+from duetbench.project import hints
 
 OPTION: Final = "--copy-database"
 
@@ -37,7 +38,6 @@ _ADVICE: Final = {
 }
 """What to do, by PostgreSQL's codes of errors."""
 
-_ENV_FILES: Final = (".env", "../.env", "../../.env")
 _PREFIX: Final = "duetbench"
 _CONNECT_SECONDS: Final = "10"
 _NUMBERS: Final = itertools.count()
@@ -156,20 +156,18 @@ class Database:
         return done.stdout
 
 
-def find(text: str, variables: Mapping[str, str], folder: Path, python: Path) -> Database:
+def find(
+    text: str, variables: Mapping[str, str], folders: Sequence[Path], python: Path
+) -> Database:
     """Find the database that a variable names, or several: `postgresql://{USER}@{HOST}/{DB}`.
 
-    The last one of several names the database alone. Files are relative to `folder`. Raises
-    UsageError if a variable is not set, or what it names cannot be copied.
+    The last one of several names the database alone. Files are relative to the first of
+    `folders`, any of which may have a file that sets the variable. Raises UsageError if a variable
+    is not set, or what it names cannot be copied.
     """
     names = re.findall(r"\{(\w+)\}", text) or [text]
     if lacking := [name for name in names if name not in variables]:
-        has_it = re.compile(rf"(?m)^\s*(?:export\s+)?{lacking[0]}\s*=")
-        declaring = next(
-            (name for name in _ENV_FILES
-             if (folder / name).is_file() and has_it.search((folder / name).read_text("utf-8"))),
-            "",
-        )  # fmt: skip
+        declaring = hints.find_files(folders).get(lacking[0])
         where = (
             f"--env-file {declaring}, which has it" if declaring else "the --env-file that has it"
         )
@@ -184,7 +182,7 @@ def find(text: str, variables: Mapping[str, str], folder: Path, python: Path) ->
     if parts := _SQLITE.fullmatch(address):
         scheme, path, tail = parts.groups()
         for slash in ("/", ""):  # before a path, most have one
-            place = folder / path.removeprefix(slash)
+            place = folders[0] / path.removeprefix(slash)
             if path.startswith(slash) and place.is_file():
                 name = str(place.resolve())
                 return Database(names[-1], whole, scheme + slash, name, tail, python)

@@ -211,16 +211,20 @@ class Testbed:
             *(*server.arguments(wrapped, port), *case.server_args, *server.settings),
         ]
 
+    def folders(self, case: Case) -> tuple[Path, ...]:
+        """The original folder of a case's application, and those of the repository above it."""
+        folder = self.subject.original(case)
+        return folder, *folder.parents[: self.subject.depth]
+
     def advise(self, case: Case, printed: str, routes: Sequence[str] = ()) -> str:
         """Say what to do about a failure; empty if that is unknown. See `hints`."""
-        folder = self.subject.original(case)
         version = self.interpreters[case.python].version
         symptoms = hints.Symptoms(
             printed=printed,
             module=case.endpoint.app.partition(":")[0],
             path=case.endpoint.path,
             routes=routes,
-            folders=(folder, *folder.parents[: self.subject.depth]),
+            folders=self.folders(case),
             variables=self.environment(case),
             python=".".join(version.split(".")[:2]),
             source=self.subject.source,
@@ -536,8 +540,10 @@ def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
     if not testbed.subject.database:
         return None
     values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
-    python = testbed.pythons[case.stack, case.python]
-    return databases.find(testbed.subject.database, values, testbed.subject.original(case), python)
+    return databases.find(
+        testbed.subject.database, values, testbed.folders(case),
+        testbed.pythons[case.stack, case.python],
+    )  # fmt: skip
 
 
 def _copy_files(folder: Path, place: Path) -> None:

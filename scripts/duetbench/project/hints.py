@@ -137,17 +137,22 @@ def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
     """Name a file that sets variables, maybe with a prefix, and options for others."""
     if not (names := [name for name in names if name not in symptoms.variables]):
         return ""
-    own: dict[str, str] = {}
-    for folder in symptoms.folders:
-        for file in sorted(folder.glob("*env*")):
-            with suppress(OSError, UsageError):
-                place = shlex.quote(os.path.relpath(file, symptoms.folders[0]))
-                values = read_variables(file) if file.is_file() else {}
-                own = {key: place for key, text in values.items() if text} | own
+    own = find_files(symptoms.folders)
     files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
     options = [f"--env-file {file}" for file in dict.fromkeys(filter(None, files.values()))]
     options += [f"--env {name}=VALUE" for name in names if not files[name]]
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {LACKING} {' '.join(options)}"
+
+
+def find_files(folders: Sequence[Path]) -> dict[str, str]:
+    """Find files of variables in some folders: variable → file, as a path from the first folder."""
+    own: dict[str, str] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*env*")):
+            with suppress(OSError, UsageError):
+                place = shlex.quote(os.path.relpath(file, folders[0]))
+                own = {key: place for key, text in read_variables(file).items() if text} | own
+    return own
 
 
 _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
