@@ -13,6 +13,7 @@ Each side has its own copy of the files.
 import math
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -156,7 +157,10 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
     earlier = (
         revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
     )
-    return [(revisions.lay_out(root, state, scope.copies), state) for state in (earlier, later)]
+    states = (earlier, later)
+    with ThreadPoolExecutor() as pool:
+        places = pool.map(lambda state: revisions.lay_out(root, state, scope.copies), states)
+        return list(zip(places, states, strict=True))
 
 
 def _parts(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from scipy import special
 
 from duetbench.core.metrics import CPU, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import Verdict
@@ -73,7 +72,7 @@ def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evi
     deviation = np.sqrt((squares + worth * known**2) / freedom)
     error = np.maximum(deviation, RESOLUTION) / np.sqrt(n)
     moved = statistics.moved_ps(mean, error, freedom, statistics.floor_of(limit))
-    same = special.stdtr(freedom, (np.abs(mean) - math.log1p(limit)) / error)
+    same = statistics.probability(freedom, (np.abs(mean) - math.log1p(limit)) / error)
     stops = np.flatnonzero((np.minimum(moved, same) < EARLY) & (n >= FEWEST))
     last = len(logs) - 1
     early: Literal["moved", "same"] | None = None

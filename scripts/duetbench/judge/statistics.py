@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from duetbench.core.metrics import row
 from duetbench.core.model import Verdict
@@ -43,6 +42,20 @@ class Sample:
         return max(self.sd, RESOLUTION) / math.sqrt(self.n)
 
 
+def quantile(freedom: ArrayLike, p: float) -> float:
+    """Return the value that Student's t exceeds with probability 1 - p."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and effects are shown without it
+
+    return float(special.stdtrit(freedom, p))
+
+
+def probability(freedom: ArrayLike, t: ArrayLike) -> Logs:
+    """Return the probabilities that Student's t is below these values."""
+    from scipy import special  # noqa: PLC0415 - as above
+
+    return np.asarray(special.stdtr(freedom, t))
+
+
 def sample(logs: Logs) -> Sample:
     """Compute number, mean and standard deviation of two or more log ratios."""
     return Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)
@@ -61,7 +74,7 @@ def interval(sample: Sample, alpha: float) -> tuple[float, float]:
 
 def reach(sample: Sample, alpha: float) -> float:
     """Compute the half width of a mean's two-sided interval with error rate alpha (log scale)."""
-    return float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * sample.error
+    return quantile(sample.freedom, 1 - alpha / 2) * sample.error
 
 
 def moved_p(sample: Sample, floor: float) -> float:
@@ -72,7 +85,7 @@ def moved_p(sample: Sample, floor: float) -> float:
 def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float) -> Logs:
     """Return the p values of that test for as many means, with their errors."""
     beyond = np.subtract(np.abs(mean), math.log1p(floor))
-    return np.asarray(np.minimum(1, 2 * special.stdtr(freedom, -beyond / error)))
+    return np.asarray(np.minimum(1, 2 * probability(freedom, -beyond / error)))
 
 
 def direction(metric: str, log: float) -> Verdict:
@@ -85,7 +98,7 @@ def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> f
 
     It is floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
     """
-    missed = float(special.stdtrit(sample.freedom, power)) * sample.error
+    missed = quantile(sample.freedom, power) * sample.error
     return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
 
 
