@@ -181,7 +181,8 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     assert found.wait == pytest.approx(0.08, abs=0.02)
     assert found.connections is not None
     assert found.connections < most
-    assert slow["response_p50"] / quick["response_p50"] == pytest.approx(2, abs=0.3)
+    # A busy machine adds as much to both.
+    assert 1.4 < slow["response_p50"] / quick["response_p50"] < 2.2
 
 
 @pytest.mark.real

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+from unittest.mock import Mock
 
 import pytest
 from packaging.requirements import Requirement
@@ -16,6 +17,7 @@ from bench import Bench
 from duetbench.core.model import Verdict
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
+from duetbench.judge import deployment
 from duetbench.judge.deployment import deploy_all, environment_of
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
@@ -99,6 +101,25 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     assert (refused.code, "add --env SHOP_TOKEN=VALUE" in refused.err) == (2, True)
     assert _state(shop) == before
     assert git(shop, "status", "--porcelain") == "?? seed"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
+def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails(
+    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module that `--app` names is the same, and what it imports is broken."""
+    imports = Mock(wraps=deployment.find_interface)
+    monkeypatch.setattr(deployment, "find_interface", imports)
+    command = ("compare", "HEAD~1", "--app", "shop.main:app", "--only", "effects")
+    assert "head answers line 1" in bench(*command).out
+    assert "head answers line 1" in bench(*command).out
+    assert imports.call_count == 1
+    write(shop, "src/shop/items.py", "import no_such_module\n")
+    refused = bench(*command)
+    words = "shop.main:app: expected an application, found: ModuleNotFoundError"
+    assert (refused.code, words in refused.err) == (2, True)
+    assert imports.call_count == 2
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)

@@ -111,6 +111,8 @@ def _question(
     began = time.monotonic()
     with reporter.when_long("what one request does: still observed"):
         seen = effects.observe(touched.pairs, first, budget=extent.seconds)
+    if seen.reasons:
+        both.check()
     if extent.only == "effects":
         return Question(touched, extent, declared.limits, seen=seen)
     touched = affected.find(both, diff, seen.loaded, everything=extent.everything)

@@ -4,10 +4,12 @@ Head decides interface, server and interpreter for both sides; packages and code
 own.
 """
 
+import json
 import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache as cached
@@ -18,7 +20,7 @@ from packaging.version import Version
 
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
-from duetbench.host import cache, command
+from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
 from duetbench.measure import assembly
@@ -137,6 +139,10 @@ def deploy_all(
     environment = None
     if not any(side.packages for side in settings):
         environment = environment_of(project, places, narrator)
+    if environment is not None:  # the first import already finds compiled code
+        python = target_python.describe(environment.executable)
+        with ThreadPoolExecutor() as pool:
+            [*pool.map(lambda place: stacks.compile_code(place, python), places)]
     deployed: list[DeployedTarget] = []
     notes: list[str] = []
     for place, lock in zip(reversed(places), reversed(given), strict=True):
@@ -351,10 +357,43 @@ def _python_here(project: Project, place: Path, within: Path) -> Interpreter | N
 
 
 def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
-    """Import the application to find its interface, and whether something makes it.
+    """Find an application's interface, and whether something makes it, by an import of it.
 
-    The commands around each launch are run.
+    An import takes seconds, so its answer holds as long as the application's module, its packages
+    and its interpreter are the same. `check_import` is for whatever does not work then.
     """
+    choice, python = trial.target, next(iter(trial.interpreters.values()))
+    files = (trial.root / folder / file for folder in trial.imports
+             for file in target_locks.module_files(choice.app.partition(":")[0]))  # fmt: skip
+    module = next((file.read_bytes().decode("latin-1") for file in files if file.is_file()), "")
+    known = (f"{trial.origin}", choice.app, f"{choice.factory}", module)
+    answer = (
+        paths.cache_dir()
+        / "interfaces"
+        / cache.digest(*known, stack.lock.read_text("utf-8"), f"{python.executable}")
+    )
+    commands = choice.before or choice.after
+    with suppress(OSError, ValueError):
+        if not commands:
+            interface, made = json.loads(answer.read_text("utf-8"))
+            return interface, made
+    found = _import(trial, stack, narrator)
+    with suppress(OSError):  # it saves time only
+        answer.parent.mkdir(parents=True, exist_ok=True)
+        answer.write_text(json.dumps(found), "utf-8")
+    return found
+
+
+def check_import(deployed: DeployedTarget, narrator: Narrator) -> None:
+    """Import a prepared target again; raises UsageError if it is no application, or another one."""
+    stack = deployed.lock(STACK)
+    interface, _ = _import(deployed, stack, narrator)
+    if interface != deployed.interface:
+        raise UsageError(f"{deployed.target.app}: expected {deployed.interface}, found {interface}")
+
+
+def _import(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Import the application as a launch would, after the commands before it."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     request["path"] = ""  # none is requested

@@ -6,7 +6,7 @@ load, path or expected answer), the case counts as missing, like one that only o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -147,6 +147,7 @@ class Sides:
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # common cases that the change cannot affect
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
+    check: Callable[[], None] = lambda: None  # raises UsageError if head is no application now
 
 
 def match_cases(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -31,6 +32,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Interpreter
+from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
@@ -84,8 +86,9 @@ Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
 def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
-    parts, notes = _parts(project, contrast, scope, states)
-    return join(project.root, contrast, scope, parts, notes)
+    parts, notes, head = _parts(project, contrast, scope, states)
+    both = join(project.root, contrast, scope, parts, notes)
+    return replace(both, check=partial(deployment.check_import, head, scope.narrator))
 
 
 def join(
@@ -165,8 +168,8 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 def _parts(
     project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str]]:
-    """Prepare an application in its copies of both sides; also return notes for people."""
+) -> tuple[list[Part], list[str], DeployedTarget]:
+    """Prepare an application in its copies of both sides; also return notes, and head's copy."""
     settings = contrast.settings
     lent, notes = _lend_app(project, states, scope) if contrast.of_revisions else (frozenset(), ())
     if any(side.python for side in settings):
@@ -185,7 +188,7 @@ def _parts(
         cases = tuple(case for case in own.cases(side) if case.python == python)
         find = own.find_interpreters
         parts.append(Part(record_of(state), own, cases, find, state.tree, lent, python))
-    return parts, [*notes, *told]
+    return parts, [*notes, *told], copies[-1]
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:

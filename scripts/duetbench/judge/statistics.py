@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from duetbench.core.metrics import row
 from duetbench.core.model import Verdict
@@ -42,18 +42,18 @@ class Sample:
         return max(self.sd, RESOLUTION) / math.sqrt(self.n)
 
 
-def quantile(freedom: ArrayLike, p: float) -> float:
+def quantile(freedom: float, p: float) -> float:
     """Return the value that Student's t exceeds with probability 1 - p."""
     from scipy import special  # noqa: PLC0415 - slow to import, and effects are shown without it
 
     return float(special.stdtrit(freedom, p))
 
 
-def probability(freedom: ArrayLike, t: ArrayLike) -> Logs:
+def probability(freedom: Logs | float, t: Logs | float) -> Logs:
     """Return the probabilities that Student's t is below these values."""
     from scipy import special  # noqa: PLC0415 - as above
 
-    return np.asarray(special.stdtr(freedom, t))
+    return np.asarray(special.stdtr(freedom, t), np.float64)
 
 
 def sample(logs: Logs) -> Sample:
@@ -82,9 +82,9 @@ def moved_p(sample: Sample, floor: float) -> float:
     return float(moved_ps(sample.mean, sample.error, sample.freedom, floor))
 
 
-def moved_ps(mean: ArrayLike, error: ArrayLike, freedom: ArrayLike, floor: float) -> Logs:
+def moved_ps(mean: Logs | float, error: Logs | float, freedom: Logs | float, floor: float) -> Logs:
     """Return the p values of that test for as many means, with their errors."""
-    beyond = np.subtract(np.abs(mean), math.log1p(floor))
+    beyond = np.abs(mean) - math.log1p(floor)
     return np.asarray(np.minimum(1, 2 * probability(freedom, -beyond / error)))
 
 
