@@ -1,5 +1,6 @@
 """A whole comparison, with instruments that measure nothing and a clock that they turn."""
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from duetbench.judge.session import Extent, Question
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.show.report import make_report
 from duetbench.store import result_files
-from duetbench.store.comparison import FAILURE, Comparison, Finding, Instructions
+from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding, Instructions
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
 pytestmark = pytest.mark.usefixtures("without_oha")
@@ -165,6 +166,21 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(
     assert played[void] == duets
     assert max(played[name] for name in others) >= 3
     assert found.wall_seconds <= 1.1 * 120.0
+
+
+class Waiting(FakeInstruments):
+    """Instruments whose duets wait for a time limit."""
+
+    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
+        self.now += 40
+        flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
+        return make_duet(name, order, head_first=head_first, flags=(flag,))
+
+
+def test_no_longer_budget_is_advised_where_the_only_duet_failed(compare: Compare) -> None:
+    found = compare(Waiting(uncounted="no Valgrind"), (ONE,), 40.0)
+    assert len(found.cases[0].duets) == 1
+    assert sufficient_budget(found) is None
 
 
 @pytest.mark.parametrize(("failing", "noted"), [(1, True), (2, False)])

@@ -221,7 +221,7 @@ class _Session:
             self.note(planning.without_duets(turns))
         if self._fits():
             self.loop.run(self, self.ends)
-        if self.open() and not any(map(self._judgeable, self.candidates.values())):
+        if self.open() and not any(map(self._needs_no_time, self.candidates.values())):
             self.first_answer_seconds = self._first_answer_seconds()
         if lost := sum(not pair.duets.all for pair in self.candidates.values()):
             many = len(self.candidates)
@@ -238,8 +238,10 @@ class _Session:
         least = 1 if moved else rule.FEWEST
         return QUICK * least * duet <= self.ends - self.clock()
 
-    def _judgeable(self, pair: Pair) -> bool:
-        return bool(pair.duets.void) or len(pair.duets.usable) >= rule.FEWEST
+    def _needs_no_time(self, pair: Pair) -> bool:
+        """Whether more time is not what a case lacks: it is judged, or it failed."""
+        failed = any(duet.failed for duet in pair.duets.all)
+        return failed or len(pair.duets.usable) >= rule.FEWEST
 
     def _first_answer_seconds(self) -> float:
         """Estimate the budget that gives all cases a first answer."""
