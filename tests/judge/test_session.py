@@ -171,7 +171,7 @@ def test_a_case_that_cannot_be_measured_leaves_its_time_to_the_others(
 class Waiting(FakeInstruments):
     """Instruments whose duets wait for a time limit."""
 
-    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
+    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:  # noqa: ARG002
         self.now += 40
         flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
         return make_duet(name, order, head_first=head_first, flags=(flag,))

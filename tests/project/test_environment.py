@@ -19,6 +19,7 @@ from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment
 from duetbench.judge.deployment import deploy_all, environment_of
+from duetbench.measure import testbed
 from duetbench.project.environment import Environment, find
 from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED
@@ -109,7 +110,7 @@ def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails
     shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The module that `--app` names is the same, and what it imports is broken."""
-    imports = Mock(wraps=deployment.find_interface)
+    imports = Mock(wraps=testbed.find_interface)
     monkeypatch.setattr(deployment, "find_interface", imports)
     command = ("compare", "HEAD~1", "--app", "shop.main:app", "--only", "effects")
     assert "head answers line 1" in bench(*command).out
