@@ -64,8 +64,8 @@ def meanings() -> dict[str, str]:
         for key in (row.name, row.title, row.noun)
     }
     kinds = {
-        title.lower(): f"What one request {verb}, seen in requests made without a server."
-        for title, verb, _ in findings.KINDS.values()
+        kind.noun.lower(): f"What one request {kind.verb}, seen in requests made without a server."
+        for kind in findings.KINDS.values()
     }
     flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
     return {**metrics, **kinds, **flags, **words}
