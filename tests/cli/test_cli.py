@@ -276,7 +276,7 @@ def test_all_words_have_a_meaning_and_others_are_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = explain.meanings()
-    kinds = {title.lower() for title, _, _ in findings.KINDS.values()}
+    kinds = {kind.noun.lower() for kind in findings.KINDS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())

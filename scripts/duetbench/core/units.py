@@ -67,15 +67,11 @@ class Format:
         name: Its name in formats.js.
         unit: SI unit of the figures.
         write: Writes one figure, with its unit.
-        highest: No launch comes near it: a larger figure is a fault, or forged.
-        lowest: The same at the other end; below zero only for what can shrink.
     """
 
     name: str
     unit: Unit
     write: Formatter
-    highest: float
-    lowest: float = 0.0
 
     def __call__(self, value: float) -> str:
         return self.write(value)
@@ -120,14 +116,14 @@ def _share(value: float) -> str:
     return f"{significant(value * 100)} %"
 
 
-plain: Final = Format("significant", "1", significant, 1e12)
-seconds: Final = Format("seconds", "s", _seconds, 1e6)
-rate: Final = Format("rate", "1/s", _rate, 1e9)
-size: Final = Format("size", "B", _size, 1e15)
-share: Final = Format("share", "1", _share, 10)
-cores: Final = Format("cores", "1", "{:.2f}".format, 1e5)
-count: Final = Format("count", "1", "{:,.0f}".format, 1e12)
-octets: Final = Format("count", "B", count.write, 1e9, lowest=-1e9)
+plain: Final = Format("significant", "1", significant)
+seconds: Final = Format("seconds", "s", _seconds)
+rate: Final = Format("rate", "1/s", _rate)
+size: Final = Format("size", "B", _size)
+share: Final = Format("share", "1", _share)
+cores: Final = Format("cores", "1", "{:.2f}".format)
+count: Final = Format("count", "1", "{:,.0f}".format)
+octets: Final = Format("count", "B", count.write)
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 """A time on a command line: 180s, 5m, 1h or 1h30m."""
