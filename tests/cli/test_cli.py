@@ -20,11 +20,10 @@ from duetbench import __version__
 from duetbench.cli import CLOSED_PIPE, app, explain
 from duetbench.cli.verbs import CI, VERBS, Verb, stored
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import EFFECTS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import signals
 from duetbench.project import target
-from duetbench.show import findings
 from goldens import assert_golden
 from observatory.cli import reference
 
@@ -276,7 +275,7 @@ def test_all_words_have_a_meaning_and_others_are_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = explain.meanings()
-    kinds = {kind.noun.lower() for kind in findings.KINDS.values()}
+    kinds = {kind.noun.lower() for kind in EFFECTS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())

@@ -79,6 +79,8 @@ class Metric:
         least: The least figure that matters; comparisons take smaller ones for it, and judge the
             metric only if a side has more.
         shrinks: Whether figures below zero are possible.
+        one: What a request does once, after its verb: an `SQL statement`; empty: it has a size.
+        many: The plural of that.
     """
 
     name: str
@@ -94,6 +96,8 @@ class Metric:
     floor: float = 0.0
     least: float = 0.0
     shrinks: bool = False
+    one: str = ""
+    many: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
@@ -128,6 +132,11 @@ class Metric:
         if amount.endswith(" times"):
             return f"{self.verb.removesuffix(' a')} {amount} the {self.noun}"
         return f"{self.verb} {amount} {self.directions[not rose]} {self.noun}"
+
+    def count(self, number: float) -> str:
+        """Write a number of effects with their noun: `21 SQL statements`."""
+        noun = self.one if number == 1 else self.many
+        return f"{self.format(number)} {noun}" if self.one else self.format(number)
 
     def rounded(self, value: float) -> float:
         """Round a value for a file; counts stay exact."""
@@ -326,9 +335,64 @@ _COUNTED: Final = Metric(
 )
 
 
+def _effect(
+    name: str, noun: str, verb: str, one: str = "", many: str = "", form: units.Format = units.times
+) -> Metric:
+    meaning = f"What one request {verb}, seen in requests made without a server."
+    return Metric(name, form, meaning, noun=noun, verb=verb, one=one, many=many or f"{one}s")
+
+
+EFFECTS: Final[dict[str, Metric]] = {
+    row.name: row
+    for row in (
+        _effect("sql", "SQL statements", "sends", "SQL statement"),
+        _effect("transaction", "transaction commands", "sends", "transaction command"),
+        _effect(
+            "call", "calls to other hosts", "makes", "call to another host", "calls to other hosts"
+        ),
+        _effect("connect", "connections opened", "opens", "connection"),
+        _effect("cache", "cache commands", "sends", "cache command"),
+        _effect("read", "files opened", "opens", "file"),
+        _effect("write", "files written", "writes", "file"),
+        _effect("process", "processes started", "starts", "process", "processes"),
+        _effect("thread", "threads started", "starts", "thread"),
+        _effect("task", "tasks created", "creates", "task"),
+        _effect("threads left", "threads left behind", "leaves", "thread behind", "threads behind"),
+        _effect("tasks left", "tasks left behind", "leaves", "task behind", "tasks behind"),
+        _effect("log", "log records", "writes", "log record"),
+        _effect("exception", "exceptions raised", "raises", "exception"),
+        _effect("import", "modules imported", "imports", "module"),
+        _effect("first import", "modules imported at first", "imports at first", "module"),
+        _effect("collect", "garbage collections asked for", "asks for", "garbage collection"),
+        _effect("peak", "memory during it", "needs", form=units.kilobytes),
+        _effect("function", "function calls", "makes", "function call"),
+        _effect(
+            "library exception",
+            "exceptions in libraries",
+            "raises",
+            "exception in libraries",
+            "exceptions in libraries",
+        ),
+        _effect(
+            "young collections", "collections per 1,000", "causes per 1,000", "garbage collection"
+        ),
+    )
+}
+"""The kinds of effects of a request."""
+
+_OTHERS: Final[dict[str, Metric]] = {
+    INSTRUCTIONS: _COUNTED,
+    "answer": Metric("answer", units.whole, "What a request is answered."),
+    "memory kept": Metric(
+        "memory kept", units.about, "Kept for every request.", noun="memory kept after it"
+    ),
+    "failure": Metric("failure", count, "A side failed.", noun="the request"),
+}
+
+
 def row(name: str) -> Metric:
-    """The row of a metric, or of `instructions`; for times inside the process, `TIME_INSIDE`."""
-    return _COUNTED if name == INSTRUCTIONS else METRICS.get(name, TIME_INSIDE)
+    """The row of what a finding is about; for times inside the process, `TIME_INSIDE`."""
+    return METRICS.get(name) or EFFECTS.get(name) or _OTHERS.get(name, TIME_INSIDE)
 
 
 HEADLINES: Final = (

@@ -64,7 +64,7 @@ class Format:
     """How to write the figures of one kind.
 
     Attributes:
-        name: Its name in formats.js.
+        name: Its name in formats.js; empty: no page has such figures.
         unit: SI unit of the figures.
         write: Writes one figure, with its unit.
     """
@@ -116,6 +116,10 @@ def _share(value: float) -> str:
     return f"{significant(value * 100)} %"
 
 
+def _times(value: float) -> str:
+    return f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
+
+
 plain: Final = Format("significant", "1", significant)
 seconds: Final = Format("seconds", "s", _seconds)
 rate: Final = Format("rate", "1/s", _rate)
@@ -124,6 +128,10 @@ share: Final = Format("share", "1", _share)
 cores: Final = Format("cores", "1", "{:.2f}".format)
 count: Final = Format("count", "1", "{:,.0f}".format)
 octets: Final = Format("count", "B", count.write)
+whole: Final = Format("", "B", "{:,.0f} bytes".format)
+kilobytes: Final = Format("", "B", lambda value: f"{significant(value / 1e3)} kB")
+about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
+times: Final = Format("", "1", _times)
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 """A time on a command line: 180s, 5m, 1h or 1h30m."""

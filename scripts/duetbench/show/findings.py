@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS, Metric
+from duetbench.core.metrics import CPU, EFFECTS, INSTRUCTIONS, Metric
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Case, Effects, Verdict
 from duetbench.core.text import short, some
@@ -31,88 +30,6 @@ _DULL: Final = frozenset({"young collections", "peak", "first import"})  # where
 _USUAL: Final = 200  # status of an answer
 
 
-def _times(value: float) -> str:
-    return f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
-
-
-def _kilobytes(value: float) -> str:
-    return f"{units.significant(value / 1e3)} kB"
-
-
-def _kept(value: float) -> str:
-    return f"{units.significant(value / 1e3, 2)} kB" if value else "0 kB"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What is seen of single requests, as a row of the registry of metrics.
-
-    Attributes:
-        noun: What a row calls it.
-        verb: Begins a sentence, with `one` or `many` as its object.
-        many: Empty: that of `one` with an s.
-        format: Writes how often it happens, or its size.
-    """
-
-    noun: str
-    verb: str = ""
-    one: str = ""
-    many: str = ""
-    format: units.Formatter = _times
-
-    @property
-    def label(self) -> str:
-        return self.noun
-
-    @property
-    def plural(self) -> str:
-        return self.many or f"{self.one}s"
-
-    def count(self, number: float) -> str:
-        """Write a number with its noun: `21 SQL statements`."""
-        noun = self.one if number == 1 else self.plural
-        return f"{self.format(number)} {noun}" if self.one else self.format(number)
-
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "sql": Kind("SQL statements", "sends", "SQL statement"),
-    "transaction": Kind("transaction commands", "sends", "transaction command"),
-    "call": Kind("calls to other hosts", "makes", "call to another host", "calls to other hosts"),
-    "connect": Kind("connections opened", "opens", "connection"),
-    "cache": Kind("cache commands", "sends", "cache command"),
-    "read": Kind("files opened", "opens", "file"),
-    "write": Kind("files written", "writes", "file"),
-    "process": Kind("processes started", "starts", "process", "processes"),
-    "thread": Kind("threads started", "starts", "thread"),
-    "task": Kind("tasks created", "creates", "task"),
-    "threads left": Kind("threads left behind", "leaves", "thread behind", "threads behind"),
-    "tasks left": Kind("tasks left behind", "leaves", "task behind", "tasks behind"),
-    "log": Kind("log records", "writes", "log record"),
-    "exception": Kind("exceptions raised", "raises", "exception"),
-    "import": Kind("modules imported", "imports", "module"),
-    "first import": Kind("modules imported at first", "imports at first", "module"),
-    "collect": Kind("garbage collections asked for", "asks for", "garbage collection"),
-    "peak": Kind("memory during it", "needs", format=_kilobytes),
-    "function": Kind("function calls", "makes", "function call"),
-    "library exception": Kind(
-        "exceptions in libraries", "raises", "exception in libraries", "exceptions in libraries"
-    ),
-    "young collections": Kind("collections per 1,000", "causes per 1,000", "garbage collection"),
-}
-"""The kinds of effects."""
-
-_OTHERS: Final[Mapping[str, Kind]] = {
-    ANSWER: Kind("answer", format="{:,.0f} bytes".format),
-    KEPT: Kind("memory kept after it", format=_kept),
-    FAILURE: Kind("the request"),
-}
-
-
-def subject(name: str) -> Kind | Metric:
-    """The words of what a finding is about."""
-    return KINDS.get(name) or _OTHERS.get(name) or row_of(name)
-
-
 def titles(comparison: Comparison) -> dict[str, str]:
     """Name each case by what is served, and in full if another case serves the same."""
     cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
@@ -130,12 +47,12 @@ def _other(series: str) -> str:
 
 def noun(finding: Finding) -> str:
     """Return what was seen, in words: `CPU per request`, `SQL statements`."""
-    return subject(finding.subject).noun
+    return row_of(finding.subject).noun
 
 
 def figures(finding: Finding) -> str:
     """Write what it was before and after; empty if that is not known."""
-    write = subject(finding.subject).format
+    write = row_of(finding.subject).format
     if finding.base is None or finding.head is None:
         return "" if finding.head is None else write(finding.head)
     both = [write(value) for value in (finding.base, finding.head)]
@@ -147,10 +64,14 @@ def figures(finding: Finding) -> str:
 
 def row(finding: Finding) -> tuple[str, str, str, str, str]:
     """Write a finding below `HEAD`."""
-    sign, label = finding.verdict.sign, subject(finding.subject).label
+    sign, label = finding.verdict.sign, row_of(finding.subject).label
     if finding.exact or finding.subject in {FAILURE, KEPT}:
         size = ""
-        if finding.moved and None not in {finding.base, finding.head} and finding.subject in KINDS:
+        if (
+            finding.moved
+            and None not in {finding.base, finding.head}
+            and finding.subject in EFFECTS
+        ):
             size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
@@ -200,7 +121,7 @@ def sentence(finding: Finding) -> str:
         return f"does different work: {finding.text}"
     if finding.subject == KEPT:
         return _keeps(finding)
-    kind = KINDS.get(finding.subject)
+    kind = EFFECTS.get(finding.subject)
     return _does(finding, kind) if kind else _moves(finding)
 
 
@@ -226,12 +147,12 @@ def _executes(ratio: Interval) -> str:
     return f"{words} ({within})"
 
 
-def _does(finding: Finding, kind: Kind) -> str:
+def _does(finding: Finding, kind: Metric) -> str:
     """Say how often a request does something."""
     old, new = finding.base or 0.0, finding.head or 0.0
     over = f", {finding.why}" if finding.why else ""
     if old == new:
-        return f"{kind.verb} other {kind.plural}: {finding.text} {finding.place}".rstrip() + over
+        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip() + over
     return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}{over}"
 
 
@@ -240,7 +161,7 @@ def _keeps(finding: Finding) -> str:
     where = f" ({finding.place})" if finding.place else ""
     if finding.verdict is Verdict.DIFFERENT and finding.text:
         return finding.text + where
-    head, base = (_kept(value or 0.0) for value in (finding.head, finding.base))
+    head, base = (row_of(KEPT).format(value or 0.0) for value in (finding.head, finding.base))
     doubt = f", {finding.why}" if finding.why else ""
     if finding.verdict is Verdict.BETTER:
         return f"keeps {head} for every request, before {finding.text or base}{where}"
@@ -280,8 +201,8 @@ def alike(findings: Sequence[Finding]) -> str:
             continue
         if finding.subject == ANSWER:
             parts.append(f"the same answer ({figures(finding)})")
-        elif finding.subject in KINDS and finding.subject not in _DULL:
-            parts.append(KINDS[finding.subject].count(finding.head))
+        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+            parts.append(EFFECTS[finding.subject].count(finding.head))
     return ", ".join(parts)
 
 
@@ -459,7 +380,7 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     if not moved:
         yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
     # What differs at first sight has been said: what follows is the table of it.
-    elif len(moved) == 1 and moved[0].subject in KINDS:
+    elif len(moved) == 1 and moved[0].subject in EFFECTS:
         yield f"{name}, checked ({took})"
     else:
         yield f"{name} {sentence(moved[0])} ({took})"
@@ -479,7 +400,7 @@ def describe(case: Case, seen: Effects) -> Iterator[str]:
     for line in rows(found):
         yield line.replace("0 → ", "").replace("+", "", 1)
     for kind, spread in seen.unsteady.items():
-        yield f"  {KINDS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
+        yield f"  {EFFECTS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
     yield from (f"  {text}" for text in doubts(seen))
 
 
@@ -494,7 +415,7 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
     """Make a row of each difference: what, before, after, its text; and one of each detail."""
     for finding in findings:
         ends = (finding.base, finding.head)
-        old, new = ("" if end is None else subject(finding.subject).format(end) for end in ends)
+        old, new = ("" if end is None else row_of(finding.subject).format(end) for end in ends)
         text = "   ".join(filter(None, (finding.text, finding.place)))
         yield noun(finding), old, new, text
         for detail in finding.details:
@@ -506,7 +427,7 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
 
 def effect_change(kind: str, base: float, head: float) -> str:
     """Describe how an effect moved: `SQL statements 2 → 21`."""
-    of = subject(kind)
+    of = row_of(kind)
     name = f"{KEPT} for every request" if kind == KEPT else of.noun
     return f"{name} {of.format(base)} → {of.format(head)}"
 
@@ -514,7 +435,7 @@ def effect_change(kind: str, base: float, head: float) -> str:
 def doubts(seen: Effects) -> Iterator[str]:
     """Say what was not measured, and what is never seen."""
     for kind, spread in seen.unsteady.items():
-        yield f"{KINDS[kind].noun}: not compared, since they vary within a side ({spread})"
+        yield f"{EFFECTS[kind].noun}: not compared, since they vary within a side ({spread})"
     if seen.unmeasured:
         yield f"memory: not measured, {seen.unmeasured}"
     if seen.unseen:
