@@ -59,45 +59,28 @@ _DIRECTIONS: Final = {
 class Metric:
     """The meaning of a figure.
 
-    Attributes:
-        name: Key in run files.
-        format: Formatter for people, with the SI unit of the stored value.
-        meaning: One sentence.
-        title: Column heading; empty: the name.
-        noun: What it measures, in a sentence's words; empty: the title.
-        label: Its name in a row of a report, at most 20 characters; empty: its noun.
-        better: Which direction is better; `neither` for context figures.
-        concern: Which threshold of `MATERIAL` applies if the metric is judged.
-        situation: In which cases comparisons judge it and nights look for steps; empty: in none.
-            always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops
-            with a declared ceiling. response, service: the other cases, by the times that describe
-            the server. Tails, start and idle use the same duets and never prolong a comparison.
-            start alone: comparisons of starts, which also judge start. idle: targets of which a
-            server computes without requests.
-        verb: What a case does if the figure moved; of `_DIRECTIONS`.
-        floor: The relative change up to which nothing moved; 0: a tenth of its limit.
-        least: The least figure that matters; comparisons take smaller ones for it, and judge the
-            metric only if a side has more.
-        shrinks: Whether figures below zero are possible.
-        one: What a request does once, after its verb: an `SQL statement`; empty: it has a size.
-        many: The plural of that.
+    Its situation says in which cases comparisons judge it, and nights look for steps. always: all.
+    unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a declared
+    ceiling. response, service: the other cases, by the times that describe the server. Tails, start
+    and idle use the same duets and never prolong a comparison. start alone: comparisons of starts,
+    which also judge start. idle: targets of which a server computes without requests.
     """
 
-    name: str
-    format: units.Format
-    meaning: str
-    title: str = ""
-    noun: str = ""
-    label: str = ""
-    better: Literal["lower", "higher", "neither"] = "lower"
-    concern: Concern = "cpu"
-    situation: str = ""
-    verb: str = "has"
-    floor: float = 0.0
-    least: float = 0.0
-    shrinks: bool = False
-    one: str = ""
-    many: str = ""
+    name: str  # key in run files
+    format: units.Format  # for people, with the SI unit of the stored value
+    meaning: str  # one sentence
+    title: str = ""  # column heading; empty: the name
+    noun: str = ""  # what it measures, in a sentence's words; empty: the title
+    label: str = ""  # its name in a row of a report, at most 20 characters; empty: its noun
+    better: Literal["lower", "higher", "neither"] = "lower"  # neither: a figure of context
+    concern: Concern = "cpu"  # its threshold of `MATERIAL`
+    situation: str = ""  # empty: it is never judged
+    verb: str = "has"  # what a case does if the figure moved
+    floor: float = 0.0  # change, relative, up to which nothing moved; 0: a tenth of its limit
+    least: float = 0.0  # stands for smaller figures; it is judged only if a side has more
+    shrinks: bool = False  # figures below zero are possible
+    one: str = ""  # what a request does once, after the verb: an `SQL statement`
+    many: str = ""  # the plural of that
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))

@@ -14,21 +14,14 @@ Formatter = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure in SI units, or a ratio, with its 95 % interval.
-
-    Attributes:
-        estimate: The figure itself.
-        low: Lower end; None, as `high`, if the scatter is unknown (one sample).
-        high: Upper end.
-        n: Number of samples: launches, duets.
-    """
+    """A figure in SI units, or a ratio, with its 95 % interval."""
 
     confidence: ClassVar[float] = 0.95
 
     estimate: float
-    low: float | None = None
+    low: float | None = None  # None, as `high`, if the scatter is unknown: of one sample
     high: float | None = None
-    n: int = 1
+    n: int = 1  # samples: launches, duets
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -61,17 +54,11 @@ def student(freedom: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How to write the figures of one kind.
+    """How to write the figures of one kind."""
 
-    Attributes:
-        name: Its name in formats.js; empty: no page has such figures.
-        unit: SI unit of the figures.
-        write: Writes one figure, with its unit.
-    """
-
-    name: str
-    unit: Unit
-    write: Formatter
+    name: str  # in formats.js; empty: no page has such figures
+    unit: Unit  # of the figures
+    write: Formatter  # writes one figure, with its unit
 
     def __call__(self, value: float) -> str:
         return self.write(value)

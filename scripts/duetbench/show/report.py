@@ -57,31 +57,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a reader sees, in this order.
+    """What a reader sees, in this order."""
 
-    Attributes:
-        headline: One line that says no more than the intervals.
-        news: Whether something moved.
-        head: Columns of the rows: a case if there are several, what was seen, and `words.HEAD`.
-        rows: The first findings.
-        more: How many other findings there are.
-        causes: What differs: functions that the requests enter, packages.
-        sure: How it was measured, and what would have been seen.
-        advice: What to do next, or what the command lacks.
-        command: The command that finds the functions, or that would decide.
-        sections: All figures, the method, and how to repeat it.
-    """
-
-    headline: str
-    news: bool
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    more: int
-    causes: Sequence[str]
-    sure: str
-    advice: str
-    command: str
-    sections: Sequence[Section]
+    headline: str  # one line that says no more than the intervals
+    news: bool  # whether something moved
+    head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
+    rows: Sequence[Sequence[str]]  # the first findings
+    more: int  # how many others there are
+    causes: Sequence[str]  # what differs: functions that the requests enter, packages
+    sure: str  # how it was measured, and what would have been seen
+    advice: str  # what to do next, or what the command lacks
+    command: str  # finds the functions, or would decide
+    sections: Sequence[Section]  # all figures, the method, and how to repeat it
 
     @property
     def lines(self) -> Iterable[str]:
