@@ -134,34 +134,29 @@ class Metric:
         return f"expected {self.name} to be 0, or {_SMALLEST:g} to {_LARGEST:g}, found {value:g}"
 
 
-_JUDGED_TIMES: Final[Mapping[str, tuple[Concern, str]]] = {
-    "p50": ("latency", ""), "p99": ("tail", " tail"), "slow_half": ("tail", " tail"),
-}  # fmt: skip
-"""Percentiles that are judged, with their concern and the end of their situation."""
-
-
 def _latency(kind: str, meaning: str) -> Iterator[Metric]:
+    judged: Mapping[str, tuple[Concern, str]] = {
+        "p50": ("latency", kind), "p99": ("tail", f"{kind} tail"),
+    }  # fmt: skip
     for point in ("min", "mean", *(name for name, _, _ in PERCENTILES), "max"):
         text = "p99.9" if point == "p999" else point
         which = {"p50": "median", "min": "shortest", "max": "longest"}.get(point, text)
-        yield _time(kind, point, f"{meaning}: {text}.", f"{kind} {text}", f"{which} {kind} time")
-    yield _time(
-        kind,
-        "slow_half",
+        concern, situation = judged.get(point, ("cpu", ""))
+        yield Metric(
+            f"{kind}_{point}", seconds, f"{meaning}: {text}.", f"{kind} {text}",
+            f"{which} {kind} time", concern=concern, situation=situation, verb="has a",
+        )  # fmt: skip
+    yield Metric(
+        f"{kind}_slow_half",
+        seconds,
         f"{meaning}: mean of those from the median to the p99.",
         f"{kind} of the slower half",
         f"{kind} time in the slower half",
         "slower half" if kind == "response" else "slower half, served",
+        concern="tail",
+        situation=f"{kind} tail",
+        verb="has a",
     )
-
-
-def _time(kind: str, point: str, meaning: str, title: str, noun: str, label: str = "") -> Metric:
-    judged = _JUDGED_TIMES.get(point)
-    concern, end = judged or ("cpu", "")
-    return Metric(
-        f"{kind}_{point}", seconds, meaning, title, noun, label, concern=concern,
-        situation=f"{kind}{end}" * bool(judged), verb="has a",
-    )  # fmt: skip
 
 
 CPU_IDLE: Final = "cpu_idle"
