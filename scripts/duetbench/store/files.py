@@ -11,7 +11,6 @@ import math
 import os
 import re
 import tempfile
-import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.model import Artefact
-from duetbench.core.text import TURNING, printable, visible_json
+from duetbench.core.text import UNFIT, printable, visible_json
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 
@@ -32,7 +31,6 @@ PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 MOST_CHARACTERS: Final = 4000
 """Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
-_CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
 REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -171,10 +169,8 @@ def require_plain(document: Any) -> None:
 def _fault(text: str) -> str:
     if len(text) > MOST_CHARACTERS:
         return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
-    if text.isascii() and text.isprintable():
-        return ""
-    controls = (c for c in text if c in TURNING or unicodedata.category(c) in _CONTROL)
-    return next((f"a control character (U+{ord(control):04X})" for control in controls), "")
+    control = UNFIT.search(text)
+    return f"a control character (U+{ord(control[0]):04X})" if control else ""
 
 
 def replace(path: Path, data: bytes) -> None:
