@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Exit, Option
+from typer import Argument, Context, Exit, Option
 
 from duetbench.cli.options import (
     BaseOption,
@@ -28,7 +28,6 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import (
-    Options,
     left_out,
     repetition,
     with_options,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
 @with_target
 def compare_command(
+    context: Context,
     base: Annotated[
         str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
     ] = None,
@@ -102,8 +102,6 @@ def compare_command(
         bool,
         Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
     ] = False,
-    *,
-    options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
@@ -120,14 +118,14 @@ def compare_command(
 
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent((), budget_seconds(budget), everything, start, only or "")
-    safe, private = repetition(options)
+    safe, private = repetition(context.obj)
 
     def find(console: Console) -> Asked:
         return Asked(
-            with_options(repository(console), options),
+            with_options(repository(console), context.obj),
             (*repeating(extent, budget, limit), *safe),
-            left_out(options, private),
-            left_out(options),
+            left_out(context.obj, private),
+            left_out(context.obj),
             shlex.join(private),
         )
 

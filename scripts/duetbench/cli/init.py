@@ -60,8 +60,6 @@ def init_command(
     github: Annotated[
         bool, Option("--github", help="Also write the workflows that compare pull requests.")
     ] = False,
-    *,
-    options: Options,
 ) -> None:
     """Write into this repository's pyproject.toml how its application is measured.
 
@@ -74,7 +72,7 @@ def init_command(
     it is; without such a file, a duetbench.toml is written. --github writes two workflows, of which
     one starts services, and installs, like the job of the repository that runs its tests.
     """
-    console = Console()
+    console, options = Console(), context.obj
     found = repository(console)
     root = found.root
     file, table = pyproject.read_table(root)

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from typer import Exit, Option
+from typer import Context, Exit, Option
 
 from duetbench.cli.options import (
     JsonOption,
@@ -28,7 +28,7 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import Options, repetition, with_options, with_target
+from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.model import Case, Launch, Plan, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.text import short, visible_json
@@ -50,6 +50,7 @@ KEPT_LOGS: Final = 20
 
 @with_target
 def run_command(
+    context: Context,
     launches: LaunchesOption = None,
     seconds: SecondsOption = None,
     results: ResultsOption = None,
@@ -59,8 +60,6 @@ def run_command(
     output: ReportsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    *,
-    options: Options,
 ) -> None:
     """Measure: launch each case's server, load it, and record the figures.
 
@@ -74,7 +73,7 @@ def run_command(
     """
     written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
     console = console_beside(written)
-    project = with_options(repository(console), options)
+    project = with_options(repository(console), context.obj)
     ended = [] if dry_run else clean_up(console)
     deployed = resolve_name("duetbench.judge.deployment:deployed")
     narrator, lines = Narrator(console), list[str]()
@@ -95,7 +94,7 @@ def run_command(
         run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
         conclude(run, path, console, written, lines, subject.results)
         if run.commit:
-            again = shlex.join([word for words in repetition(options) for word in words])
+            again = shlex.join([word for words in repetition(context.obj) for word in words])
             console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
 
 
