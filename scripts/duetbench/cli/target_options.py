@@ -148,7 +148,7 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
     """
     of_keys = {option.key: option for option in OPTIONS.values()}
     safe, private = list[str](), list[str]()
-    headers = [f"{name}: {text}" for name, text in options["headers"].items()]
+    headers = [f"{name}: {text}" for name, text in options.get("headers", {}).items()]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
         if not target.was_given(value):
@@ -169,7 +169,9 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
 def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
     """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
     names = ", ".join(dict.fromkeys(private[::2]))
-    unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
+    unset = [
+        name for name, value in options.get("env", {}).items() if os.environ.get(name) != value
+    ]
     lacking = {
         f"to repeat it, add {names} again: the command omits that": names,
         f"to repeat it, set {', '.join(unset)}: values of variables are never recorded": unset,
