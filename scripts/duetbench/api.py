@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from duetbench.cli.run import execute
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
@@ -15,6 +14,7 @@ from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Extent
 from duetbench.judge.why import attribute as attribution
+from duetbench.measure import runner
 from duetbench.project.plan import make_plan
 from duetbench.project.project import Project, Repository
 from duetbench.project.setting import Contrast
@@ -106,7 +106,7 @@ def run(
     with interruptible(), measuring(), deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
         folder = results or project.results
-        finished, _ = execute(plan, place, folder, console, installs=narrator)
+        finished, _ = runner.launch_all(plan, place, folder, console, installs=narrator)
     return finished
 
 

@@ -166,7 +166,7 @@ def measure_command(
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
         notes = partial(of_tool.add_notes, ended, seconds)
         begin = assigned.begin if assigned else notes
-        run, path = of_tool.execute(plan, checkout, folder, console, begin=begin, missing=lost)
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
     if assigned:
         of_tool.report(run, path, console)
     else:
