@@ -13,7 +13,6 @@ from typer.core import TyperCommand
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from duetbench.cli.verbs import stored
 from duetbench.core.errors import UsageError
 from duetbench.project import target
 from duetbench.project.project import Project, Repository
@@ -80,9 +79,6 @@ class TargetCommand(TyperCommand):
         return ctx.invoke(self.callback, **own)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        if self.name == "compare":
-            formatter.write(stored("compare"))
-            return
         elsewhere = {name.replace("-", "_") for name in OPTIONS.keys() - _BRIEF}
         for param in self.params:
             param.hidden = param.hidden or param.name in elsewhere  # type: ignore[attr-defined]
