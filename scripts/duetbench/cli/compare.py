@@ -38,9 +38,8 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.text import visible_json
-from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console, write
+from duetbench.host.console import Console, write, write_summary
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.store import result_files
@@ -206,7 +205,7 @@ def run(
     effects = extent.only == "effects"
     code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
     text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
-    actions.summary(text)  # for the page of the job, in GitHub Actions
+    write_summary(text)
     try:
         write_reports(
             files,

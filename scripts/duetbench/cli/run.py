@@ -28,8 +28,7 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.model import Plan, Run, Status
 from duetbench.core.text import short, visible_json
-from duetbench.github import actions
-from duetbench.host.console import Console, Narrator, duration, write
+from duetbench.host.console import Console, Narrator, duration, write, write_summary
 from duetbench.measure import runner
 from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
@@ -116,7 +115,7 @@ def conclude(
     text = as_markdown(summary)
     if seen:
         text += "\n".join(("", "## What one request does", "", "```", *seen, "```", ""))
-    actions.summary(text)  # for the page of the job, in GitHub Actions
+    write_summary(text)
     encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
     write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
     print_cases(console, summary)

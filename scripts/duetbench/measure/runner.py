@@ -18,7 +18,6 @@ from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import git, paths
 from duetbench.host.console import Console, Narrator, Progress, duration
-from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure import assembly
 from duetbench.measure.launch import perform
@@ -80,7 +79,7 @@ def launch_all(
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     """The run of a plan on this machine, without results."""
     started = utc_now()
-    commit, dirty = revision(root)
+    commit, dirty = git.revision(root)
     return Run(
         id=result_files.run_id(started, plan.profile, commit),
         status="partial",
@@ -98,15 +97,6 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )
-
-
-def revision(root: Path) -> tuple[str | None, bool]:
-    """Commit of the checkout, and whether tracked files differ from it, results excluded."""
-    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
-    try:
-        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
-    except HopelessError:
-        return None, False
 
 
 def execute(
