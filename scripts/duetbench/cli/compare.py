@@ -37,13 +37,13 @@ from duetbench.cli.target_options import (
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.text import visible_json
 from duetbench.host import paths
 from duetbench.host.console import Console, write, write_summary
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.store import result_files
 from duetbench.store.comparison import Comparison
+from duetbench.store.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -210,13 +210,13 @@ def run(
         write_reports(
             files,
             {
-                ".json": lambda: visible_json(comparison.model_dump_json(indent=1)) + "\n",
+                ".json": lambda: encode(comparison).decode(),
                 ".md": lambda: text,
                 ".html": lambda: html_page(comparison),
             },
         )
         if attribution is not None and why is not None:
-            write(visible_json(attribution.model_dump_json()) + "\n", why)
+            write(encode(attribution).decode(), why)
     finally:
         own = comparison.model_copy(update={"to_repeat": left_out(options)})
         print_comparison(console, own, details=False, code=attribution, more=shlex.join(private))

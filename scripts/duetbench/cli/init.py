@@ -122,7 +122,6 @@ def init_command(
     if dry_run:
         return
     for path, content in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         files.replace(path, content.encode())
     console.say(
         "next: duetbench run (how fast is it?), then duetbench compare HEAD~1 (what did the last "

@@ -1,12 +1,10 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
 
 from rich.text import Text
 
@@ -27,9 +25,6 @@ from duetbench.project import plan as planning
 from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
 from duetbench.project.subject import Subject
 from duetbench.store import files, result_files
-
-KEPT_LOGS: Final = 20
-"""Runs whose server logs are kept: logs explain failures, and old ones are not needed."""
 
 
 def launch_all(
@@ -56,8 +51,7 @@ def launch_all(
     before([SideCase(case, testbed) for case in attainable])
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
-    for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
-        shutil.rmtree(old, ignore_errors=True)
+    paths.keep_newest_logs(testbed.logs)
     numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
 
     def launch(case: Case, number: int, order: int) -> Launch:
