@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -66,9 +66,10 @@ def run_command(
     deployed = resolve_name("duetbench.judge.deployment:deployed")
     narrator, lines = Narrator(console), list[str]()
 
-    def say(line: str) -> None:
-        lines.append(line)
-        console.say(line)
+    def look(sides: Sequence[SideCase]) -> None:
+        lines.extend(observe(sides))
+        for line in lines:
+            console.say(line)
 
     with (
         nullcontext() if dry_run else machine(wait, console.say),
@@ -80,8 +81,7 @@ def run_command(
             return
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
         run, path = runner.launch_all(
-            plan, subject, folder, console, begin=begin, before=partial(observe, say),
-            installs=narrator,
+            plan, subject, folder, console, begin=begin, before=look, installs=narrator,
         )  # fmt: skip
         conclude(run, path, console, written, lines, subject.results)
         if run.commit:
@@ -123,8 +123,8 @@ def conclude(
         raise Exit(1)
 
 
-def observe(say: Callable[[str], object], sides: Sequence[SideCase]) -> None:
-    """Say what one request to each case does, before any load."""
+def observe(sides: Sequence[SideCase]) -> Iterator[str]:
+    """Tell what one request to each case does, before any load."""
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
@@ -132,10 +132,8 @@ def observe(say: Callable[[str], object], sides: Sequence[SideCase]) -> None:
     seen = observed.observe([Pair(side, side) for side in sides])
     for side in sides:
         if found := seen.effects.get(side.case.id):
-            for line in describe(side.case, found):
-                say(line)
-    for reason in dict.fromkeys(seen.reasons.values()):
-        say(f"not observed: {short(reason)}")
+            yield from describe(side.case, found)
+    yield from (f"not observed: {short(reason)}" for reason in dict.fromkeys(seen.reasons.values()))
 
 
 def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:

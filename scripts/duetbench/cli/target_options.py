@@ -101,27 +101,21 @@ def _read(values: Mapping[str, Any]) -> Options:
         value = values[option.name.replace("-", "_")]
         several = option.kind == list[str]
         keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
-    headers = dict(_pair("--header", text, ":") for text in keys["headers"])
-    variables = dict(map(_variable, keys["env"]))
-    for name, text in headers.items():
-        if _SECRET.search(name) and not re.search(r"\{\w+\}", text):
+    headers, variables = dict[str, str](), dict[str, str]()
+    for text in keys["env"]:
+        name, assigned, value = text.partition("=")
+        if not assigned and name not in os.environ:
+            raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
+        variables[name] = value if assigned else os.environ[name]
+    for text in keys["headers"]:
+        name, assigned, value = (part.strip() for part in text.partition(":"))
+        if not assigned or not name:
+            raise UsageError(f"--header {name!r}…: expected NAME: VALUE")
+        headers[name.lower()] = value
+        if _SECRET.search(name) and not re.search(r"\{\w+\}", value):
             variable = f"HEADER_{name.upper().replace('-', '_')}"
-            variables[variable], headers[name] = text, f"{{{variable}}}"
+            variables[variable], headers[name.lower()] = value, f"{{{variable}}}"
     return {**keys, "headers": headers, "env": variables}
-
-
-def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
-    name, assigned, value = text.partition(sign)
-    if not assigned or not name.strip():
-        raise UsageError(f"{option} {name!r}…: expected NAME{sign} VALUE")
-    return name.strip().lower(), value.strip()
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign and name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
-    return name, value if sign else os.environ[name]
 
 
 def with_options(repository: Repository, options: Options) -> Project:
