@@ -17,8 +17,9 @@ import duetbench.cli
 import observatory.cli
 from bench import invoke
 from duetbench import __version__
+from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, app, explain
-from duetbench.cli.verbs import CI, VERBS, Verb, stored
+from duetbench.cli.verbs import CI, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
 from duetbench.core.metrics import EFFECTS, METRICS
 from duetbench.core.model import Verdict
@@ -146,12 +147,14 @@ def test_no_verb_or_option_comes_or_goes_unseen() -> None:
 
 def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
-    said, imported = start("duetbench", "compare", "--help")
-    assert (said, own(imported)) == (stored("compare"), set())
-    for text in (said, stored("duetbench")):
+    said, imported = start("duetbench", "compare", "HEAD~1", "--help")
+    every = stored_help(())
+    assert (said, own(imported)) == (stored_help(("compare", "--help")), set())
+    assert start("duetbench", "--help")[0] == every
+    for text in (said, every):
         assert max(map(len, text.splitlines())) <= 80
         assert len(text.splitlines()) <= 30
-    assert re.findall(r"^  (\w+)   ", stored("duetbench"), re.MULTILINE) == [*VERBS]
+    assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
     known = {param.opts[0] for param in verbs["duetbench compare"].params}
     named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
     assert named - {"--help-app"} <= known
