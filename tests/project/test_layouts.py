@@ -115,6 +115,10 @@ LAYOUTS = {
          "backend/web.py": "", "frontend/index.html": "hello"},
         "web:app", "pyproject.toml", "backend",
     ),
+    "packages above": Layout(
+        {"requirements.txt": PINNED, "services/api/web.py": ""},
+        "web:app", "../../requirements.txt", "services/api", python="any",
+    ),
     "workspace": Layout(
         {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["backend"]\n',
          ".python-version": "3.14\n", "backend/shop/web.py": "",

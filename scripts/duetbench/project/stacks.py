@@ -87,6 +87,9 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
         ) from error
     digest = hashlib.sha256(content).hexdigest()
     text = content.decode()
+    for line in () if home else _lines(text):
+        if "--hash" not in line:
+            raise DeclarationError(str(lock), "line", line, _PINNED)
     packages = parse(text, str(lock), version)
     return Stack(name, lock, digest, packages, home, of_lock(text))
 
@@ -118,7 +121,7 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
         pins = list(requirement.specifier)
         exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
         pin_version = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
-        if pin_version is None or "--hash" not in line:
+        if pin_version is None:
             raise DeclarationError(file, "line", pin_text, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
             packages[canonicalize_name(requirement.name)] = pin_version
@@ -171,16 +174,14 @@ def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | No
     Raises SetupError if uv cannot reach its index.
     """
     package = Requirement(requirement).name
-    with proc.scratch() as folder:
-        place = folder / "requirements.in"
-        place.write_text(f"{requirement}\n", "utf-8")
-        argv: list[str | Path] = ["--no-deps", "--exclude-newer", day.isoformat(), place]
-        try:
-            text = compile_lock(argv, requirement, f"newest-{package}", tick, Path(folder))
-        except SetupError as error:
-            if _NONE in str(error):
-                return None
-            raise
+    argv = ["--no-deps", "--exclude-newer", day.isoformat()]
+    name, cwd = f"newest-{package}", paths.cache_dir()
+    try:
+        text = compile_lock(argv, requirement, name, tick, cwd, lines=[requirement])
+    except SetupError as error:
+        if _NONE in str(error):
+            return None
+        raise
     return versions(text).get(canonicalize_name(package))
 
 
@@ -191,6 +192,7 @@ def compile_lock(
     tick: Tick,
     cwd: Path,
     *,
+    lines: Sequence[str] = (),
     version: str | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
@@ -199,9 +201,10 @@ def compile_lock(
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
-    It is for Pythons of `version` and newer; with `config`, settings of uv around `cwd` apply. The
-    versions of `keep`, a lock, are preferred. `pins` are requirements that limit all packages, and
-    `env` are variables for what is built.
+    `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
+    and newer; with `config`, settings of uv around `cwd` apply. The versions of `keep`, a lock, are
+    preferred. `pins` are requirements that limit all packages, and `env` are variables for what is
+    built.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
@@ -210,9 +213,12 @@ def compile_lock(
     full += [] if config else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
     files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
-    more = indexes("\n".join(file.read_text("utf-8") for file in files_))
+    more = indexes("\n".join([*lines, *(file.read_text("utf-8") for file in files_)]))
     full += _ANY_INDEX if more else ()
     with proc.scratch() as folder:
+        if lines:
+            (asked := folder / "requirements.in").write_text("\n".join(lines), "utf-8")
+            full.append(asked)
         output = folder / "requirements.txt"
         if keep:
             output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
@@ -270,8 +276,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
             stack.environment.link(staging, place(stack, python), python.executable)
             lacking -= {*stack.environment.packages}
             lock = _part(stack.lock, lacking, staging)
-        sync: list[str | Path] = [command.uv(), "pip", "install", "--require-hashes", "--no-deps"]
-        sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
+        sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
+        # Hashes that a project's lock has are checked, but its settings may name ranges.
+        sync += [] if stack.home else ["--no-config", "--require-hashes"]
+        sync += command.no_build()
         # Compile now, so that the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
         sync += _ANY_INDEX if indexes(lock.read_text("utf-8")) else ()
