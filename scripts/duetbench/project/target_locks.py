@@ -155,23 +155,22 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    root, file = lock.root, lock.file
+    file = lock.file
     stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
-    asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
-    day = day if asked or file.name in _PROJECTS else None
+    open_ended = file.suffix in {".txt", ".in"} and not _is_lock(file)
+    day = day if open_ended or file.name in _PROJECTS else None
     try:
         text = _lines(lock, target, python, narrator, day)
     except SetupError:
         if day is None:
             raise
         day, text = None, _lines(lock, target, python, narrator, None)
-    text = _indexes(root) + text
-    text = wheels.add_wheels(text, root, python, narrator)
-    packages = stacks.parse(text, str(file), python.version)
-    direct = _direct(root, target)
-    direct = asked if direct is None else direct
-    requirements = direct if direct is not None else _names(text)
+    text = wheels.add_wheels(_indexes(lock.root) + text, lock.root, python, narrator)
+    requirements = _direct(lock.root, target)
+    if requirements is None:
+        requirements = (f"-r {file}",) if open_ended else _names(text)
     label = f"{lock.label}{f' as of {day}' if day else ''}"
+    packages = stacks.parse(text, str(file), python.version)
     return ProjectPackages(label, text, packages, requirements)
 
 
@@ -209,15 +208,10 @@ def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
     """
     lock = lock_of(root, within)
     texts = _direct(lock.root if lock else root, target)
+    listed = [requirement for text in texts or () if (requirement := _parsed(text))]
     if texts is None and lock is not None and lock.file.suffix in {".txt", ".in"}:
-        texts = tuple(line.partition(" #")[0] for line in lock.file.read_text("utf-8").splitlines())
-    found = []
-    for text in texts or ():
-        with suppress(InvalidRequirement):
-            requirement = Requirement(text.partition(" --hash")[0].rstrip(" \\"))
-            if requirement.marker is None or requirement.marker.evaluate():
-                found.append(requirement)
-    return found
+        listed = _requirements(lock.file)
+    return [one for one in listed if one.marker is None or one.marker.evaluate()]
 
 
 def _lines(
@@ -248,14 +242,17 @@ def _lines(
     )
 
 
-def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
-    """Return the requirements of a file; None for a lock, which does not show them."""
+def _requirements(file: Path) -> list[Requirement]:
+    """List the requirements in a file, without those that other files have."""
     text = file.read_text("utf-8").replace("\\\n", " ")
-    lines = (line.partition(" #")[0].strip() for line in text.splitlines())
-    requirements = [line for line in lines if _name(line)]
-    if requirements and all("==" in line or " @ " in line for line in requirements):
-        return None
-    return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
+    lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
+    return [requirement for line in lines if (requirement := _parsed(line))]
+
+
+def _is_lock(file: Path) -> bool:
+    """Whether a file of requirements has one version or place of each, as tools write it."""
+    requirements = _requirements(file)
+    return bool(requirements) and all("==" in f"{r.specifier}" or r.url for r in requirements)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
@@ -270,22 +267,25 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
+def _parsed(line: str) -> Requirement | None:
+    """Parse a requirement, or a line of a lock; None if it names no package."""
+    with suppress(InvalidRequirement):
+        return Requirement(line.partition(" --hash=")[0])
+    return None
+
+
 def _name(line: str) -> str:
-    """Return the package of a line in a lock or of a requirement; empty if it names none."""
-    try:
-        return canonicalize_name(Requirement(line.split(" --hash=", 1)[0]).name)
-    except InvalidRequirement:
-        return ""
+    """Return the package of such a line; empty if it names none."""
+    requirement = _parsed(line)
+    return canonicalize_name(requirement.name) if requirement else ""
 
 
 def _names(text: str) -> tuple[str, ...]:
     """List a lock's packages with their markers, and the file of those without a version."""
+    requirements = filter(None, map(_parsed, text.splitlines()))
     return tuple(
-        plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
-        for line in text.splitlines()
-        if not line.startswith("--")
-        for plain in [line.split(" --hash=", 1)[0]]
-        for _, sign, marker in [plain.partition(" ; ")]
+        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
+        for one in requirements
     )
 
 
