@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -277,6 +278,9 @@ def test_packages_that_are_folders_and_commits_are_built(
         assert wheels.add_wheels(text, root, python, QUIET) == text
     # The same files are the same wheel, others are not.
     wheel = wheels.build(root / "libs" / "lib", python, QUIET)
+    shutil.copy(wheel, root)
+    text = wheels.add_wheels(f"./{wheel.name} --hash=sha256:{'a' * 64}\n", root, python, QUIET)
+    assert stacks.parse(text, "it", python.version) == {"lib": "2.0"}
     assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
     write(root, "libs/lib/more.py", "")
     assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel

@@ -24,9 +24,9 @@ from duetbench.project.configuration import Interpreter
 _PLACED: Final = re.compile(
     r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
     r"(?P<place>(?:git\+|file://|\.|(?!\w+://)[^\s=]*/)\S*)"
-    r"(?P<marker>\s;(?:(?! --hash).)+)?"
+    r"(?P<marker>\s;.+)?"
 )
-"""A folder, an archive or a git commit on a line of a lock, without a hash."""
+"""A folder, an archive or a git commit on a line of a lock."""
 
 _LEFT_OUT: Final = frozenset(
     {".git", ".venv", "__pycache__", "node_modules", target.FOLDER, pyproject.FILE}
@@ -64,8 +64,9 @@ def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -
 
 
 def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
-    match = _PLACED.fullmatch(line)
-    if match is None:
+    plain, hashes, _ = line.partition(" --hash=")
+    match = _PLACED.fullmatch(plain)
+    if match is None or (hashes and " @ " in plain):
         return line
     place, marker = match["place"], match["marker"] or ""
     if place.startswith("git+"):
