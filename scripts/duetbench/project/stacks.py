@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -48,8 +47,6 @@ _NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 _INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
 _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
 """As pip reads such lines; what is installed is pinned by its hash."""
-
-_NONE: Final = "No solution found"  # what uv prints if no release is old enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +115,9 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
             requirement = Requirement(pin_text)
         except InvalidRequirement as error:
             raise DeclarationError(file, "line", pin_text, _PINNED) from error
-        pins = list(requirement.specifier)
-        exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
-        pin_version = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
+        pin_version = _of_file(requirement.url) if requirement.url else None
+        if exact := re.fullmatch(r"==([^=,]+)", str(requirement.specifier)):
+            pin_version = exact[1]
         if pin_version is None:
             raise DeclarationError(file, "line", pin_text, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
@@ -164,25 +161,6 @@ def versions(lock: str) -> Mapping[str, str]:
     for name, version in _VERSION.findall(lock):
         by_name.setdefault(name, set()).add(version)
     return {name: " and ".join(sorted(values)) for name, values in by_name.items()}
-
-
-def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
-    """Find the newest release at the end of a day (UTC) that a requirement allows; None: none.
-
-    `requirement` is a package with optional limits of its version: `uvicorn<0.50.0`.
-
-    Raises SetupError if uv cannot reach its index.
-    """
-    package = Requirement(requirement).name
-    argv = ["--no-deps", "--exclude-newer", day.isoformat()]
-    name, cwd = f"newest-{package}", paths.cache_dir()
-    try:
-        text = compile_lock(argv, requirement, name, tick, cwd, lines=[requirement])
-    except SetupError as error:
-        if _NONE in str(error):
-            return None
-        raise
-    return versions(text).get(canonicalize_name(package))
 
 
 def compile_lock(

@@ -226,10 +226,10 @@ def _lines(
     until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
         locked = foreign_locks.read(file, target, stacks.markers(python.version))
-        if file.name in foreign_locks.LIMITS:
-            asked = _direct(root, target) or foreign_locks.asked(root, target)
-            return _compile(lock, [], python, narrator, lines=asked, pins=locked)
-        return _compile(lock, ["--no-deps"], python, narrator, lines=locked)
+        if file.name not in foreign_locks.LIMITS:
+            return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
+        asked = _direct(root, target) or foreign_locks.asked(root, target)
+        return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
         return _compile(lock, [file, *until], python, narrator)
     if file.name in _PROJECTS:
