@@ -166,21 +166,19 @@ def versions(lock: str) -> Mapping[str, str]:
 def compile_lock(
     argv: Sequence[str | Path],
     what: str,
-    log_name: str,
     tick: Tick,
-    cwd: Path,
     *,
     lines: Sequence[str] = (),
     version: str | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
-    config: bool = False,
+    home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
     `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
-    and newer; with `config`, settings of uv around `cwd` apply. The versions of `keep`, a lock, are
+    and newer; with a `home`, settings of uv there apply. The versions of `keep`, a lock, are
     preferred. `pins` are requirements that limit all packages, and `env` are variables for what is
     built.
 
@@ -188,7 +186,7 @@ def compile_lock(
     """
     # Any interpreter can resolve; naming one saves uv a slow search for a 3.14.
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
-    full += [] if config else ["--no-config"]
+    full += [] if home else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
     files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
     more = indexes("\n".join([*lines, *(file.read_text("utf-8") for file in files_)]))
@@ -203,10 +201,10 @@ def compile_lock(
         constraints = folder / "pins.txt"
         constraints.write_text("\n".join(pins), "utf-8")
         full += ["--constraint", constraints]
-        log = command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd())))
+        log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
         full += [*command.no_build(), *argv, "--output-file", output]
         try:
-            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd, env=env)
+            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         except SetupError as error:
             raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
         return more + one_line_per_package(output.read_text("utf-8"))

@@ -358,9 +358,8 @@ def _compile(
     what = f"packages of {lock.label}"
     with narrator.step(what, why) as tick:
         return stacks.compile_lock(
-            argv, f"the {what}", target.STACK, tick, lock.root, lines=lines,
-            version=python.version, keep=keep, pins=pins, config=True,
-            env=wheels.unversioned(lock.root),
+            argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
+            home=lock.root, env=wheels.unversioned(lock.root),
         )  # fmt: skip
 
 

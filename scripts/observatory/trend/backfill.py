@@ -150,9 +150,8 @@ def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None
     tick(f"as of {day}")
     asked = f"{package}<{below}" if below else package
     argv = ["--no-deps", "--exclude-newer", day.isoformat()]
-    name, cwd = f"newest-{package}", paths.cache_dir()
     try:
-        text = stacks.compile_lock(argv, asked, name, tick, cwd, lines=[asked])
+        text = stacks.compile_lock(argv, asked, tick, lines=[asked])
     except SetupError as error:
         if "No solution found" in str(error):  # no release is old enough
             return None
