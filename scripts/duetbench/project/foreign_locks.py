@@ -8,11 +8,12 @@ import json
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError
@@ -87,23 +88,49 @@ def _line(package: _Table, root: Path) -> str:
     return f"{name} @ {place}"
 
 
-def asked(root: Path, target: Target) -> list[str]:
-    """List the packages that Poetry's own table asks for."""
-    poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
-    tables = [poetry.get("dependencies", {})]
-    tables += [poetry.get("group", {})[group]["dependencies"] for group in target.groups]
-    chosen = {name for extra in target.extras for name in poetry.get("extras", {}).get(extra, ())}
-    fields = {
-        name: spec if isinstance(spec, dict) else {}
-        for table in tables
-        for name, spec in table.items()
-        if name != "python"
+def metadata(root: Path) -> tuple[list[str] | None, dict[str, list[str]], dict[str, list[str]]]:
+    """Read what a project asks for, by default (None: not listed), by extra and by group.
+
+    Poetry's own tables count beside its lock, which has the versions.
+    """
+    document = read_pyproject(root)
+    project, tools = document.get("project", {}), document.get("tool", {})
+    poetry = tools.get("poetry", {})
+    specs = poetry.get("dependencies", {})
+    tables = {"dev": poetry.get("dev-dependencies", {})}
+    tables |= {name: table["dependencies"] for name, table in poetry.get("group", {}).items()}
+    extras = {
+        extra: [text for name in names for text in _texts(name, specs.get(name, {}))]
+        for extra, names in poetry.get("extras", {}).items()
     }
-    return [
-        f"{name}[{','.join(spec.get('extras', ()))}]"
-        for name, spec in fields.items()
-        if name in chosen or not spec.get("optional")
+    groups = {
+        group: [text for name, spec in table.items() for text in _texts(name, spec)]
+        for group, table in tables.items()
+    }
+    groups |= tools.get("pdm", {}).get("dev-dependencies", {})
+    needed: list[str] = [
+        text
+        for name, spec in specs.items()
+        if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
+        for text in _texts(name, spec)
     ]
+    return (
+        project.get("dependencies", needed if (root / POETRY).is_file() else None),
+        extras | project.get("optional-dependencies", {}),
+        groups | document.get("dependency-groups", {}),
+    )
+
+
+def _texts(name: str, spec: Any) -> Iterator[str]:
+    """Write one of Poetry's dependencies, which may have several conditions, as requirements."""
+    for table in spec if isinstance(spec, list) else [spec]:
+        fields = table if isinstance(table, dict) else {}
+        conditions = [f"({text})" for text in [fields.get("markers")] if text]
+        conditions += [f"sys_platform == '{text}'" for text in [fields.get("platform")] if text]
+        for one in SpecifierSet(_specifier(fields.get("python", "*"))):
+            conditions.append(f"python_full_version {one.operator} '{one.version}'")
+        marker = f" ; {' and '.join(conditions)}" * bool(conditions)
+        yield f"{name}[{','.join(fields.get('extras', ()))}]{marker}"
 
 
 def interpreter(root: Path) -> tuple[str, str]:

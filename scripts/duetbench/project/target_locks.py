@@ -27,7 +27,7 @@ from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
 from duetbench.project.environment import Environment
-from duetbench.project.pyproject import read_pyproject
+from duetbench.project.pyproject import project_name, read_pyproject
 from duetbench.project.stacks import Stack
 from duetbench.project.target import NOWHERE, Target
 
@@ -228,7 +228,7 @@ def _lines(
         locked = foreign_locks.read(file, target, stacks.markers(python.version))
         if file.name not in foreign_locks.LIMITS:
             return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
-        asked = _direct(root, target) or foreign_locks.asked(root, target)
+        asked = _direct(root, target)
         return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
         return _compile(lock, [file, *until], python, narrator)
@@ -291,19 +291,17 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
     """Return the requirements of a project's metadata; None if the file does not list them."""
-    document = read_pyproject(root)
-    project = document.get("project", {})
-    if "dependencies" not in project:
+    needed, by_extra, by_group = foreign_locks.metadata(root)
+    if needed is None:
         return None
-    extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
+    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
     try:
-        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
+        groups = resolve_dependency_groups(by_group, *target.groups)
         of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
         raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
-    name = canonicalize_name(project.get("name", ""))
-    texts = (*project["dependencies"], *of_extras, *groups)
-    return tuple(text for text in texts if _name(text) != name)
+    name = canonicalize_name(project_name(root))
+    return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
 
 
 def lock_copy(
