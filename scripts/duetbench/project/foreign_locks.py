@@ -36,7 +36,9 @@ _Table = Mapping[str, Any]
 def read(file: Path, target: Target, values: Mapping[str, str]) -> list[str]:
     """List the versions or places in a lock that hold on a platform with these marker values.
 
-    Packages with several of them are left out. Raises DeclarationError if the lock is invalid.
+    Packages with several of them are left out.
+
+    Raises DeclarationError if the lock is invalid.
     """
     lines: dict[str, set[str]] = defaultdict(set)
     try:
@@ -98,7 +100,9 @@ def metadata(root: Path) -> tuple[list[str] | None, dict[str, list[str]], dict[s
     poetry = tools.get("poetry", {})
     specs = poetry.get("dependencies", {})
     tables = {"dev": poetry.get("dev-dependencies", {})}
-    tables |= {name: table["dependencies"] for name, table in poetry.get("group", {}).items()}
+    tables |= {
+        name: table.get("dependencies", {}) for name, table in poetry.get("group", {}).items()
+    }
     extras = {
         extra: [text for name in names for text in _texts(name, specs.get(name, {}))]
         for extra, names in poetry.get("extras", {}).items()
