@@ -5,13 +5,12 @@ the only harmful mistake, so anything unknown counts as affected.
 
 - An interpreter affects its cases, and a package all cases of its stack.
 - A file affects the cases that may read it (`Subject.reads`), except a Python file that the
-  observed requests of a case load on neither side (`Seen.loaded`).
+  observed requests of a case load on neither side (`Seen.loaded`), a document, or a file for
+  git or CI, and a file whose code is the same on both sides.
 - Declarations and locks affect nothing: the cases and packages that they lead to are compared.
-- Documents, results, and files for git or CI affect nothing, nor does a file whose code is the same
-  on both sides.
 
 If the requests enter none of the functions that differ, "no change" says nothing about them. The
-syntax trees of both sides show which differ; `effects` shows which are entered on either side.
+syntax trees of both sides show which differ, and `effects` which are entered on either side.
 """
 
 import ast
@@ -22,8 +21,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
-
-from packaging.version import InvalidVersion, Version
 
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
@@ -39,27 +36,18 @@ from duetbench.store.comparison import Coverage, PackageChange
 
 EVERYTHING: Final = "asked for with --all"
 
-_NAMED: Final = 3  # packages or files in a reason; the others are counted
-_NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
-_DOCUMENTS: Final = frozenset({".md", ".rst"})
-
-CODE: Final = "files that no application imports"
-
-_AROUND: Final = frozenset(
-    {
-        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
-        ".pre-commit-config.yaml",
-    }
-)  # fmt: skip
-
-
 MISSED: Final = 20
 """Most functions that the record names, of those entered and of the others."""
 
-_OUTSIDE: Final = ""
-"""Stands for the code outside of all functions, instead of a function's name."""
-
+_NAMED: Final = 3  # packages or files in a sentence; the others are counted
+_UNREAD: Final = re.compile(
+    r"LICENSE$|.*\.(md|rst)$"
+    r"|\.(circleci|gitattributes|github|gitignore|gitlab-ci\.yml|pre-commit-config\.yaml)(/|$)"
+)
+"""Documents, and files for git or CI, which no application reads."""
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
+_VERSION: Final = re.compile(rb"""^__version__ *= *(["'])\d[\w.+-]*\1""", re.M)
+_OUTSIDE: Final = ""  # instead of a function's name: the code outside of all
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +61,46 @@ class Diff:
     same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
-    part: Callable[[str], str] = lambda _path: ""  # as `Subject.part`
     reads: Callable[[str, Case], bool] = lambda _path, _case: True  # as `Subject.reads`
-    relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
+
+    def affects(self, case: Case, path: str) -> bool:
+        """Whether the case's application may read a changed file."""
+        place = path.replace("../", "")  # the place around the folder does not matter
+        return not _UNREAD.match(place) and self.reads(path, case)
+
+    def reason(self, case: Case, loaded: frozenset[str] | None) -> str:
+        """Say why the change can affect a case; empty if it cannot.
+
+        `loaded` are the Python files that it loads on either side; None: not known.
+        """
+        interpreter = self.interpreters.get(case.python)
+        files = [
+            path
+            for path in self.files
+            if (loaded is None or not path.endswith(".py") or path in loaded)
+            and self.affects(case, path)
+        ]
+        reasons = (
+            f"interpreter {case.python}: {interpreter}" if interpreter else "",
+            some([str(move) for move in self.packages if move.stack == case.stack], _NAMED),
+            some(files, _NAMED),
+        )
+        return "; ".join(filter(None, reasons))
+
+    def nothing(self) -> str:
+        """Say why there is no case to judge."""
+        names = some([*map(str, self.packages)], _NAMED)
+        reasons = (
+            f"no measured case has the packages that moved ({names})" if names else "",
+            f"no measured case depends on what differs: {some(self.files, _NAMED)}"
+            if self.files
+            else "",
+            "same code: only comments, layout, requirements or the version differ in "
+            f"{some(self.same, _NAMED)}"
+            if self.same
+            else "",
+        )
+        return f"{'; '.join(filter(None, reasons)) or 'base and head do not differ'}."
 
 
 def find(
@@ -93,20 +118,30 @@ def find(
     diff = diff or difference(sides)
     pairs, untouched = [], 0
     for pair in sides.pairs:
-        case = pair.case
-        known = loaded.get(case.id) if all(_is_whole(part.case) for part in pair.sides) else None
-        reason = pair.reason or reason_for(case, diff, known)
+        whole = all(_is_whole(part.case) for part in pair.sides)
+        reason = pair.reason or diff.reason(pair.case, loaded.get(pair.case.id) if whole else None)
         if reason := reason or (EVERYTHING if everything else ""):
             pairs.append(replace(pair, reason=reason))
         else:
             untouched += 1
+    lone = sides.missing and not untouched
+    nothing = "the sides have no case in common." if lone else diff.nothing()
     return replace(
         sides,
         pairs=tuple(pairs),
         packages=diff.packages,
         untouched=untouched,
-        empty_reason="" if pairs else _nothing(diff, lone=bool(sides.missing and not untouched)),
+        empty_reason="" if pairs else nothing,
     )
+
+
+def _is_whole(case: Case) -> bool:
+    """Whether the observed requests of a case load all code that a launch of it may run.
+
+    Commands and a server's settings may run more, and of many paths only some are observed.
+    """
+    more = case.before or case.after or case.server_args or SERVERS[case.server].settings
+    return not more and len(case.endpoint.paths) < MOST_PATHS
 
 
 def difference(sides: Sides) -> Diff:
@@ -123,17 +158,24 @@ def difference(sides: Sides) -> Diff:
         files=tuple(path for path in changed if path not in same),
         same=same,
         packages=package_changes(base.testbed, head.testbed),
-        relocked=bool(relocked(base.testbed, head.testbed)),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
-        part=head.subject.part,
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
+
+
+def _without_effect(path: str, base: Side, head: Side) -> bool:
+    """Whether a file is lent and equal on both sides, or shows elsewhere."""
+    if path in base.lent | head.lent:
+        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
+    return head.subject.is_compared(path)
 
 
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
     """List the packages that differ in common stacks, by version or by the files installed here."""
     changes = []
-    for stack in relocked(base, head):
+    for stack in sorted(base.stacks.keys() & head.stacks.keys()):
+        if base.stacks[stack].digest == head.stacks[stack].digest:
+            continue
         before, after = base.stacks[stack].packages, head.stacks[stack].packages
         files = [
             (stacks.installed(program), stacks.installed(head.pythons[key]))
@@ -149,50 +191,6 @@ def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
     return tuple(changes)
 
 
-def relocked(base: Testbed, head: Testbed) -> list[str]:
-    """List the common stacks with another lock."""
-    common = sorted(base.stacks.keys() & head.stacks.keys())
-    return [name for name in common if base.stacks[name].digest != head.stacks[name].digest]
-
-
-def _is_whole(case: Case) -> bool:
-    """Whether the observed requests of a case load all code that a launch of it may run.
-
-    Commands and a server's settings may run more, and of many paths only some are observed.
-    """
-    more = case.before or case.after or case.server_args or SERVERS[case.server].settings
-    return not more and len(case.endpoint.paths) < MOST_PATHS
-
-
-def _without_effect(path: str, base: Side, head: Side) -> bool:
-    """Whether a file is lent and equal on both sides, or shows elsewhere."""
-    if path in base.lent | head.lent:
-        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    if head.subject.is_compared(path):
-        return True
-    return path == "pyproject.toml" and other_keys(base.root) == other_keys(head.root)
-
-
-def reason_for(case: Case, diff: Diff, loaded: frozenset[str] | None = None) -> str:
-    """Say why a change can affect a case; empty if it cannot.
-
-    `loaded` are the Python files that it loads on either side; None: not known.
-    """
-    interpreter = diff.interpreters.get(case.python)
-    files = [
-        path
-        for path in diff.files
-        if affects(path, case, diff)
-        and (loaded is None or not path.endswith(".py") or path in loaded)
-    ]
-    reasons = (
-        f"interpreter {case.python}: {interpreter}" if interpreter else "",
-        some([str(move) for move in diff.packages if move.stack == case.stack], _NAMED),
-        some(files, _NAMED),
-    )
-    return "; ".join(filter(None, reasons))
-
-
 def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
@@ -206,38 +204,6 @@ def interpreter_changes(
     }
 
 
-def affects(path: str, case: Case, diff: Diff) -> bool:
-    """Whether the case's application may read a changed file."""
-    return not _kind(path) and diff.reads(path, case)
-
-
-def _nothing(diff: Diff, *, lone: bool) -> str:
-    """Say why there is nothing to judge; `lone`: the sides have no case in common."""
-    areas = sorted({_kind(path) or diff.part(path) or CODE for path in diff.files})
-    reasons = ["the sides have no case in common"] if lone else []
-    if diff.packages:
-        moved = some([*map(str, diff.packages)], _NAMED_OF_NONE)
-        reasons.append(f"no measured case has the packages that moved ({moved})")
-    elif diff.relocked:
-        reasons.append("both locks install the same files here")
-    if areas:
-        reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
-    if diff.same:
-        names = some(diff.same, _NAMED)
-        reasons.append(
-            f"same code: only comments, layout, requirements or the version differ in {names}"
-        )
-    return f"{'; '.join(reasons or ['base and head do not differ'])}."
-
-
-def _kind(path: str) -> str:
-    """Name the kind of a file that no application reads; empty: it may be read."""
-    place = PurePosixPath(path.replace("../", ""))  # the place around the folder does not matter
-    if place.suffix in _DOCUMENTS or str(place) == "LICENSE":
-        return "documents"
-    return "files for git or CI" if place.parts[0] in _AROUND else ""
-
-
 def same_code(path: str, base: Path, head: Path) -> bool:
     """Whether a file, as a path from the root of both sides, executes the same code on both.
 
@@ -247,8 +213,7 @@ def same_code(path: str, base: Path, head: Path) -> bool:
     not Python, counts as different.
     """
     if PurePosixPath(path).name == "pyproject.toml":
-        before, after = (other_keys((root / path).parent) for root in (base, head))
-        return "project" in before and _executed(before) == _executed(after)
+        return _metadata(base / path) == _metadata(head / path)
     if not path.endswith(".py"):
         return False
     try:
@@ -259,28 +224,13 @@ def same_code(path: str, base: Path, head: Path) -> bool:
 
 
 def parse(source: bytes) -> ast.Module:
-    """Parse a module to the syntax tree of what it executes, with its version replaced by 0."""
-    tree = ast.parse(source)
-    for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and [getattr(target, "id", "") for target in node.targets] == ["__version__"]
-            and isinstance(node.value, ast.Constant)
-            and _is_version(node.value.value)
-        ):
-            node.value.value = "0"
-    return tree
+    """Parse a module to the syntax tree of what it executes, whatever its version."""
+    return ast.parse(_VERSION.sub(b"__version__ = '0'", source))
 
 
-def _is_version(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(Version(value))
-    except InvalidVersion:
-        return False
-
-
-def _executed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the version, and the requirements: the packages that they lead to are compared."""
+def _metadata(file: Path) -> Mapping[str, Any]:
+    """Read a project's metadata without its version and requirements, whose packages count."""
+    metadata = other_keys(file.parent)
     left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
     project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
     return {**metadata, "project": project, "dependency-groups": {}}
@@ -296,7 +246,7 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     readable = [
         path
         for path in diff.files
-        if any(affects(path, pair.case, diff) for pair in sides.pairs) and not _TESTS.search(path)
+        if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
     ]
     files = [path for path in readable if path.endswith(".py")]
     judged = {pair.case.id for pair in sides.pairs}
@@ -325,10 +275,7 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
 
 
 def differing(path: str, base: Path, head: Path) -> dict[Name, int]:
-    """List the functions of a file that differ between two folders, with their lines.
-
-    If it is not Python, all of it does.
-    """
+    """List the functions of a file that differ between two folders, with their lines."""
     try:
         before, after = (
             _outline((root / path).read_bytes()) if (root / path).is_file() else {}
@@ -344,10 +291,7 @@ def differing(path: str, base: Path, head: Path) -> dict[Name, int]:
 
 
 def _outline(source: bytes) -> dict[str, tuple[str, int]]:
-    """Dump what each function of a module executes, without those in it, by qualified name.
-
-    Each has its line.
-    """
+    """Dump what each function executes, without those in it, with its line, by qualified name."""
     cutter, tree = _Cutter(), parse(source)
     cutter.visit(tree)
     return {_OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
@@ -360,12 +304,10 @@ class _Cutter(ast.NodeTransformer):
         self.functions: dict[str, tuple[str, int]] = {}
         self._place = ""
 
-    def visit(self, node: ast.AST) -> ast.AST | None:
-        # Imports are left out: functions that use a new one differ themselves.
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            return None
-        result: ast.AST | None = super().visit(node)
-        return result
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:  # noqa: ARG002
+        """Leave out imports: functions that use a new one differ themselves."""
+
+    visit_ImportFrom = visit_Import  # noqa: N815
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
         around, name = self._place, f"{self._place}{node.name}"

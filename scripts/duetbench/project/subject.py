@@ -102,11 +102,7 @@ class Subject(ABC):
         """What names the database that each launch gets a copy of; see `databases.find`."""
         return ""
 
-    def part(self, path: str) -> str:  # noqa: ARG002 - of other subjects
-        """Name the part of the repository that a file belongs to; empty: what may be imported."""
-        return ""
-
-    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002
+    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002 - of other subjects
         """Whether a case's application may read a file of the repository."""
         return True
 
