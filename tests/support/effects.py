@@ -6,7 +6,7 @@ from typing import Final
 
 from duetbench.core.model import Interface
 from duetbench.measure.effects import observation
-from duetbench.measure.effects.observation import Activity
+from duetbench.measure.effects.program import Activity
 from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY
 

@@ -27,7 +27,7 @@ from duetbench.core.text import some
 from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.pairs import Side, Sides
-from duetbench.measure.effects.observation import Name
+from duetbench.measure.effects.program import Name
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.pyproject import other_keys
@@ -304,7 +304,7 @@ class _Cutter(ast.NodeTransformer):
         self.functions: dict[str, tuple[str, int]] = {}
         self._place = ""
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:  # noqa: ARG002
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         """Leave out imports: functions that use a new one differ themselves."""
 
     visit_ImportFrom = visit_Import  # noqa: N815

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetbench.core.text import short
-from duetbench.measure.effects.observation import Reply
+from duetbench.measure.effects.program import Reply
 
 _IGNORED: Final = frozenset(
     {
