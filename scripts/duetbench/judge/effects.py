@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
@@ -32,9 +32,10 @@ from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
 from duetbench.measure import verify
 from duetbench.measure.effects import observation
+from duetbench.measure.effects.observation import Observation
 from duetbench.measure.effects.program import Activity, Name
 from duetbench.measure.testbed import SideCase
-from duetbench.store.comparison import SIDES, SideName
+from duetbench.store.comparison import SIDES
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
@@ -92,15 +93,15 @@ class Seen:
 
 def observe(
     pairs: Sequence[Pair],
-    tell: Early = lambda _case, _effects: None,
+    tell: Early | None = None,
     *,
     budget: float | None = None,
 ) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
     If both sides are the same one, what they do is described rather than compared. `tell` gets what
-    differs at first sight, before it is observed again. It takes at most `SHARE` of a `budget`, s,
-    or `LEAST`.
+    differs at first sight, before memory is measured and anything is observed again. It takes at
+    most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     outcomes: dict[Hashable, tuple[Effects, Activity] | str] = {}
@@ -128,7 +129,7 @@ def observe(
     return Seen(effects, reasons, entered, loaded)
 
 
-def _observe(pair: Pair, tell: Early, ends: float) -> tuple[Effects, Activity]:
+def _observe(pair: Pair, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
     """Observe a case; return what differs, and what both sides did together. Raises CountError.
 
     Sides that disturb each other are observed one after the other.
@@ -142,7 +143,7 @@ def _observe(pair: Pair, tell: Early, ends: float) -> tuple[Effects, Activity]:
         effects = compare(*both)
         if _varies(effects) and time.monotonic() < retries:
             with suppress(CountError):
-                alone = _look(pair, tell, ends, at_once=False)
+                alone = _look(pair, None, ends, at_once=False)
                 if not _varies(again := compare(*alone)):
                     both, effects = alone, again
     except CountError as error:
@@ -156,21 +157,18 @@ def _observe(pair: Pair, tell: Early, ends: float) -> tuple[Effects, Activity]:
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
-def _look(pair: Pair, tell: Early, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: Pair, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
-    both = _attempt(pair, _MEMORY, ends, at_once)
+    both = _attempt(pair, _MEMORY, tell, ends, at_once)
     _require_right(pair.head, *both)
     effects = compare(*both)
-    took = time.monotonic() - began
     if effects.same or _varies(effects):
         return both
-    if effects.moved:  # answers may differ by what a process has once, such as its number
-        tell(pair.case, effects.model_copy(update={"seconds": took}))
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
-    ends = max(ends, time.monotonic() + 2 * took)
-    again = _attempt(pair, _MEMORY * memory, ends, at_once)
+    ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
+    again = _attempt(pair, _MEMORY * memory, None, ends, at_once)
     return both[0].with_(again[0]), both[1].with_(again[1])
 
 
@@ -196,41 +194,58 @@ def _varies(effects: Effects) -> bool:
     return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
-def _attempt(pair: Pair, memory: float, ends: float, at_once: bool) -> _Both:
-    """Observe both sides, each in a process of its own; raises CountError."""
-    with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
-        base, head = pool.map(_observe_side, SIDES, pair.sides, (memory,) * 2, (ends,) * 2)
-    if isinstance(base, CountError) and isinstance(head, CountError) and base.login and head.login:
-        raise UsageError(short(str(head)))
-    if isinstance(base, CountError):
-        raise base
-    if isinstance(head, CountError):
-        raise head
+def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once: bool) -> _Both:
+    """Observe both sides, each in a process of its own; raises CountError.
+
+    Memory is measured for about as many seconds; before that, `tell` gets what was seen.
+    """
+    began = time.monotonic()
+    first: list[Activity] = []
+    seen: list[Activity] = []
+    problems: list[CountError] = []
+    for group in [pair.sides] if at_once else [(side,) for side in pair.sides]:
+        with ExitStack() as stack:
+            with ThreadPoolExecutor(len(group)) as pool:
+                starts = [_start(side, memory, ends) for side in group]
+                under_way = [*pool.map(stack.enter_context, starts)]
+            for side in under_way:
+                try:
+                    first.append(side.first())
+                except CountError as error:
+                    problems.append(error)
+            if tell and len(first) == len(SIDES) and (effects := compare(*first)).moved:
+                # Answers may differ by what a process has once, such as its number.
+                took = time.monotonic() - began
+                tell(pair.case, effects.model_copy(update={"seconds": took}))
+            seen += [side.activity() for side in under_way if not problems]
+    if problems:
+        if len(problems) == len(SIDES) and all(problem.login for problem in problems):
+            raise UsageError(short(str(problems[1])))
+        raise problems[0]
+    base, head = seen
+    for name, side in zip(SIDES, seen, strict=True):
+        for unseen, recorded in zip(side.alone, side.answers, strict=True):
+            if difference := answers.difference(unseen, recorded):
+                what = side.hide(difference[0])
+                raise CountError(f"{name} answers something else while it is observed: {what}")
     return base, head
 
 
-def _observe_side(
-    name: SideName, side: SideCase, memory: float, ends: float
-) -> Activity | CountError:
-    """Observe the requests of one side in a new process, or say why not.
-
-    Memory is measured for about as many seconds.
-    """
+@contextmanager
+def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
+    """Start to observe the requests of one side in a new process."""
     case = side.case
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
-        return CountError("there was no time to observe it")
-    try:
-        with counted.program(side, observation.PROGRAM) as client:
-            seen = observation.observe(client, seconds=memory, timeout=timeout, patience=patience)
-    except CountError as error:
-        return error
-    for unseen, recorded in zip(seen.alone, seen.answers, strict=True):
-        if difference := answers.difference(unseen, recorded):
-            what = seen.hide(difference[0])
-            return CountError(f"{name} answers something else while it is observed: {what}")
-    return seen
+        raise CountError("there was no time to observe it")
+    with (
+        counted.program(side, observation.PROGRAM) as client,
+        observation.start(
+            client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
+        ) as process,
+    ):
+        yield process
 
 
 def compare(base: Activity, head: Activity) -> Effects:

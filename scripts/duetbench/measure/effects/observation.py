@@ -1,7 +1,10 @@
 """Starts the program that makes requests and records what they do, and reads its reports."""
 
-from dataclasses import replace
-from typing import Final
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -10,35 +13,63 @@ from duetbench.core.model import KeptMemory  # noqa: F401 - a type of `Activity`
 from duetbench.measure.effects import program as inside
 from duetbench.measure.effects.program import Activity
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.counting import Program
+from duetbench.measure.instructions.counting import Process, Program
 
 PROGRAM: Final = inside.__name__
+
+_GLANCE: Final = 0.1  # seconds between two looks for an early report
 
 _ACTIVITY: Final = TypeAdapter(Activity)
 _ACTIVITY.rebuild()  # with the types of this module: an observed process has none of pydantic
 
 
-def observe(
-    client: Program, *, seconds: float = 1.0, timeout: float = 60.0, patience: float = 0.0
-) -> Activity:
-    """Observe requests; CountError, with the reason: that cannot be.
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A process under way that makes requests; it has until `ends` by the monotonic clock."""
+
+    process: Process
+    hide: Callable[[str], str]
+    ends: float
+
+    def first(self) -> Activity:
+        """Wait for what was seen before memory is measured; CountError as `activity`."""
+        early = self.process.folder / inside.EARLY
+        while not early.exists() and time.monotonic() < self.ends:
+            if self.process.session.wait(_GLANCE) is not None:
+                return self.activity()
+        return self._read(counting.report_of(early)) if early.exists() else self.activity()
+
+    def activity(self) -> Activity:
+        """Wait for all that was seen, without the memory if the process does not survive that.
+
+        CountError, with the reason: nothing was seen.
+        """
+        try:
+            report = self.process.report(self.ends - time.monotonic())
+        except CountError as error:
+            if not (early := self.process.folder / inside.EARLY).exists():
+                raise CountError(self.hide(str(error)), login=error.login) from error
+            report = counting.report_of(early)
+        return self._read(report)
+
+    def _read(self, report: Mapping[str, Any]) -> Activity:
+        try:
+            seen = _ACTIVITY.validate_python(report)
+        except ValidationError as error:
+            raise CountError(f"expected the report of a target, found {error}") from error
+        events = [[(kind, self.hide(text), at) for kind, text, at in made] for made in seen.events]
+        return replace(seen, events=events, hide=self.hide)
+
+
+@contextmanager
+def start(
+    client: Program, *, seconds: float, ends: float, patience: float
+) -> Iterator[Observation]:
+    """Start to observe requests until `ends` at most; leaving ends it.
 
     Memory is measured for at most some `seconds`. `patience` are the seconds in which the first
     answer to a path must have ended; 0: any.
     """
     plan = {inside.PATIENCE: patience, inside.SECONDS: seconds}
     with counting.start(client, plan) as process:
-        try:
-            report = process.report(timeout)
-        except CountError:
-            if not (early := process.folder / inside.EARLY).exists():
-                raise
-            report = counting.report_of(early)  # all but the memory
-    try:
-        seen = _ACTIVITY.validate_python(report)
-    except ValidationError as error:
-        raise CountError(f"expected the report of a target, found {error}") from error
-    events = [
-        [(kind, client.hide(text), place) for kind, text, place in round_] for round_ in seen.events
-    ]
-    return replace(seen, events=events, hide=client.hide)
+        yield Observation(process, client.hide, ends)
