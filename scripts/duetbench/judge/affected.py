@@ -89,18 +89,15 @@ class Diff:
 
     def nothing(self) -> str:
         """Say why there is no case to judge."""
-        names = some([*map(str, self.packages)], _NAMED)
-        reasons = (
-            f"no measured case has the packages that moved ({names})" if names else "",
-            f"no measured case depends on what differs: {some(self.files, _NAMED)}"
-            if self.files
-            else "",
-            "same code: only comments, layout, requirements or the version differ in "
-            f"{some(self.same, _NAMED)}"
-            if self.same
-            else "",
-        )
-        return f"{'; '.join(filter(None, reasons)) or 'base and head do not differ'}."
+        if self.packages:
+            names = some([*map(str, self.packages)], _NAMED)
+            return f"no measured case has the packages that moved ({names})."
+        if self.files:
+            return f"no measured case depends on what differs: {some(self.files, _NAMED)}."
+        if self.same:
+            what = "only comments, layout, requirements or the version differ in"
+            return f"same code: {what} {some(self.same, _NAMED)}."
+        return "base and head do not differ."
 
 
 def find(
@@ -195,12 +192,13 @@ def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
     """Describe how interpreters of the same name differ: name → description."""
-    both = ((old, new) for old in base for new in head if old.name == new.name and old != new)
     return {
         new.name: "built differently"
         if old.version == new.version
         else f"{old.version} → {new.version}"
-        for old, new in both
+        for old in base
+        for new in head
+        if old.name == new.name and old != new
     }
 
 
@@ -249,8 +247,7 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
         if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
     ]
     files = [path for path in readable if path.endswith(".py")]
-    judged = {pair.case.id for pair in sides.pairs}
-    entered = {case: names for case, names in entered.items() if case in judged}
+    known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     lines = {
         of: line
         for path in files
@@ -258,9 +255,9 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     }
     functions = {of for of in lines if of[1] != _OUTSIDE}
     outside = len(lines) - len(functions)
-    if not files or (functions and not entered):
+    if not files or (functions and not known):
         return None
-    reached = functions & {of for names in entered.values() for of in names}
+    reached = functions & {of for names in known for of in names}
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
     alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
@@ -270,7 +267,7 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
         missed=tuple(missed[:MISSED]),
         functions=tuple(places[:MISSED]),
         outside=outside,
-        alone=alone and bool(functions) and len(entered) == len(sides.pairs),
+        alone=alone and bool(functions) and len(known) == len(sides.pairs),
     )
 
 
