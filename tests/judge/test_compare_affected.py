@@ -193,9 +193,9 @@ def test_code_is_the_same_where_it_is_executed_as_such(
     write_all(roots[0], {"a.py": before, "a.txt": "1", "gone.py": ""})
     write_all(roots[1], {"a.py": after, "a.txt": "1"})
     for sides_ in (roots, roots[::-1]):
-        assert affected.same_code("a.py", *sides_) is expected
-        assert not affected.same_code("a.txt", *sides_)
-        assert not affected.same_code("gone.py", *sides_)
+        assert (not affected.differing("a.py", *sides_)) is expected
+        assert affected.differing("a.txt", *sides_)
+        assert affected.differing("gone.py", *sides_)
 
 
 def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) -> None:
@@ -210,9 +210,9 @@ def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) 
         for path in ("pyproject.toml", "lib/pyproject.toml"):
             write_all(base, {path: '[project]\nname = "a"\nversion = "1"\n'})
             write_all(head, {path: text})
-            assert affected.same_code(path, base, head) is expected
+            assert (not affected.differing(path, base, head)) is expected
     write_all(head, {"pyproject.toml": "[broken\n"})
-    assert not affected.same_code("pyproject.toml", base, head)
+    assert affected.differing("pyproject.toml", base, head)
 
 
 def write_all(folder: Path, files: dict[str, str]) -> None:
@@ -332,6 +332,7 @@ class Shop:
         ("size = 1", "size = 2", {""}),
         ("LIMIT = 10", "LIMIT = 11", {""}),
         ("import json", "import json  # a comment\nimport os", set()),
+        ("def second(a: int):", "def second(a: int) -> str:", {"second"}),
         ("class Shop:", "def third(): return 3\n\n\nclass Shop:", {"third"}),
     ],
 )
@@ -345,9 +346,7 @@ def test_functions_differ_by_what_they_execute(
         (tmp_path / name / "shop.py").write_text(text)
     roots = tmp_path / "base", tmp_path / "head"
     for base, head in (roots, roots[::-1]):
-        assert affected.differing("shop.py", base, head).keys() == {
-            ("shop.py", one) for one in differ
-        }
+        assert affected.differing("shop.py", base, head).keys() == {"*", *differ}
     assert affected.differing("gone.py", *roots) == {}
 
 

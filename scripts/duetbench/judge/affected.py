@@ -15,12 +15,13 @@ syntax trees of both sides show which differ, and `effects` which are entered on
 
 import ast
 import filecmp
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
@@ -47,15 +48,12 @@ _UNREAD: Final = re.compile(
 """Documents, and files for git or CI, which no application reads."""
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
 _VERSION: Final = re.compile(rb"""^__version__ *= *(["'])\d[\w.+-]*\1""", re.M)
-_OUTSIDE: Final = ""  # instead of a function's name: the code outside of all
+_OUTSIDE, _WHOLE = "", "*"  # instead of a function's name: the code outside of all, and all code
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """How the two sides differ.
-
-    `same` are files that do not differ in code that is executed; see `same_code`.
-    """
+    """How the two sides differ; `same` are files that execute the same, as `differing` says."""
 
     files: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
@@ -150,7 +148,7 @@ def difference(sides: Sides) -> Diff:
         for path in (revisions.changed_files(sides.repository, *trees) if trees else ())
         if not _without_effect(path, base, head)
     ]
-    same = tuple(path for path in changed if same_code(path, base.root, head.root))
+    same = tuple(path for path in changed if not differing(path, base.root, head.root))
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
@@ -202,38 +200,6 @@ def interpreter_changes(
     }
 
 
-def same_code(path: str, base: Path, head: Path) -> bool:
-    """Whether a file, as a path from the root of both sides, executes the same code on both.
-
-    Comments, layout, and a project's version and requirements are not executed. Functions
-    that differ are never the same, even if no request enters them: a single request does not show
-    what many at once enter (a queue, a retry, an exhausted pool). A file that cannot be read, or is
-    not Python, counts as different.
-    """
-    if PurePosixPath(path).name == "pyproject.toml":
-        return _metadata(base / path) == _metadata(head / path)
-    if not path.endswith(".py"):
-        return False
-    try:
-        trees = [ast.dump(parse((root / path).read_bytes())) for root in (base, head)]
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return trees[0] == trees[1]
-
-
-def parse(source: bytes) -> ast.Module:
-    """Parse a module to the syntax tree of what it executes, whatever its version."""
-    return ast.parse(_VERSION.sub(b"__version__ = '0'", source))
-
-
-def _metadata(file: Path) -> Mapping[str, Any]:
-    """Read a project's metadata without its version and requirements, whose packages count."""
-    metadata = other_keys(file.parent)
-    left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
-    project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
-    return {**metadata, "project": project, "dependency-groups": {}}
-
-
 def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Coverage | None:
     """Find whether the judged requests run code that differs; None if the sides' code is the same.
 
@@ -249,12 +215,12 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     files = [path for path in readable if path.endswith(".py")]
     known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     lines = {
-        of: line
+        (path, name): line
         for path in files
-        for of, line in differing(path, sides.base.root, sides.head.root).items()
+        for name, line in differing(path, sides.base.root, sides.head.root).items()
     }
-    functions = {of for of in lines if of[1] != _OUTSIDE}
-    outside = len(lines) - len(functions)
+    functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE}}
+    outside = sum(name == _OUTSIDE for _, name in lines)
     if not files or (functions and not known):
         return None
     reached = functions & {of for names in known for of in names}
@@ -271,27 +237,46 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     )
 
 
-def differing(path: str, base: Path, head: Path) -> dict[Name, int]:
-    """List the functions of a file that differ between two folders, with their lines."""
+def differing(path: str, base: Path, head: Path) -> dict[str, int]:
+    """List what a file executes differently in two folders, with lines; nothing if it does not.
+
+    These are functions, the code outside of them, and the whole. Comments, layout, and a project's
+    version and requirements are not executed. Functions that differ are never the same, even if no
+    request enters them: a single request does not show what many at once enter (a queue, a retry,
+    an exhausted pool). What cannot be read, or is not Python, always differs.
+    """
     try:
-        before, after = (
-            _outline((root / path).read_bytes()) if (root / path).is_file() else {}
-            for root in (base, head)
-        )
+        before, after = (_outline(root / path) for root in (base, head))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {(path, _OUTSIDE): 0}
+        return {_OUTSIDE: 0}
     return {
-        (path, name): (after.get(name) or before[name])[1]
+        name: (after.get(name) or before[name])[1]
         for name in before.keys() | after.keys()
         if before.get(name, ("",))[0] != after.get(name, ("",))[0]
     }
 
 
-def _outline(source: bytes) -> dict[str, tuple[str, int]]:
-    """Dump what each function executes, without those in it, with its line, by qualified name."""
-    cutter, tree = _Cutter(), parse(source)
+def _outline(file: Path) -> dict[str, tuple[str, int]]:
+    """Dump all that a file executes, and each function without those in it, with its line."""
+    if file.name == "pyproject.toml":
+        return {_WHOLE: (_metadata(file.parent), 0)}
+    if file.suffix != ".py":
+        raise ValueError(file.suffix)
+    if not file.is_file():
+        return {}
+    cutter, tree = _Cutter(), ast.parse(_VERSION.sub(b"__version__ = '0'", file.read_bytes()))
+    whole = ast.dump(tree)
     cutter.visit(tree)
-    return {_OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+    return {_WHOLE: (whole, 0), _OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+
+
+def _metadata(root: Path) -> str:
+    """Dump a project's metadata without its version and requirements, whose packages count."""
+    metadata = other_keys(root)
+    left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
+    project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
+    all_ = {**metadata, "project": project, "dependency-groups": {}}
+    return json.dumps(all_, default=str, sort_keys=True)
 
 
 class _Cutter(ast.NodeTransformer):
@@ -307,21 +292,22 @@ class _Cutter(ast.NodeTransformer):
     visit_ImportFrom = visit_Import  # noqa: N815
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
-        around, name = self._place, f"{self._place}{node.name}"
-        self._place = f"{name}.<locals>."
-        body = [part for child in node.body if (part := self.visit(child)) is not None]
-        self._place = around
+        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        node.decorator_list = []
+        self._visit_inside(node, f"{node.name}.<locals>.")
+        name = f"{self._place}{node.name}"
         # Setters have the same name as their property.
         text, line = self.functions.get(name, ("", node.lineno))
-        parts = (type(node).__name__, *map(ast.dump, (node.args, *body)))
-        self.functions[name] = "\n".join((text, *parts)), line
-        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        self.functions[name] = f"{text}\n{ast.dump(node)}", line
         return ast.Tuple(here, ast.Load()) if here else None
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        around, self._place = self._place, f"{self._place}{node.name}."
+        self._visit_inside(node, f"{node.name}.")
+        return node
+
+    def _visit_inside(self, node: ast.AST, place: str) -> None:
+        around, self._place = self._place, self._place + place
         self.generic_visit(node)
         self._place = around
-        return node
