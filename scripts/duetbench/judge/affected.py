@@ -14,7 +14,6 @@ syntax trees of both sides show which differ, and `effects` which are entered on
 """
 
 import ast
-import filecmp
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
-from duetbench.judge.pairs import Side, Sides
+from duetbench.judge.pairs import Sides
 from duetbench.measure.effects.program import Name
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
@@ -146,7 +145,7 @@ def difference(sides: Sides) -> Diff:
     changed = [
         path
         for path in (revisions.changed_files(sides.repository, *trees) if trees else ())
-        if not _without_effect(path, base, head)
+        if not head.subject.is_compared(path)
     ]
     same = tuple(path for path in changed if not differing(path, base.root, head.root))
     return Diff(
@@ -156,13 +155,6 @@ def difference(sides: Sides) -> Diff:
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
-
-
-def _without_effect(path: str, base: Side, head: Side) -> bool:
-    """Whether a file is lent and equal on both sides, or shows elsewhere."""
-    if path in base.lent | head.lent:
-        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    return head.subject.is_compared(path)
 
 
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
