@@ -19,14 +19,7 @@ import httpx
 
 from duetbench.core import units
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import (
-    TELLING,
-    AnswerDifference,
-    Case,
-    EffectKind,
-    Effects,
-    RequestEffect,
-)
+from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
 from duetbench.core.text import ENDLESS, short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
@@ -83,11 +76,11 @@ _Both = tuple[Activity, Activity]
 class Seen:
     """What was seen of all cases; `reasons` say why not, by case."""
 
-    effects: Mapping[str, Effects] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    entered: Mapping[str, frozenset[Name]] = field(default_factory=dict)
+    effects: dict[str, Effects] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
-    loaded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    loaded: dict[str, frozenset[str]] = field(default_factory=dict)
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
@@ -104,11 +97,7 @@ def observe(
     most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
-    outcomes: dict[Hashable, tuple[Effects, Activity] | str] = {}
-    effects: dict[str, Effects] = {}
-    reasons: dict[str, str] = {}
-    entered: dict[str, frozenset[Name]] = {}
-    loaded: dict[str, frozenset[str]] = {}
+    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
     for pair in pairs:
         if pair.executes_alike:
             continue
@@ -120,13 +109,13 @@ def observe(
                 outcomes[code] = short(str(error))
         outcome = outcomes[code]
         if isinstance(outcome, str):
-            reasons[name] = outcome
+            seen.reasons[name] = outcome
             continue
-        effects[name], both = outcome
-        entered[name] = both.entered
-        if effects[name].same and both.loaded is not None:
-            loaded[name] = frozenset(both.loaded)
-    return Seen(effects, reasons, entered, loaded)
+        seen.effects[name], both = outcome
+        seen.entered[name] = both.entered
+        if seen.effects[name].same and both.loaded is not None:
+            seen.loaded[name] = frozenset(both.loaded)
+    return seen
 
 
 def _observe(pair: Pair, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
