@@ -142,11 +142,7 @@ def difference(sides: Sides) -> Diff:
     """Find how both sides' files and environments differ."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
-    changed = [
-        path
-        for path in (revisions.changed_files(sides.repository, *trees) if trees else ())
-        if not head.subject.is_compared(path)
-    ]
+    changed = revisions.changed_files(sides.repository, *trees) if trees else ()
     same = tuple(path for path in changed if not differing(path, base.root, head.root))
     return Diff(
         files=tuple(path for path in changed if path not in same),

@@ -103,12 +103,11 @@ class Subject(ABC):
         return ""
 
     def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002 - of other subjects
-        """Whether a case's application may read a file of the repository."""
-        return True
+        """Whether a case's application may read a file of the repository.
 
-    def is_compared(self, path: str) -> bool:  # noqa: ARG002
-        """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
-        return False
+        Not if a change of it shows in cases, packages or interpreters.
+        """
+        return True
 
     @property
     def repository(self) -> Path:
