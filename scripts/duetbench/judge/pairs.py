@@ -118,7 +118,6 @@ class Side:
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
     tree: str | None = None  # the git tree of `root`; None if it is no revision
-    lent: frozenset[str] = frozenset()  # files in `root` that are not its own
 
     @property
     def subject(self) -> Subject:

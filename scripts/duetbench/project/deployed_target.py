@@ -104,8 +104,8 @@ class DeployedTarget(Subject):
     def database(self) -> str:
         return self.target.copy_database or ""
 
-    def is_compared(self, path: str) -> bool:
-        return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
+    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002
+        return not any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
 
     def lock_file(self, stack: str) -> Path:
         return self.root / FOLDER / f"{stack}.txt"

@@ -102,17 +102,12 @@ class Subject(ABC):
         """What names the database that each launch gets a copy of; see `databases.find`."""
         return ""
 
-    def part(self, path: str) -> str:  # noqa: ARG002 - of other subjects
-        """Name the part of the repository that a file belongs to; empty: what may be imported."""
-        return ""
+    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002 - of other subjects
+        """Whether a case's application may read a file of the repository.
 
-    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002
-        """Whether a case's application may read a file of the repository."""
+        Not if a change of it shows in cases, packages or interpreters.
+        """
         return True
-
-    def is_compared(self, path: str) -> bool:  # noqa: ARG002
-        """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
-        return False
 
     @property
     def repository(self) -> Path:
