@@ -51,6 +51,10 @@ class Edge:
     at: float
     processes: tuple[ProcessEdge, ...]
 
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset(process.stat.pid for process in self.processes)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -35,7 +35,7 @@ from duetbench.core.protocol import (
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
-from duetbench.measure import launch, verify, warmup
+from duetbench.measure import verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.server import rest
 from duetbench.measure.side_run import SideRun
@@ -316,5 +316,5 @@ class _Duets:
 
     def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
         (other,) = (sample for key, sample in observations.items() if key is not side)
-        side.metrics = launch.finish(observations[side], other)
+        side.metrics = observations[side].finish(other)
         side.beside = tree_usage.memory_of(side.session.members)
