@@ -36,8 +36,6 @@ from observatory.show.run_view import make_page
 from observatory.trend import table
 from synthetic import failed, make_case, make_run, ok
 
-pytestmark = pytest.mark.usefixtures("patient_verification")
-
 Perform = Callable[..., Launch]
 
 ALWAYS = {

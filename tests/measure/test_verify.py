@@ -36,10 +36,10 @@ def text(pattern: str = "hello") -> Expectation:
     return Expectation(content_type="text/plain", text=pattern)
 
 
-def endpoint(expect: Expectation | None = None, floor: float = 0.0, overlap: int = 0) -> Endpoint:
+def endpoint(expect: Expectation | None = None, floor: float = 0.0) -> Endpoint:
     return Endpoint(
         name="x", app="app:app", interface="asgi", path="/x", expect=expect or text(),
-        floor=floor, overlap=overlap,
+        floor=floor,
     )  # fmt: skip
 
 
@@ -215,42 +215,9 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
 
 
 @pytest.mark.real
-def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
-    """Four waits of 0.2 s at once show everything: answer, floor, concurrency."""
-    with serving(Answer(delay=0.2)) as server:
-        found = verify(endpoint(floor=0.2, overlap=4), server.port)
-        assert server.requests == len(found)
-        assert len(found) % 4 == 0  # more than four only if the machine was busy
-    assert min(answer.seconds for answer in found) >= 0.199
-
-
-@pytest.mark.real
-def test_a_server_that_waits_in_turn_is_not_concurrent() -> None:
-    """Six waits of 0.05 s one after another take 0.3 s: no busy machine explains that."""
-    answer = Answer(delay=0.05, serial=True)
-    with serving(answer) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=0.05, overlap=6), server.port)
-    assert caught.value.flag is FlagName.IMPOSSIBLE
-    assert "expected 6 requests at once within" in caught.value.detail
-
-
-@pytest.mark.real
-def test_a_machine_that_was_busy_is_no_serial_server() -> None:
-    """Three singles and three times six in turn, 0.9 s of them, then six together."""
-
-    def busy_at_first(_path: str, number: int) -> Answer:
-        return Answer(delay=0.05, serial=number < 3 + 3 * 6)
-
-    with serving(busy_at_first) as server:
-        found = verify(endpoint(floor=0.05, overlap=6), server.port)
-    assert len(found) >= 3 + 4 * 6
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("overlap", [0, 3])
-def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
+def test_the_right_answer_too_fast_is_too_good_to_be_true() -> None:
     with serving(Answer()) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=3.0, overlap=overlap), server.port)
+        verify(endpoint(floor=3.0), server.port)
     assert caught.value.flag is FlagName.IMPOSSIBLE
     assert "too fast to be true: expected at least 3 s" in caught.value.detail
 

@@ -1,4 +1,4 @@
-"""Verify what an endpoint serves: status, content type, body, floor and concurrency."""
+"""Verify what an endpoint serves: status, content type, body and floor."""
 
 import hashlib
 import http.client
@@ -7,13 +7,11 @@ import json
 import math
 import os
 import re
-import select
 import socket
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -21,20 +19,12 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure import reading
 from duetbench.measure.validity import FLOOR_SLACK
 
-SERIAL_SHARE: Final = 0.75
-TOGETHER: Final = 1.8
-TOGETHER_SLACK: Final = (0.05, 0.002)  # s, and s per request, for our own client
-"""k requests at once must take less than 0.75 of k in a row, and less than 1.8 of one (plus the
-slack): two batches instead of one would take 2."""
-
-_OVERLAP_TRIES: Final = 3
-_OVERLAP_SECONDS: Final = 3.0  # a machine may be busy with something else for a second or two
 _EXCERPT: Final = 120
 _EXCERPT_OF_PAGE: Final = 300
 _PAGE: Final = 100_000  # characters of a page that are searched for its title and text
@@ -65,22 +55,37 @@ def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
 def verify(
     endpoint: Endpoint, port: int, *, repeats: int = 3, timeout: float = 60.0
 ) -> list[Answer]:
-    """Send requests to an idle server and check every answer; close all connections afterwards.
+    """Send requests to an idle server and check every answer; close the connection afterwards.
 
     `repeats` requests go out one after another, and one to each further path of `choose_paths`.
-    Slow endpoints that overlap need none of these, as overlapping shows everything. LaunchError
-    wrong_answer, no_answer, impossible (too fast to be true) or impossible.
+    LaunchError wrong_answer, no_answer, or impossible (too fast to be true).
     """
-    overlaps = endpoint.overlap > 1
     first, *others = choose_paths(endpoint)
-    alone = 0 if overlaps and endpoint.floor >= SLOW_SECONDS else max(1, repeats)
-    answers: list[Answer] = []
     with reading.connect(port, timeout) as connection:
-        for path in [first] * alone + (others if alone else []):
-            answers += _ask([connection], endpoint, path, timeout)
-    if overlaps:
-        _overlap(endpoint, port, answers, timeout)
-    return answers
+        return [
+            _ask(connection, endpoint, path, timeout) for path in [first] * max(1, repeats) + others
+        ]
+
+
+def _ask(
+    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, timeout: float
+) -> Answer:
+    where, began, core = f"{endpoint.method} {path}", time.perf_counter(), time.thread_time()
+    _send(connection, endpoint, path, where)
+    answer, size = _receive(connection, where, timeout)
+    seconds = time.perf_counter() - began
+    waited = seconds - (time.thread_time() - core)
+    check_answer(endpoint, where, answer)
+    if seconds < endpoint.floor - FLOOR_SLACK:
+        raise LaunchError(
+            FlagName.IMPOSSIBLE,
+            f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
+            f"found {seconds:.6f} s; does the handler wait as declared?",
+        )
+    body = answer.content
+    wrong = not endpoint.expect.tells_body and tells_error(body)
+    digest = hashlib.sha256(body).digest()
+    return Answer(seconds, size, path, digest, _excerpt(body), wrong, waited)
 
 
 def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
@@ -333,69 +338,3 @@ def _excerpt(body: bytes) -> str:
     if text.lstrip()[:1] == "<" and (page := page_text(text)):
         return repr(short(page, _EXCERPT_OF_PAGE))
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
-
-
-def _ask(
-    connections: Sequence[http.client.HTTPConnection],
-    endpoint: Endpoint,
-    path: str,
-    timeout: float,
-) -> list[Answer]:
-    """Send a request on each connection at once, and check the answers as they come."""
-    where, answers = f"{endpoint.method} {path}", list[Answer]()
-    began, core = time.perf_counter(), time.thread_time()
-    poll, waiting = select.poll(), dict[int, http.client.HTTPConnection]()
-    for connection in connections:
-        place = _send(connection, endpoint, path, where).fileno()
-        waiting[place] = connection
-        poll.register(place, select.POLLIN)
-    while waiting:
-        ready = poll.poll(timeout * 1000) if len(waiting) > 1 else []
-        for place in [place for place, _ in ready] or [*waiting]:
-            connection = waiting.pop(place)
-            poll.unregister(place)
-            answer, size = _receive(connection, where, timeout)
-            seconds = time.perf_counter() - began
-            waited = seconds - (time.thread_time() - core)
-            check_answer(endpoint, where, answer)
-            if seconds < endpoint.floor - FLOOR_SLACK:
-                raise LaunchError(
-                    FlagName.IMPOSSIBLE,
-                    f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
-                    f"found {seconds:.6f} s; does the handler wait as declared?",
-                )
-            body = answer.content
-            wrong = not endpoint.expect.tells_body and tells_error(body)
-            digest = hashlib.sha256(body).digest()
-            answers.append(Answer(seconds, size, path, digest, _excerpt(body), wrong, waited))
-    return answers
-
-
-def _overlap(endpoint: Endpoint, port: int, answers: list[Answer], timeout: float) -> None:
-    """Send the overlapping requests, and append their answers; LaunchError impossible.
-
-    A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
-    and a server is called serial after at least three tries over at least three seconds.
-    """
-    count = endpoint.overlap
-    fixed, each = TOGETHER_SLACK
-    totals: list[float] = []
-    first = time.perf_counter()
-    with ExitStack() as stack:
-        connections = [stack.enter_context(reading.connect(port, timeout)) for _ in range(count)]
-        while True:
-            began = time.perf_counter()
-            answers += _ask(connections, endpoint, endpoint.path, timeout)
-            totals.append(time.perf_counter() - began)
-            single = min(answer.seconds for answer in answers)
-            limit = min(SERIAL_SHARE * count * single, TOGETHER * single + fixed + each * count)
-            if min(totals) < limit:
-                return
-            waited = time.perf_counter() - first
-            if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
-                raise LaunchError(
-                    FlagName.IMPOSSIBLE,
-                    f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
-                    f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the "
-                    f"best of {len(totals)} tries; does something block the server?",
-                )
