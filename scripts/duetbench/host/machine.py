@@ -175,7 +175,7 @@ def core_times() -> CoreTimes:
 
 def disturbance(seconds: float = 1.0) -> str:
     """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before, earlier = core_times(), {(p.pid, p.start): p.ticks for p in proc.stats()}
+    before, earlier = core_times(), {(p.pid, p.start): p.cpu for p in proc.stats()}
     time.sleep(seconds)
     spent = core_times().since(before)
     if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
@@ -185,10 +185,10 @@ def disturbance(seconds: float = 1.0) -> str:
     return ""
 
 
-def _busiest(earlier: Mapping[tuple[int, int], int], seconds: float) -> str:
+def _busiest(earlier: Mapping[tuple[int, int], float], seconds: float) -> str:
     """Name the other processes that have used the most core time since then, if any is visible."""
     cores = {
-        p.pid: (p.ticks - earlier.get((p.pid, p.start), 0)) * proc.TICK / seconds
+        p.pid: (p.cpu - earlier.get((p.pid, p.start), 0)) / seconds
         for p in proc.stats()
         if p.pid != os.getpid()
     }

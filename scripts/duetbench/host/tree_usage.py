@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from duetbench.host import proc
@@ -27,33 +27,19 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessEdge:
-    """One process at one moment; pid and start identify it.
+class Edge:
+    """A process tree at one moment of the monotonic clock (s).
 
-    `cpu` is in seconds. `switches` are the voluntary context switches of each live thread, by its
-    id.
+    `switches` are the voluntary context switches of each live thread, by its id.
     """
 
-    stat: proc.Stat
-    cpu: float
+    at: float
+    processes: tuple[proc.Stat, ...]
     switches: Mapping[int, int]
 
     @property
-    def children(self) -> float:
-        """CPU seconds of the children that it has waited for, in ticks."""
-        return self.stat.children_ticks * proc.TICK
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A process tree at one moment of the monotonic clock (s)."""
-
-    at: float
-    processes: tuple[ProcessEdge, ...]
-
-    @property
     def pids(self) -> frozenset[int]:
-        return frozenset(process.stat.pid for process in self.processes)
+        return frozenset(process.pid for process in self.processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +64,16 @@ def between(a: Edge, b: Edge) -> Usage:
     A process that started in between counts from 0. The usage after `a` of a process that ended
     counts if its parent waited for it. Ended threads lose their switches; new ones count from 0.
     """
-    before = {(p.stat.pid, p.stat.start): p for p in a.processes}
-    after = {(p.stat.pid, p.stat.start): p for p in b.processes}
-    cpu, switches = 0.0, 0
+    before, after = ({(p.pid, p.start): p for p in edge.processes} for edge in (a, b))
+    cpu = 0.0
     for identity, now in after.items():
-        then = before.get(identity)
-        if then is None:
-            cpu += now.cpu
-        else:
-            cpu += now.cpu - then.cpu
+        cpu += now.cpu
+        if then := before.get(identity):
             # The children's time includes the whole life of those that have ended.
             children = (p for identity, p in before.items() if identity not in after)
-            earlier = sum(p.cpu for p in children if p.stat.parent == now.stat.pid)
-            cpu += max(0.0, now.children - then.children - earlier)
-        for thread, count in now.switches.items():
-            switches += max(0, count - (then.switches.get(thread, 0) if then else 0))
+            earlier = sum(p.cpu for p in children if p.parent == now.pid)
+            cpu += max(0.0, now.children - then.children - earlier) - then.cpu
+    switches = sum(max(0, n - a.switches.get(thread, 0)) for thread, n in b.switches.items())
     return Usage(cpu, b.at - a.at, switches)
 
 
@@ -137,17 +118,12 @@ def edge(members: Members) -> Edge:
     at = time.monotonic()
     clocks = [proc.cpu_clock(item.pid) for item in stats]
     at = (at + time.monotonic()) / 2
-    return Edge(
-        at,
-        tuple(
-            ProcessEdge(
-                stat,
-                stat.ticks * proc.TICK if clock is None else clock,
-                proc.switches(stat.pid),
-            )
-            for stat, clock in zip(stats, clocks, strict=True)
-        ),
+    processes = tuple(
+        stat if clock is None else replace(stat, cpu=clock)
+        for stat, clock in zip(stats, clocks, strict=True)
     )
+    switches = {thread: n for stat in stats for thread, n in proc.switches(stat.pid).items()}
+    return Edge(at, processes, switches)
 
 
 class TreeSampler:

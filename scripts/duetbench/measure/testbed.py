@@ -365,7 +365,7 @@ class Workspace:
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
         processes = (process for command in self._commands for process in command.members())
-        return sum(process.ticks + process.children_ticks for process in processes) * proc.TICK
+        return sum(process.cpu + process.children for process in processes)
 
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.
