@@ -15,7 +15,6 @@ other has ended, and what it gained is added to both sides' figures.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,7 +27,6 @@ from duetbench.core.metrics import CPU_IDLE, METRICS
 from duetbench.core.protocol import (
     DUET_SECONDS,
     DUET_WARM_UP,
-    SLOW_SECONDS,
     UNLIKE,
     below_saturation,
     duet_load,
@@ -139,13 +137,13 @@ class _Duets:
         began, wait = time.monotonic(), None
         base, head = self.sides
         # Ask each side even if the other has failed: perhaps only the other fails.
-        self._ask(SideRun.probe)
+        self._each(SideRun.probe)
         self._compare_errors()
         self._each(lambda side: side.shorten(self.sides))
         if self._warm_up():
             wait = self._lighten()
             if observations := self._measure():
-                self._ask(lambda side: self._finish(side, observations))
+                self._each(lambda side: self._finish(side, observations))
                 self._compare_errors()
                 if difference := verify.difference(base.answers, head.answers):
                     head.fail(FlagName.ANSWERS_DIFFER, difference)
@@ -209,26 +207,19 @@ class _Duets:
             ((side, detail),) = reports
             side.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
 
-    def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
-        for side in only or self.order:
+    def _each(self, step: Callable[[SideRun], None]) -> None:
+        """Do a step on each side that has not failed, one after the other."""
+        for side in self.order:
             if not side.failed:
                 with side.blamed():
                     step(side)
 
-    def _ask(self, step: Callable[[SideRun], None]) -> None:
-        """Ask both sides; at once if handlers only wait, as others would disturb each other."""
-        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
-            self._each(step)
-            return
-        # Daemons: an interrupt does not wait for them, and their servers are killed.
-        threads = [
-            threading.Thread(target=self._each, args=(step, side), daemon=True)
-            for side in self.order
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def _both(self, *steps: Callable[[SideRun], None]) -> bool:
+        """Do steps on both sides, as long as none has failed; whether none has."""
+        for step in steps:
+            if not self._void:
+                self._each(step)
+        return not self._void
 
     @property
     def _void(self) -> bool:
@@ -271,13 +262,10 @@ class _Duets:
                 for window in side.warm_up.windows:  # a busy server needs less for each
                     side.work = min(side.work, used / (window * side.warm_up.seconds))
 
-            for step in (begin, collect):
-                if not self._void:
-                    self._each(step)
-        return not self._void
+            return self._both(begin, collect)
 
-    def _measure(self) -> dict[SideRun, Observation] | None:
-        """Load both sides at once and observe them together; None if one failed."""
+    def _measure(self) -> dict[SideRun, Observation]:
+        """Load both sides at once and observe them together; empty if one failed."""
         observations: dict[SideRun, Observation] = {}
         with ExitStack() as stack:
 
@@ -288,18 +276,15 @@ class _Duets:
             def offer(side: SideRun) -> None:
                 stack.enter_context(observations[side].load())
 
-            for step in (lambda side: side.require_same(collect=True), observe, offer):
-                self._each(step)
-                if self._void:
-                    return None
+            if not self._both(lambda side: side.require_same(collect=True), observe, offer):
+                return {}
             if not self._await_loads(observations):
-                return None
+                return {}
             for observation in observations.values():
                 observation.checks.end()  # on both sides, before anything else is read
             for observation in observations.values():
                 observation.end()
-            self._each(lambda side: observations[side].collect())
-        return None if self._void else observations
+            return observations if self._both(lambda side: observations[side].collect()) else {}
 
     def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
         """Wait until both loads are over; False as soon as either side has failed."""

@@ -71,8 +71,7 @@ def _ask(
     connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, timeout: float
 ) -> Answer:
     where, began, core = f"{endpoint.method} {path}", time.perf_counter(), time.thread_time()
-    _send(connection, endpoint, path, where)
-    answer, size = _receive(connection, where, timeout)
+    answer, size = _exchange(connection, endpoint, path, where, timeout)
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
     check_answer(endpoint, where, answer)
@@ -247,15 +246,19 @@ def send(
     If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
     """
     with reading.connect(port, timeout) as connection:
-        watch(_send(connection, endpoint, path, where))
-        return _receive(connection, where, timeout)
+        return _exchange(connection, endpoint, path, where, timeout, watch)
 
 
-def _send(
-    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, where: str
-) -> socket.socket:
-    """Send a request; return the socket that gets the answer. LaunchError no_answer."""
-    headers, body = _headers(endpoint), to_bytes(endpoint.body)
+def _exchange(
+    connection: http.client.HTTPConnection,
+    endpoint: Endpoint,
+    path: str,
+    where: str,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[httpx.Response, int]:
+    # The headers that the generator sends, and no others: an answer may depend on any.
+    headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:
         if connection.sock and reading.readable(connection.sock):
             connection.close()  # as the server did
@@ -267,27 +270,17 @@ def _send(
         if body:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-    except (OSError, http.client.HTTPException) as error:
-        raise _unanswered(where, error) from error
-    return connection.sock
-
-
-def _receive(
-    connection: http.client.HTTPConnection, where: str, timeout: float
-) -> tuple[httpx.Response, int]:
-    """Receive an answer, and the bytes of its body as sent; LaunchError no_answer."""
-    try:
+        watch(connection.sock)
         reply, sent = reading.receive(connection, where, timeout)
         # httpx decompresses the body.
         answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
-        raise _unanswered(where, error) from error
+        raise LaunchError(
+            FlagName.NO_ANSWER,
+            f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+            "see the server's log",
+        ) from error
     return answer, len(sent)
-
-
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    """The headers that the generator sends, and no others: an answer may depend on any."""
-    return {"accept": "*/*", **endpoint.headers}
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -322,14 +315,6 @@ def tells_error(body: bytes) -> bool:
         any(value.get(name) for name in ("error", "errors", "exception", "traceback"))
         or any(value.get(name) is False for name in ("success", "ok"))
         or value.get("status") in {"error", "fail", "failed"}
-    )
-
-
-def _unanswered(where: str, error: Exception) -> LaunchError:
-    return LaunchError(
-        FlagName.NO_ANSWER,
-        f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-        "see the server's log",
     )
 
 
