@@ -97,6 +97,7 @@ class _Duets:
     def __init__(self, base: SideRun, head: SideRun, *, head_first: bool) -> None:
         self.sides = base, head
         self.order = (head, base) if head_first else (base, head)
+        self.observed: dict[SideRun, Observation] = {}
 
     def run(self) -> list[dict[str, Any]]:
         """Start both servers, run the duets until one ends them, and end both.
@@ -142,8 +143,8 @@ class _Duets:
         self._each(lambda side: side.shorten(self.sides))
         if self._warm_up():
             wait = self._lighten()
-            if observations := self._measure():
-                self._each(lambda side: self._finish(side, observations))
+            if self._measure():
+                self._each(self._finish)
                 self._compare_errors()
                 if difference := verify.difference(base.answers, head.answers):
                     head.fail(FlagName.ANSWERS_DIFFER, difference)
@@ -264,42 +265,41 @@ class _Duets:
 
             return self._both(begin, collect)
 
-    def _measure(self) -> dict[SideRun, Observation]:
-        """Load both sides at once and observe them together; empty if one failed."""
-        observations: dict[SideRun, Observation] = {}
+    def _measure(self) -> bool:
+        """Load both sides at once and observe them together; False if one failed."""
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
                 tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
-                observations[side] = Observation(side, tree, side.warm_up)
+                self.observed[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(observations[side].load())
+                stack.enter_context(self.observed[side].load())
 
             if not self._both(lambda side: side.require_same(collect=True), observe, offer):
-                return {}
-            if not self._await_loads(observations):
-                return {}
-            for observation in observations.values():
+                return False
+            self._await_loads()
+            if self._void:
+                return False
+            for observation in self.observed.values():
                 observation.checks.end()  # on both sides, before anything else is read
-            for observation in observations.values():
+            for observation in self.observed.values():
                 observation.end()
-            return observations if self._both(lambda side: observations[side].collect()) else {}
+            return self._both(lambda side: self.observed[side].collect())
 
-    def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
-        """Wait until both loads are over; False as soon as either side has failed."""
+    def _await_loads(self) -> None:
+        """Wait until both loads are over, or either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
                 with side.blamed():
                     side.require_running("it to live under load", FlagName.SERVER_DIED)
-                    if observations[side].generation.over():
+                    if self.observed[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
-                observations[pending[0]].generation.session.wait(_POLL_SECONDS)
-        return not self._void
+                self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)
 
-    def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
-        (other,) = (sample for key, sample in observations.items() if key is not side)
-        side.metrics = observations[side].finish(other)
+    def _finish(self, side: SideRun) -> None:
+        (other,) = (seen for key, seen in self.observed.items() if key is not side)
+        side.metrics = self.observed[side].finish(other)
         side.beside = tree_usage.memory_of(side.session.members)
