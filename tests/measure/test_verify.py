@@ -9,7 +9,7 @@ import pytest
 
 from bench import eventually
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Endpoint, Expectation
+from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.measure import reading
 from duetbench.measure.identity import Identity, check_identity, probe
 from duetbench.measure.verify import Answer as Found
@@ -23,6 +23,7 @@ from duetbench.measure.verify import (
     verify,
 )
 from duetbench.measure.verify import ask as ask_once
+from synthetic import make_case
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -302,11 +303,18 @@ def without_gil(**changes: Any) -> Identity:
 
 
 def check(
-    *identities: Identity, free_threaded: bool = False, version: str = "3.14.7", **more: Any
+    *identities: Identity, free_threaded: bool = False, jit: bool = False, **changes: Any
 ) -> None:
-    check_identity(
-        identities, free_threaded=free_threaded, python_version=version, packages=LOCK, **more
+    python = InterpreterRecord(
+        name="3.14",
+        version="3.14.7",
+        free_threaded=free_threaded,
+        jit=jit,
+        build="",
+        origin="found",
     )
+    case = make_case("e/x", **{"server": "granian", "loop": "auto", **changes})
+    check_identity(identities, case, python, LOCK)
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -314,7 +322,8 @@ def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
     """Unless the case says itself whether it is."""
     found = identity(jit_enabled=on)
     check(found, jit=on)
-    check(found, jit=None)
+    check(found, env={"PYTHON_JIT": "0"})
+    check(found, env_names=("PYTHON_JIT",))
     words = "off, found it on" if on else "on, found it off"
     with pytest.raises(LaunchError, match=f"not_ready.*expected the JIT to be {words}"):
         check(found, jit=not on)
@@ -331,10 +340,10 @@ def workers(*numbers: int) -> Callable[[str, int], Answer]:
 
 
 def test_the_right_workers_pass() -> None:
-    check(identity(), identity(worker="100-2"), required=["FastAPI"], loop="asyncio")
+    check(identity(), identity(worker="100-2"), loop="asyncio")
     check(without_gil(loop="uvloop.Loop"), free_threaded=True, loop="uvloop")
     check(identity(loop=None), loop="none")
-    check(identity(packages={"FastAPI": "0.163.2"}))
+    check(identity(packages={"FastAPI": "0.163.2", "Granian": "2.8.7"}))
 
 
 @pytest.mark.parametrize(
@@ -362,9 +371,9 @@ def test_a_gil_in_the_wrong_state_is_named(
         (identity(python="3.14.6"), {}, "expected Python 3.14.7, found 3.14.6"),
         (identity(packages={"pydantic": "1.10.27"}), {},
          "pydantic: expected 2.14.3, found 1.10.27"),
-        (identity(packages={"fastapi": "0.163.2"}), {"required": ["pydantic"]},
-         "pydantic: expected 2.14.3, found none installed"),
-        (identity(packages={"uvicorn": "0.54.0"}), {"required": ["uvicorn"]},
+        (identity(packages={"fastapi": "0.163.2"}), {},
+         "granian: expected 2.8.7, found none installed"),
+        (identity(packages={"uvicorn": "0.54.0"}), {"server": "uvicorn"},
          "uvicorn: expected it in the lock, found 0.54.0 installed"),
         (identity(), {"loop": "uvloop"}, "expected the event loop uvloop, found asyncio."),
         (identity(loop=None), {"loop": "asyncio"}, "expected the event loop asyncio, found None"),

@@ -125,15 +125,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
         identities = identity.probe(
             port, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
         )
-        identity.check_identity(
-            identities,
-            free_threaded=python.free_threaded,
-            python_version=python.version,
-            packages=prepared.stacks[first.stack].packages,
-            required=(first.server,),
-            loop=first.loop if asgi else None,
-            jit=python.jit,
-        )
+        identity.check_identity(identities, first, python, prepared.stacks[first.stack].packages)
         for case in cases:
             verify.verify(case.endpoint, port, repeats=1)
         for endpoint in verify_only(EXPERIMENTS[first.experiment], first.endpoint.app):
