@@ -97,16 +97,24 @@ def taken(at: float, *pss: int | None) -> MemorySample:
     return MemorySample(at, tuple(range(len(pss))), total, 2 * len(pss))
 
 
+def summary(*samples: MemorySample, start: float = 0, end: float = 9) -> dict[str, float]:
+    sampler = TreeSampler(list)
+    sampler.samples = [*samples]
+    return sampler.metrics(start, end)
+
+
 def test_memory_is_summarised_over_the_window() -> None:
     """Idle 100 + 20; in the window 200, 300, 280: median 280; 900 comes after it."""
     samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
-    found = tree_usage.summarise(samples, 5, 8)
-    assert found == {"pss_idle": 120, "pss_steady": 280, "threads_peak": 4}
+    assert summary(*samples, start=5, end=8) == {
+        "pss_idle": 120,
+        "pss_steady": 280,
+        "threads_peak": 4,
+    }
 
 
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
-    found = tree_usage.summarise([taken(0, 100), taken(1, None)])
-    assert found == {"pss_idle": 100, "threads_peak": 2}
+    assert summary(taken(0, 100), taken(1, None)) == {"pss_idle": 100, "threads_peak": 2}
 
 
 def test_the_machines_account_is_a_difference() -> None:

@@ -8,7 +8,6 @@ its mmap calls need. Anonymous memory, which shows growth, is sampled at 5 Hz.
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
-import math
 import statistics
 import threading
 import time
@@ -90,27 +89,6 @@ class MemorySample:
     threads: int
 
 
-def summarise(
-    samples: Sequence[MemorySample], start: float = -math.inf, end: float = math.inf
-) -> dict[str, float]:
-    """Compute the metrics of memory and threads over a window of the monotonic clock.
-
-    Idle is the first sample of all, taken before the load. The others are those within the window,
-    or the last one before its end if there are none. What is not readable is left out.
-    """
-    if not samples:
-        raise ValueError("no memory sample was taken; enter the sampler first")
-    last = [s for s in samples if s.at <= end] or list(samples[:1])
-    inside = [s for s in last if s.at >= start] or last[-1:]
-    metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
-    if samples[0].pss is not None:
-        metrics["pss_idle"] = samples[0].pss
-    readable = [sample.pss for sample in inside if sample.pss is not None]
-    if len(readable) == len(inside):
-        metrics["pss_steady"] = statistics.median(readable)
-    return metrics
-
-
 def edge(members: Members) -> Edge:
     """Read the CPU and the context switches of a session's processes now."""
     stats = members()
@@ -129,13 +107,14 @@ def edge(members: Members) -> Edge:
 class TreeSampler:
     """Samples all processes of a session, as `Session.members` lists them. A context manager.
 
-    Entering takes the idle sample at once; then a thread takes one per second.
+    Entering takes the idle sample at once; then a thread takes one per second, and adds the
+    anonymous bytes of all processes to the `course`, each with its moment.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
-        self._samples: list[MemorySample] = []
-        self._course: list[tuple[float, int]] = []
+        self.samples: list[MemorySample] = []
+        self.course: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._cost = 0.0  # CPU seconds of sampling so far
@@ -154,17 +133,26 @@ class TreeSampler:
         began = time.thread_time()
         sample = memory_of(self._members)
         if sample.pids:  # the memory of an ended tree means nothing
-            self._samples.append(sample)
+            self.samples.append(sample)
         self._cost += time.thread_time() - began
         return sample
 
     def metrics(self, start: float, end: float) -> dict[str, float]:
-        """Summarise the samples taken between two moments of the monotonic clock."""
-        return summarise(tuple(self._samples), start, end)
+        """Compute the metrics of memory and threads between two moments of the monotonic clock.
 
-    def course(self, start: float, end: float) -> list[tuple[float, int]]:
-        """Return the anonymous bytes of all processes between two moments, each with its moment."""
-        return [(at, size) for at, size in self._course if start <= at <= end]
+        Idle is the first sample of all, taken before the load. The others are those within the
+        window, or the last one before its end if there are none. What is not readable is left out.
+        """
+        first, *_ = self.samples
+        last = [s for s in self.samples if s.at <= end] or [first]
+        inside = [s for s in last if s.at >= start] or last[-1:]
+        metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
+        if first.pss is not None:
+            metrics["pss_idle"] = first.pss
+        readable = [sample.pss for sample in inside if sample.pss is not None]
+        if len(readable) == len(inside):
+            metrics["pss_steady"] = statistics.median(readable)
+        return metrics
 
     def _run(self) -> None:
         due = time.monotonic() + _INTERVAL
@@ -175,9 +163,9 @@ class TreeSampler:
                 spent = self._cost - cost
                 due = max(due + _INTERVAL, began + spent / _COST_SHARE)
             started = time.thread_time()
-            sizes = [proc.anonymous(pid) for pid in self._samples[-1].pids]
+            sizes = [proc.anonymous(pid) for pid in self.samples[-1].pids]
             if None not in sizes:
-                self._course.append((time.monotonic(), sum(size for size in sizes if size)))
+                self.course.append((time.monotonic(), sum(size for size in sizes if size)))
             self._cost += time.thread_time() - started
 
 

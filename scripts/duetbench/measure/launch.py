@@ -6,7 +6,7 @@ Duets use the same observation under load, and derive figures and flags from it 
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -145,15 +145,36 @@ class Observation(Facts):
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.beside = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
-        self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        expected = self.case.load.connections + self.checks.sent
+        self.figures = {
+            "host_steal": self.host.steal_share,
+            "reopened": max(0, opened - expected),
+        }
 
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
-        result, status = self.generation.collect(), self.case.endpoint.expect.status
-        self.serving.load_seconds = result.summary.seconds
-        self.sizes = oha_results.sizes(result.rows, status)
-        self.excerpts = self.checks.excerpts
-        self.memory, self.course = self.tree.metrics(*self.window), self.tree.course(*self.window)
+        result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
+        rows, summary, status = result.rows, result.summary, endpoint.expect.status
+        self.serving.load_seconds = summary.seconds
+        self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
+        figures = self.figures
+        figures |= oha_results.figures(
+            rows, summary, self.case.load, status=status, floor=endpoint.floor
+        )
+        figures |= self.tree.metrics(*self.window)
+        # The whole load, with the drain after the deadline: its answers cost core time too.
+        figures["server_cores"] = used.cpu_seconds / summary.seconds
+        if requests := figures["requests"] + self.checks.sent:
+            figures["server_cpu_per_request"] = used.cpu_seconds / requests
+            figures["switches_voluntary"] = used.switches / requests
+        if result.client_cores is not None:
+            figures["client_cores"] = result.client_cores
+        if result.began is not None:
+            course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
+            if growth := oha_results.growth(course, rows.end, result.began):
+                kept = "memory_per_request"
+                figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
@@ -179,15 +200,30 @@ class Observation(Facts):
         return {name: self.figures[name] for name in METRICS if name in self.figures}
 
     def _judge(self, other: "Observation | None") -> None:
-        """Compute the figures, and raise the flags."""
+        """Complete the figures, and raise the flags."""
         serving, rows, load = self.serving, self.generation.rows, self.case.load
         status, before = self.case.endpoint.expect.status, serving.testbed.machine
-        ours = [self, *([other] if other else [])]
-        self.figures = self._compute(ours)
+        ours, figures = [self, *([other] if other else [])], self.figures
+        figures |= {
+            "ready_time": serving.ready_time,
+            "import_time": serving.import_time,
+            "unit_service": serving.unit,
+            "warm_up": self.warm_up.seconds,
+        }
+        if serving.cpu_idle is not None:
+            figures["cpu_idle"] = serving.cpu_idle
+        if ceiling := serving.testbed.ceiling(self.case, serving.unit):
+            figures["ceiling"] = ceiling
+            if "throughput" in figures:
+                figures["efficiency"] = figures["throughput"] / ceiling
         self.commands = sum(one.beside for one in ours)
-        if other:
-            self.client_beside = other.generation.client_cores or 0.0
-        else:  # in duets only the ratio is steady
+        if "client_cores" in figures:
+            clients = [one.generation.client_cores or 0.0 for one in ours]
+            self.client_beside = sum(clients) - clients[0]
+            known = self.commands + sum(clients) + sum(one.usage.cores for one in ours)
+            host = self.host
+            figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
+        if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
         self.times = oha_results.time_thirds(rows, load, status=status)
         self.idle_lost = sum(map(reading.readable, serving.idle))
@@ -196,47 +232,3 @@ class Observation(Facts):
             serving.fail(flag.name, flag.detail)
         for change in machine.environment_changes(before, machine.fingerprint()):
             serving.fail(FlagName.ENV_CHANGED, change)
-
-    def _compute(self, ours: "Sequence[Observation]") -> dict[str, float]:
-        """Compute the metrics, and what only checks use; `ours` ran meanwhile."""
-        serving, result, used = self.serving, self.generation, self.usage
-        case, host, sent = self.case, self.host, self.checks.sent
-        figures = oha_results.figures(
-            result.rows,
-            result.summary,
-            case.load,
-            status=case.endpoint.expect.status,
-            floor=case.endpoint.floor,
-        )
-        figures |= self.memory
-        figures |= {
-            # The whole load, with the drain after the deadline: its answers cost core time too.
-            "server_cores": used.cpu_seconds / result.summary.seconds,
-            "host_steal": host.steal_share,
-            "reopened": max(0, self.opened - sent - case.load.connections),
-            "ready_time": serving.ready_time,
-            "import_time": serving.import_time,
-            "unit_service": serving.unit,
-            "warm_up": self.warm_up.seconds,
-        }
-        if requests := figures["requests"] + sent:
-            figures["server_cpu_per_request"] = used.cpu_seconds / requests
-            figures["switches_voluntary"] = used.switches / requests
-        if result.client_cores is not None:
-            figures["client_cores"] = result.client_cores
-            known = sum(
-                one.usage.cores + (one.generation.client_cores or 0.0) + one.beside for one in ours
-            )
-            figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
-        if result.began is not None:
-            growth = oha_results.growth(self.course, result.rows.end, result.began)
-            if growth is not None:
-                kept = "memory_per_request"
-                figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
-        if serving.cpu_idle is not None:
-            figures["cpu_idle"] = serving.cpu_idle
-        if ceiling := serving.testbed.ceiling(case, serving.unit):
-            figures["ceiling"] = ceiling
-            if "throughput" in figures:
-                figures["efficiency"] = figures["throughput"] / ceiling
-        return figures
