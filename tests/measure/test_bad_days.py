@@ -19,7 +19,7 @@ from disks import small_disk
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Run, Status
 from duetbench.host import ports, process_session
-from duetbench.measure import launch, oha_results, validity
+from duetbench.measure import launch, oha_results, runner, validity
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.project.servers import SERVERS
@@ -84,7 +84,7 @@ def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
                 case = shortened(case, duration=day.seconds)
             return real(case, day.testbed(given), *arguments, **place)
 
-    monkeypatch.setattr(launch, "perform", perform)
+    monkeypatch.setattr(runner, "perform", perform)
 
 
 @contextmanager
@@ -291,7 +291,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         launched = ok(case.id, place["number"], {"throughput": 40.0})
         return launched.model_copy(update={"order": place["order"]})
 
-    monkeypatch.setattr(launch, "perform", good)
+    monkeypatch.setattr(runner, "perform", good)
     bench.results.mkdir()
     with small_disk(bench.results) as fill:
         saves: list[str] = []
