@@ -122,7 +122,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     # 12,800 * 1.01 = 12,928
     (FlagName.IMPOSSIBLE, facts({"throughput": 12_929}), "at most 12,800/s, the ceiling"),
     (FlagName.IMPOSSIBLE, facts({"response_min": 0.0089}), "the floor"),
-    (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "to be a number"),
+    (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "found nan"),
     (FlagName.IMPOSSIBLE, facts({"server_cores": 1.06}), "not above the server's cores"),
     (FlagName.LOAD_FAILED, facts({"client_cores": 0.95}), "found 0.95"),
     # Of two generators none is held back as long as some time is left.
@@ -218,7 +218,9 @@ def test_one_connection_may_pause_between_quick_answers() -> None:
     """0.1 ms an answer and 20 µs of pause: 0.83 in flight is the generator's pace, not a fault."""
     one = Load(model=LoadModel.CLOSED, connections=1, duration=10, timeout=30)
     quick = {name: 1e-4 for name in GOOD if name.startswith("response")}
-    seen = facts({**quick, "in_flight": 0.83}, case=case(one, 0.0), ceiling=None, connections=(1,))
+    seen = facts(
+        {**quick, "in_flight": 0.83}, case=case(one, 0.0), ceiling=math.inf, connections=(1,)
+    )
     assert judge(seen) == ()
 
 
@@ -252,7 +254,7 @@ def test_all_that_is_wrong_is_said_fails_first() -> None:
 
 
 def test_without_figures_only_the_counts_are_judged() -> None:
-    counts = {"requests": 0, "good": 0, "timeouts": 0, "errors": 500}
+    counts = {"requests": 0.0, "good": 0, "timeouts": 0, "errors": 500}
     found = judge(Facts(case=case(), figures=counts, server_cores=1, client_cores=1))
     assert names(found) == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
 

@@ -86,7 +86,6 @@ class EndpointTable(Frozen):
     body: str = ""
     expect: Expectation
     floor: Formula = "0"
-    overlap: int = Field(default=0, ge=0)
     slots: Formula = "inf"
     takes: Formula | None = None
     ceiling: Formula | None = None
