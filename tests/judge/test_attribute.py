@@ -11,10 +11,10 @@ from duetbench.core.errors import CountError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute, name_of
-from duetbench.judge.why.ranking import ROOT, Calls, Fact, Name, rank
+from duetbench.judge.why.ranking import rank
 from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.profiling import Code
+from duetbench.measure.instructions.profiling import ROOT, Fact, Name, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
@@ -146,10 +146,10 @@ def function(name: str) -> Name:
     return Name(name, f"web/{name.lower().partition('.')[0]}.py", "web")
 
 
-def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Calls:
+def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -> Profile:
     """Own instructions by calls, `a b c`."""
     paths = {(ROOT, *map(function, chain.split())): cost for chain, cost in costs.items()}
-    return Calls(paths, {function(name): fact for name, fact in (facts or {}).items()})
+    return Profile(paths, {function(name): fact for name, fact in (facts or {}).items()})
 
 
 def rows(ranked: Iterable[Row]) -> dict[str, tuple[str, float, float, str | None]]:
@@ -198,7 +198,7 @@ def test_what_a_new_function_does_once_more_is_its_own() -> None:
 def test_what_both_sides_call_below_different_functions_is_the_same_work() -> None:
     """Unless it differs by more than what both have of it: then it belongs to these functions."""
 
-    def one(name: str, dump: float) -> Calls:
+    def one(name: str, dump: float) -> Profile:
         return calls({"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump})
 
     same = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
@@ -222,7 +222,7 @@ def test_a_renamed_function_is_one_function() -> None:
         {"dump": fact(4, "same"), "Old.walk": fact(9, "mine")},
     )
     other = Name("Old.walk", "web/elsewhere.py", "web")
-    head = Calls(
+    head = Profile(
         {
             (ROOT, function("serve")): 100.0,
             (ROOT, function("serve"), function("write")): 600.0,
@@ -240,7 +240,7 @@ def test_names_that_several_functions_could_have_are_not_matched() -> None:
     """Two were moved, and neither name says which is which."""
     places = [Name("View.get", f"web/{file}.py", "web") for file in ("one", "two", "three")]
     base, *head = [
-        Calls({(ROOT,): 90.0} | {(ROOT, place): 10.0 for place in which})
+        Profile({(ROOT,): 90.0} | {(ROOT, place): 10.0 for place in which})
         for which in (places[:1], places[1:], places[1:2])
     ]
     found = [[(row.state, row.function.file) for row in rank(base, one, 0.005)] for one in head]
@@ -266,7 +266,7 @@ def test_files_are_named_alike_on_both_sides_wherever_they_lie() -> None:
         "/own/benchmarks/_drivers.py": ("benchmarks/_drivers.py", "duetbench"),
         "/somewhere/else.py": ("else.py", APPLICATION),
     }
-    assert {file: name_of(Code("f", file), site, owners, folders)[1:] for file in files} == files
+    assert {file: name_of(Name("f", file), site, owners, folders)[1:] for file in files} == files
 
 
 def test_what_does_not_move_the_same_way_in_all_runs_is_not_named() -> None:

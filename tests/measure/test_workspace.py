@@ -21,7 +21,8 @@ from duetbench.host.ports import free_port
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.assembly import assemble
-from duetbench.measure.instructions import counting, profiling
+from duetbench.measure.effects import observation
+from duetbench.measure.instructions import counting
 from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
@@ -164,10 +165,9 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 ) -> None:
     side = SideCase(case, testbed)
     for _ in range(2):
-        with counted.program(side) as one:
-            functions = profiling.entries(one)
-        place = "create.<locals>.app", "src/shop/main.py", 9
-        assert functions[place].entries == 1
+        with counted.program(side, observation.PROGRAM) as one:
+            seen = observation.observe(one)
+        assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
         assert not one.folder.exists()
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
     left = proc.stat(int((tmp_path / "noted").read_text()))
@@ -220,10 +220,9 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     ours = Checkout.here()
     (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
-    with counted.program(side) as program:
-        entries = profiling.entries(program)
-    names = {name: observed.entries for (name, file, _), observed in entries.items()
-             if file.endswith("orders.py")}  # fmt: skip
+    with counted.program(side, observation.PROGRAM) as program:
+        seen = observation.observe(program)
+    names = {name: calls for file, name, calls in seen.functions if file.endswith("orders.py")}
     assert names["new_order"] == 1
     assert "get_product" not in names
 

@@ -5,9 +5,7 @@ The case is one that is given, or the one that moved most in a change or a compa
 
 import hashlib
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -28,9 +26,8 @@ from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
-from duetbench.judge.why.ranking import DRIVER, ROOT, Calls, Fact, Name
 from duetbench.measure.instructions import profiling
-from duetbench.measure.instructions.profiling import Code, Observed, Place, Profile
+from duetbench.measure.instructions.profiling import DRIVER, Name, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
 from duetbench.project.setting import Contrast
@@ -55,8 +52,6 @@ _STUBS: Final = 3, 12
 """The CPython from which on a profiler can tell its functions apart."""
 
 _FROZEN: Final = "<frozen "
-
-_Facts = Mapping[Place, Observed]
 
 
 def attribute(
@@ -89,8 +84,8 @@ def attribute(
         raise CountError(plain)
     narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
     with narrator.step("profiling", "function by function, up to a minute") as show:
-        profiles, facts = _counted(base, head, runs, show)
-    before, after = map(_calls, sides, profiles, facts)
+        profiles = _profiles(base, head, runs, show)
+    before, after = map(_named, sides, profiles)
     medians, *each = zip(before, after, strict=True)
     digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
@@ -123,17 +118,16 @@ def _state(side: SideCase) -> StackState:
     return StackState(stack=stack, digest=side.testbed.stacks[stack].digest)
 
 
-def _counted(
+def _profiles(
     base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
-) -> tuple[Sequence[Sequence[Profile]], Sequence[_Facts]]:
-    """Count instructions by function, and entries, of both sides; `show` is told the progress."""
+) -> Sequence[Sequence[Profile]]:
+    """Count instructions by function on both sides; `show` is told the progress."""
     turns = []
     for run in range(runs):
         show(f"{run} of {runs} runs of each side")
         with _profiling(base, run) as one, _profiling(head, run) as other:
             turns.append((one(), other()))
-    with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
-        return list(zip(*turns, strict=True)), list(pool.map(_entries, (base, head)))
+    return list(zip(*turns, strict=True))
 
 
 @contextmanager
@@ -147,14 +141,8 @@ def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
         yield collect
 
 
-def _entries(side: SideCase) -> _Facts:
-    """Count how often each function is entered; CountError if that cannot be counted."""
-    with counted.program(side) as program:
-        return profiling.entries(program)
-
-
-def _calls(side: SideCase, profiles: Sequence[Profile], entries: _Facts) -> list[Calls]:
-    """Name the functions of the medians of a side's profiles, and of each profile."""
+def _named(side: SideCase, profiles: Sequence[Profile]) -> list[Profile]:
+    """Name the functions of the median of a side's profiles, and of each, as on all machines."""
     packages, standard = profiles[0].packages, profiles[0].standard
     owners = {
         str(file): canonicalize_name(dist.name)
@@ -166,31 +154,20 @@ def _calls(side: SideCase, profiles: Sequence[Profile], entries: _Facts) -> list
         side.testbed.subject.folder(side.case).resolve(): APPLICATION,
         Path(counted.__file__).resolve().parents[2]: DRIVER,
     }
-    name = cache(lambda code: name_of(code, packages, owners, folders))
-    facts: dict[Name, Fact] = {}
-    for (qualified, file, line), one in entries.items():
-        function, fact = name(Code(qualified, file)), Fact(max(line, 1), one.entries, one.code)
-        if same := facts.get(function):  # functions of one name in one file
-            fact = Fact(min(fact.line, same.line), fact.entries + same.entries)
-        facts[function] = fact
-
-    def calls(profile: Profile) -> Calls:
-        paths = defaultdict[tuple[Name, ...], float](float)
-        for chain, own in profile.chains.items():
-            paths[ROOT, *map(name, chain)] += own
-        return Calls(paths, facts)
-
-    return [*map(calls, (profiling.median(profiles), *profiles))]
+    name = cache(lambda name: name_of(name, packages, owners, folders))
+    return [one.rename(name) for one in (profiling.median(profiles), *profiles)]
 
 
 def name_of(
-    code: Code, packages: Path, owners: Mapping[str, str], folders: Mapping[Path, str]
+    code: Name, packages: Path, owners: Mapping[str, str], folders: Mapping[Path, str]
 ) -> Name:
-    """Name a function, or an extension module, which is one for all interpreters.
+    """Name a function, or an extension module, as for all machines and interpreters.
 
     `owners` has the distribution of each file in `packages`; what lies in other `folders` belongs
     to what they stand for. Other files are the application's.
     """
+    if code.package:
+        return code
     path = Path(code.file)
     if code.file.startswith(_FROZEN):
         module = code.file.removeprefix(_FROZEN).removesuffix(">")

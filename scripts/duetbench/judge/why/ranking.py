@@ -10,56 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
 
+from duetbench.measure.instructions.profiling import ROOT, Name, Profile
 from duetbench.store.attribution import Function, Row
-
-DRIVER: Final = "duetbench"
-"""Stands for a package where code is that which sends requests inside the process."""
-
-
-class Name(NamedTuple):
-    """A function: `store.attribution.Function` without its line."""
-
-    name: str
-    file: str
-    package: str
-
-
-ROOT: Final = Name("all", "", DRIVER)
-"""The caller of the outermost functions, with which each chain of calls begins."""
-
-Paths = Mapping[tuple[Name, ...], float]
-"""Instructions that the innermost function of each chain executes itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Exact counts of a function, without Valgrind.
-
-    Attributes:
-        code: Equal where what it does is written in the same way, under whatever name.
-    """
-
-    line: int
-    entries: float
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """The calls of one side, with what is known of its functions."""
-
-    paths: Paths
-    facts: Mapping[Name, Fact] = field(default_factory=dict)
-
-    @property
-    def total(self) -> float:
-        return sum(self.paths.values())
-
-    @property
-    def names(self) -> set[Name]:
-        return {name for path in self.paths for name in path}
 
 
 @dataclass(slots=True)
@@ -76,7 +29,7 @@ class _Share:
 
 
 def rank(
-    base: Calls, head: Calls, threshold: float, runs: Iterable[tuple[Calls, Calls]] = ()
+    base: Profile, head: Profile, threshold: float, runs: Iterable[tuple[Profile, Profile]] = ()
 ) -> Iterator[Row]:
     """Yield rows of what moved, the largest change first.
 
@@ -94,13 +47,13 @@ def rank(
             yield _row(name, share, base, head)
 
 
-def _share_out(base: Calls, head: Calls) -> defaultdict[Name, _Share]:
+def _share_out(base: Profile, head: Profile) -> defaultdict[Name, _Share]:
     """Give each instruction of both sides to one function."""
     common = base.names & head.names
     kept = _kept(base, head, common)
     shares: defaultdict[Name, _Share] = defaultdict(_Share)
     for calls, sign in ((base, -1), (head, 1)):
-        for path, own in calls.paths.items():
+        for path, own in calls.chains.items():
             place = _owner(path, common, kept)
             share = shares[path[place]]
             if sign > 0:
@@ -122,7 +75,7 @@ def _owner(path: Sequence[Name], common: Set[Name], kept: Set[Name]) -> int:
     return len(path) - 1 if owner is None else owner
 
 
-def _kept(base: Calls, head: Calls, common: Set[Name]) -> set[Name]:
+def _kept(base: Profile, head: Profile, common: Set[Name]) -> set[Name]:
     """Choose functions of both sides that keep their figures below those of only one side.
 
     They do if their totals, with all that they call, are then more alike, or differ by less than
@@ -131,7 +84,7 @@ def _kept(base: Calls, head: Calls, common: Set[Name]) -> set[Name]:
     totals: tuple[Counter[Name], Counter[Name]] = Counter(), Counter()
     inside: tuple[Counter[Name], Counter[Name]] = Counter(), Counter()
     for side, calls in enumerate((base, head)):
-        for path, cost in calls.paths.items():
+        for path, cost in calls.chains.items():
             below = {name for caller, name in pairwise(path) if caller not in common}
             totals[side].update(dict.fromkeys(path, cost))
             inside[side].update(dict.fromkeys(below, cost))
@@ -144,7 +97,7 @@ def _kept(base: Calls, head: Calls, common: Set[Name]) -> set[Name]:
     return set(filter(alike, inside[0] | inside[1]))
 
 
-def _row(name: Name, share: _Share, base: Calls, head: Calls) -> Row:
+def _row(name: Name, share: _Share, base: Profile, head: Profile) -> Row:
     old, new = base.facts.get(name), head.facts.get(name)
     known = new or old  # else it is compiled code
     caller = max(share.callers, key=lambda name: abs(share.callers[name]))
@@ -158,7 +111,7 @@ def _row(name: Name, share: _Share, base: Calls, head: Calls) -> Row:
     )
 
 
-def match_names(base: Calls, head: Calls) -> Calls:
+def match_names(base: Profile, head: Profile) -> Profile:
     """Give functions of base the names that head has for the same code.
 
     Where the code does not say so, a qualified name that only one file on each side has does.
@@ -169,24 +122,21 @@ def match_names(base: Calls, head: Calls) -> Calls:
         olds = _single(went - new.keys(), base, key)
         news = _single(came - set(new.values()), head, key)
         new |= {olds[value]: news[value] for value in olds.keys() & news.keys()}
-    return Calls(
-        {tuple(new.get(name, name) for name in path): own for path, own in base.paths.items()},
-        {new.get(name, name): fact for name, fact in base.facts.items()},
-    )
+    return base.rename(lambda name: new.get(name, name))
 
 
-def _code(name: Name, calls: Calls) -> object:
+def _code(name: Name, calls: Profile) -> object:
     fact = calls.facts.get(name)
     return fact and fact.code
 
 
-def _plain_name(name: Name, _: Calls) -> object:
+def _plain_name(name: Name, _: Profile) -> object:
     plain = "." in name.name and "__" not in name.name and "<" not in name.name
     return plain and (name.name, name.package)
 
 
 def _single(
-    names: Iterable[Name], calls: Calls, key: Callable[[Name, Calls], object]
+    names: Iterable[Name], calls: Profile, key: Callable[[Name, Profile], object]
 ) -> Mapping[object, Name]:
     """Names by what `key` makes of them alone."""
     groups: defaultdict[object, list[Name]] = defaultdict(list)

@@ -105,9 +105,7 @@ def die_with_parent() -> None:
 
 
 def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
-    """Do what is planned: count instructions, all together or by function, or entries."""
-    if plan["what"] == "entries":
-        return entries(prepare())
+    """Do what is planned: count instructions, all together or by function."""
     die_with_parent()
     return count(prepare(), plan["ends"]) if plan["what"] == "count" else profile(prepare())
 
@@ -171,15 +169,12 @@ def _stop_collector() -> None:
     gc.disable()
 
 
-def entries(unit: Unit) -> Report:
+def entries(unit: Unit) -> list[list[Any]]:
     """Count entries function by function, by the interpreter's own events; exact.
 
     Each row is name, file, line, entries (starts and resumptions), and a digest of the code,
     independent of its name and place. It needs CPython 3.12.
     """
-    for _ in range(unit.warmup):
-        unit.call()
-    _stop_collector()
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
     events, tool = monitoring.events, take_tool()
     codes: dict[int, CodeType] = {}  # by id: hashing a code object goes through all its constants
@@ -199,12 +194,11 @@ def entries(unit: Unit) -> Report:
     finally:
         monitoring.set_events(tool, events.NO_EVENTS)
         monitoring.free_tool_id(tool)
-    functions = [
+    return [
         [code.co_qualname, code.co_filename, code.co_firstlineno, times[key], _digest(code)]
         for key, code in codes.items()
         if code.co_filename != __file__
     ]
-    return {"n": unit.n, "functions": functions}
 
 
 def take_tool() -> int:
@@ -227,10 +221,13 @@ def _digest(code: CodeType) -> str:
 
 
 def profile(unit: Unit) -> Report:
-    """Do the work once more, with a stub of its own below each Python function.
+    """Count entries, then instructions, with a stub of its own below each Python function.
 
     CPython lists the stubs, which it has from 3.12 on, in /tmp/perf-<process>.map.
     """
+    for _ in range(unit.warmup):
+        unit.call()
+    functions = entries(unit)
     activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined]
     activate("perf")
     for _ in range(unit.warmup):
@@ -240,6 +237,7 @@ def profile(unit: Unit) -> Report:
     return {
         "process": os.getpid(),
         "n": unit.n,
+        "functions": functions,
         "packages": sysconfig.get_path("platlib"),
         "standard": sysconfig.get_path("stdlib"),
     }

@@ -4,8 +4,8 @@ A profile counts instructions by chain of calls: CPython runs each Python functi
 (`sys.activate_stack_trampoline`) and lists the stubs in a map; Callgrind distinguishes all callers.
 A stub costs some hundred instructions per entry: frequently entered functions seem too expensive.
 
-The interpreter's `sys.monitoring` counts entries, exactly and without Valgrind. They do not include
-the cost of compiled code: they confirm where a change is, but do not rank.
+The interpreter's `sys.monitoring` counts entries, exactly, before the stubs are there. They do not
+include the cost of compiled code: they confirm where a change is, but do not rank.
 """
 
 import statistics
@@ -21,7 +21,6 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import Process, Program
 
 PROFILE_S: Final = 180.0
-ENTRIES_S: Final = 120.0  # 3 s measured, most of them for imports
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
 _OPTIONS: Final = ("--separate-callers=500", "--demangle=no")
 """Valgrind distinguishes all callers, some six per Python function."""
@@ -32,40 +31,81 @@ _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
 
 
-class Code(NamedTuple):
+DRIVER: Final = "duetbench"
+"""Stands for a package where code is that which sends requests inside the process."""
+
+
+class Name(NamedTuple):
     """A Python function by qualified name and file, or an extension module by its file alone.
 
-    A file of the program's own copy of the application is a path from its folder.
+    A file of the program's own copy of the application is a path from its folder. Without a package
+    it is named as the process had it, else as on all machines.
     """
 
     name: str
     file: str
+    package: str = ""
 
 
-Chain = tuple[Code, ...]
+ROOT: Final = Name("all", "", DRIVER)
+"""The caller of the outermost functions, with which each chain of calls begins."""
+
+Chain = tuple[Name, ...]
 """The active Python functions, the outermost first. Instructions of compiled code count for the
 innermost. An extension module of the packages counts as one function of the chain, as most are
 stripped of symbols."""
 
-Place = tuple[str, str, int]  # qualified name and file, as of `Code`, and first line
 
+class Fact(NamedTuple):
+    """What is known of a Python function: its first line, and its entries per unit of work.
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a function does per unit of work."""
+    `code` is a digest, equal for functions whose code does the same, under whatever name; empty:
+    several functions share the name.
+    """
 
+    line: int
     entries: float
-    code: str = field(default="", compare=False)
-    """A digest, equal for functions with equal code; empty: several functions share the place."""
+    code: str = ""
+
+    def with_(self, other: "Fact") -> "Fact":
+        """Join functions of one name: the same code made twice, or two lambdas."""
+        same = (self.line, self.code) == (other.line, other.code)
+        line = min(self.line, other.line)
+        return Fact(line, self.entries + other.entries, self.code if same else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Own instructions per unit of work of each chain's innermost function."""
+    """Own instructions per unit of work of each chain's innermost function, and all functions.
+
+    Attributes:
+        packages: The folder of the environment's packages.
+        standard: The folder of the standard library.
+    """
 
     chains: Mapping[Chain, float]
-    packages: Path  # the folder of the environment's packages
-    standard: Path  # the folder of the standard library
+    facts: Mapping[Name, Fact] = field(default_factory=dict)
+    packages: Path = Path()
+    standard: Path = Path()
+
+    @property
+    def total(self) -> float:
+        return sum(self.chains.values())
+
+    @property
+    def names(self) -> set[Name]:
+        return {name for chain in self.chains for name in chain}
+
+    def rename(self, name: Callable[[Name], Name]) -> "Profile":
+        """Name each function otherwise; those that get one name become one."""
+        chains = defaultdict[Chain, float](float)
+        for chain, own in self.chains.items():
+            chains[tuple(map(name, chain))] += own
+        facts: dict[Name, Fact] = {}
+        for old, fact in self.facts.items():
+            new = name(old)
+            facts[new] = facts[new].with_(fact) if new in facts else fact
+        return replace(self, chains=chains, facts=facts)
 
 
 @contextmanager
@@ -91,12 +131,20 @@ def _read_profile(process: Process, folder: Path) -> Profile:
         raise CountError(f"expected a dump and a map of CPython's stubs: {error}") from error
     finally:
         names.unlink(missing_ok=True)
-    n = report["n"]
+    n, facts = report["n"], dict[Name, Fact]()
+    for name, file, line, entered, code in report["functions"]:
+        function, fact = _name(name, file, folder), Fact(max(line, 1), entered / n, code)
+        facts[function] = facts[function].with_(fact) if function in facts else fact
     return Profile(
         {chain: own / n for chain, own in chains.items()},
+        facts,
         Path(report["packages"]),
         Path(report["standard"]),
     )
+
+
+def _name(name: str, file: str, folder: Path) -> Name:
+    return Name(name, file.removeprefix(f"{folder}/"))
 
 
 def median(profiles: Sequence[Profile]) -> Profile:
@@ -108,47 +156,47 @@ def median(profiles: Sequence[Profile]) -> Profile:
     return replace(profiles[0], chains=middle)
 
 
-def read_stubs(text: str, folder: Path) -> dict[int, Code]:
+def read_stubs(text: str, folder: Path) -> dict[int, Name]:
     """Read CPython's map of stubs: the function of each address; `folder` has the application."""
     functions = {}
     for line in text.splitlines():
         address, _, name = line.split(" ", 2)
         if name.startswith(_STUB):
             qualified, _, file = name.removeprefix(_STUB).partition(":")
-            functions[int(address, 16)] = Code(qualified, file.removeprefix(f"{folder}/"))
+            functions[int(address, 16)] = _name(qualified, file, folder)
     return functions
 
 
-def read_chains(lines: Iterable[str], named: Mapping[int, Code], packages: str) -> Counter[Chain]:
+def read_chains(lines: Iterable[str], named: Mapping[int, Name], packages: str) -> Counter[Chain]:
     """Read a dump, with the names of the stubs; `packages` is the folder of extension modules.
 
     Raises CountError if it is no dump, or is incomplete.
     """
     contexts = _contexts(lines)
     modules: defaultdict[str, set[str]] = defaultdict(set)
-    for names, module, _ in contexts:
-        modules[names[-1]].add(module)
+    for symbols, module, _ in contexts:
+        modules[symbols[-1]].add(module)
 
-    known: dict[str, Code | None] = {}
+    known: dict[str, Name | None] = {}
     python = set(named.values())
 
-    def code(name: str) -> Code | None:
-        if name not in known:
-            stub = named.get(int(name, 16)) if name.startswith("0x") else None
-            files = modules[name]
+    def function_of(symbol: str) -> Name | None:
+        if symbol not in known:
+            stub = named.get(int(symbol, 16)) if symbol.startswith("0x") else None
+            files = modules[symbol]
             if stub is None and files and all(file.startswith(f"{packages}/") for file in files):
                 file = min(files)
-                stub = Code(file.rpartition("/")[2].partition(".")[0], file)
-            known[name] = stub
-        return known[name]
+                stub = Name(file.rpartition("/")[2].partition(".")[0], file)
+            known[symbol] = stub
+        return known[symbol]
 
     chains = Counter[Chain]()
-    for names, _, instructions in contexts:
-        chain: list[Code] = []
-        for name in names:
-            function = code(name)
+    for symbols, _, instructions in contexts:
+        chain = [ROOT]
+        for symbol in symbols:
+            function = function_of(symbol)
             # A module's functions call each other.
-            repeated = chain and chain[-1] == function and function not in python
+            repeated = chain[-1] == function and function not in python
             if function is not None and not repeated:
                 chain.append(function)
         chains[tuple(chain)] += instructions
@@ -196,17 +244,3 @@ def _contexts(lines: Iterable[str]) -> list[tuple[tuple[str, ...], str, int]]:
         )
         for number, instructions in own.items()
     ]
-
-
-def entries(program: Program) -> dict[Place, Observed]:
-    """Count how often a unit of work enters each function; CountError if it cannot be counted."""
-    with counting.start(program, {"what": "entries"}) as process:
-        report = process.report(ENTRIES_S)
-    n = report["n"]
-    sums: dict[Place, tuple[int, str]] = {}
-    for name, file, line, entered, code in report["functions"]:
-        place = name, file.removeprefix(f"{program.folder}/"), line
-        # The same code compiled twice, or two lambdas on one line.
-        before = sums.get(place, (0, code))
-        sums[place] = before[0] + entered, code if code == before[1] else ""
-    return {place: Observed(entered / n, code) for place, (entered, code) in sums.items()}
