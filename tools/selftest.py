@@ -468,7 +468,7 @@ def alike(tries: int, budget: str) -> Iterator[tuple[str, ...]]:
 
 def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
     """The row of one count of both sides."""
-    base, head = (attribution["totals"][side] for side in ("base", "head"))
+    base, head = (attribution["instructions"][side] for side in ("base", "head"))
     apart = abs(head / base - 1) > EQUAL
     what = f"{same}: counts more than {100 * EQUAL:g} % apart"
     size = f"{100 * (head / base - 1):+.3f} %"

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from duetbench.judge.session import Extent
     from duetbench.project.setting import Contrast
     from duetbench.project.target import Target
-    from duetbench.store.attribution import Attribution
     from duetbench.store.change import Cause
-    from duetbench.store.comparison import Comparison
+    from duetbench.store.comparison import Attribution, Comparison
 
 __all__ = [
     "Attribution",

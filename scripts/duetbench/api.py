@@ -34,9 +34,8 @@ from duetbench.project.target import Target
 from duetbench.show import comparison_text
 from duetbench.show.html.comparison_page import one_file
 from duetbench.store import result_files
-from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause
-from duetbench.store.comparison import Comparison, Duet, Finding
+from duetbench.store.comparison import Attribution, Comparison, Duet, Finding
 from duetbench.trend import commit_search
 
 

@@ -47,12 +47,10 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     _, evidence, record = foreign.judge_candidate()
     files.save(results, evidence)
     files.save(results, site_builds.make_comparison(site_builds.JSON, duets=3))
-    files.save(results, record)
+    files.save(results, record.model_copy(update={"why": attributing.attribution()}))
     files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
         files.save(results, release)
-    why = attributing.attribution(id=record.id, change=record.id, comparison=evidence.id)
-    files.save(results, why)
     packages.remember(
         results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
     )
@@ -107,7 +105,7 @@ def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
     closer = narrow(sources.changes, axes(sources.points))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.close((*sources.changes, *closer), evidence)
-    issues.of_changes(sources.changes, "https://site.example/", sources.attributions)
+    issues.of_changes(sources.changes, "https://site.example/")
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         narrator = Narrator(Console(file=nowhere))
         report = build.build(

@@ -9,13 +9,12 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from attributing import attribution, row
+from attributing import attribution, function, row
 from bench import Done
 from comparing import comparison_of, judged_case
 from duetbench.core.model import Verdict
 from duetbench.github import comments
 from duetbench.store import files
-from duetbench.store.attribution import Function
 from duetbench.store.comparison import Comparison, Finding, PackageChange
 from fake_github import Table
 from goldens import DATA
@@ -173,22 +172,17 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
 
 
 def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -> None:
-    """If it is one of this comparison; its words do nothing either."""
-    comparison = compared(WORSE)
-    function = Function(name=LINE, file=LINE, line=1, package=LINE)
-    keep(step, comparison)
-    for name, code in ((comparison.id, 0), ("other", 4)):
-        explained = attribution(comparison=name, rows=(row(function, 0, 9_000),))
-        files.replace(step.folder / "incoming" / "attribution.json", files.encode(explained))
-        assert told(step).code == code
-        if not code:
-            (body,) = step.ours()
-            assert body.splitlines()[1].startswith("### ▼ worse")
-            visible, _, folded = body.partition("<details>")
-            assert " adds 9.0 % of a request (new, " in visible
-            assert "**Which code it is**: a/b executes 15.0 % more instructi" in folded
-            assert "+9.0 %" in folded
-            assert "@everyone" not in body
+    """Its words do nothing either."""
+    rows = (row(function(LINE, LINE, 1, LINE), 0, 9_000),)
+    keep(step, compared(WORSE, why=attribution(rows=rows)))
+    assert told(step).code == 0
+    (body,) = step.ours()
+    assert body.splitlines()[1].startswith("### ▼ worse")
+    visible, _, folded = body.partition("<details>")
+    assert " adds 9.0 % of a request (new, " in visible
+    assert "**Which code it is**: a/b executes 15.0 % more instructi" in folded
+    assert "+9.0 %" in folded
+    assert "@everyone" not in body
 
 
 def test_a_report_always_fits() -> None:

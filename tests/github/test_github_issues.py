@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from attributing import attribution, row
+from attributing import attribution, function, row
 from duetbench.github import comments
 from duetbench.store import files
-from duetbench.store.attribution import Function
 from duetbench.store.change import SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.github import issues
@@ -233,9 +232,9 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )
-    function = Function(name=bad, file=bad, line=1, package=bad)
-    explained = attribution(change=hostile.id, rows=(row(function, 0, 9_000, caller=bad),))
-    (wanted,) = issues.of_changes([hostile], SITE, [explained])
+    why = attribution(rows=(row(function(bad, bad, 1, bad), 0, 9_000, caller=bad),))
+    (wanted,) = issues.of_changes([hostile.model_copy(update={"why": why})], SITE)
+    assert "Which code it is" in wanted.body
     title, body = wanted.render()
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body

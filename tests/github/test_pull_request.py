@@ -13,7 +13,7 @@ import pytest
 from typer import Exit
 
 import synthetic
-from attributing import attribution, row
+from attributing import attribution, function, row
 from bench import Done
 from comparing import SAME, WORSE
 from duetbench.cli import pull_request
@@ -23,9 +23,8 @@ from duetbench.github.event import NONE
 from duetbench.github.proposals import Check
 from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
-from duetbench.store.attribution import APPLICATION, Attribution, Function
 from duetbench.store.change import Cause, Release
-from duetbench.store.comparison import Comparison, Coverage, PackageChange
+from duetbench.store.comparison import APPLICATION, Comparison, Coverage, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step
@@ -74,7 +73,6 @@ def compared(**changes: Any) -> Comparison:
 NAMES: Final = {
     Comparison: proposals.COMPARISON,
     Check: proposals.CHECK,
-    Attribution: proposals.WHY,
 }
 
 
@@ -192,7 +190,7 @@ def ended(step: Step) -> Step:
     return step
 
 
-def packed(*sent: Comparison | Check | Attribution) -> bytes:
+def packed(*sent: Comparison | Check) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
@@ -200,7 +198,7 @@ def packed(*sent: Comparison | Check | Attribution) -> bytes:
     return buffer.getvalue()
 
 
-def report(ended: Step, *sent: Comparison | Check | Attribution, words: str = "") -> Done:
+def report(ended: Step, *sent: Comparison | Check, words: str = "") -> Done:
     """What the job of run 5 has sent is reported."""
     ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
     return ended("report", "--words", words)
@@ -278,35 +276,22 @@ def test_an_address_gets_the_verdict_and_a_link(
 def test_functions_behind_a_change_are_marked_at_their_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = Function(name="item", file="shop/main.py", line=17, package=APPLICATION)
-    other = Function(name="get", file="fastapi/routing.py", line=3, package="fastapi")
-    code = explained(rows=(row(other, 0, 9_000), row(own, 0, 3_000)))
-    ((level, text, file, line),) = comments.annotations(compared(), code)
+    own = function("item", "shop/main.py", 17, APPLICATION)
+    other = function("get", "fastapi/routing.py", 3, "fastapi")
+    why = attribution(rows=(row(other, 0, 9_000), row(own, 0, 3_000)))
+    ((level, text, file, line),) = comments.annotations(compared(why=why))
     assert (level, file, line) == ("warning", "shop/main.py", 17)
     assert text.startswith("▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 %")
     # Without an attribution: what differs and is called.
     covered = Coverage(differ=1, entered=1, functions=("item, shop/a,b.py:5",))
-    ((_, text, file, line),) = comments.annotations(compared(coverage=covered), None)
+    ((_, text, file, line),) = comments.annotations(compared(coverage=covered))
     assert text.endswith("; item differs and is called")
-    assert not [*comments.annotations(compared(found=SAME, coverage=covered), code)]
+    assert not [*comments.annotations(compared(found=SAME, coverage=covered, why=why))]
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     actions.annotate("warning", "10 %\nmore", file, line)
     assert capsys.readouterr().out == (
         "::warning title=duetbench,file=shop/a%2Cb.py,line=5::10 %25%0Amore\n"
     )
-
-
-def explained(**changes: Any) -> Attribution:
-    entry = compared()
-    values = {"comparison": entry.id, "case": entry.cases[0].case.id, "duetbench": entry.duetbench}
-    return attribution(**{**values, **changes})
-
-
-def test_what_does_not_follow_is_not_shown(ended: Step) -> None:
-    done = report(ended, compared(), explained(comparison="another"))
-    assert done.code == 4
-    assert "comparison of an attribution" in done.err
-    assert ended.comments() == []
 
 
 def test_it_is_said_of_the_pull_requests_with_that_head_alone(ended: Step) -> None:
@@ -372,8 +357,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
             return CAUSE
         if code == 4:
             raise SetupError("nothing could be installed")
-        files.write(Path(words[words.index("-o") + 1]), compared())
-        files.write(Path(words[words.index("--why") + 1]), explained())
+        files.write(Path(words[words.index("-o") + 1]), compared(why=attribution()))
         return code
 
     monkeypatch.setattr(pull_request, "_call", call)
@@ -387,7 +371,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--server", "granian")
     file = str(to / "report" / "comparison.json")
-    which: tuple[str, ...] = ("-o", file, "--why", str(to / "report" / "attribution.json"))
+    which: tuple[str, ...] = ("-o", file, "--why")
     which += ("--only", "counts", "--limit", "cpu=5%", "--limit", "answers")
     assert called[0] == ("compare", BASE, HEAD, *target, "--budget", "5m", *which)
     if code == 4:
@@ -399,7 +383,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert found == UPGRADE.model_copy(update={"exit_code": code, "fail_on": fail_on})
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     stored = files.read(Comparison, rest)
-    assert stored == compared()
+    assert stored == compared(why=attribution())
     assert comments.report(stored, found).splitlines()[2] == check, "in a later job's comment, too"
     assert step.summary.replace(f"{check}\n\n", "", 1).startswith(f"{LEAD}|  | ")
     assert "**Which code it is**: " in step.summary.partition("<details>")[2]

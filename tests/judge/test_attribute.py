@@ -19,7 +19,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
-from duetbench.store.attribution import APPLICATION, PYTHON, Row
+from duetbench.store.comparison import APPLICATION, PYTHON, FunctionChange
 from observatory.matrix.checkout import Checkout
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -127,15 +127,13 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert base.testbed.oha == Path("oha")  # not looked for
     found = attribute(base, side(case, tmp_path / "head", AFTER), QUIET, runs=1)
     first = found.rows[0]
-    function = first.function
-    assert (function.name, function.file, function.package) == ("check", "src/shop.py", APPLICATION)
-    assert (function.line, first.state, first.entries) == (23, "came", (0, 1))
+    assert (first.name, first.file, first.package) == ("check", "src/shop.py", APPLICATION)
+    assert (first.line, first.state, first.entries) == (23, "came", (0, 1))
     assert first.caller == "priced"
     # Steps of 5 to 200 instructions, and all that the commit adds.
-    moved = found.totals.head - found.totals.base
+    moved = found.instructions.head - found.instructions.base
     assert STEPS * 5 < moved < STEPS * 200
-    change = found.counted.head - found.counted.base
-    assert 0.9 < (first.head - first.base) / change < 1.1
+    assert 0.9 < (first.head - first.base) / moved < 1.1
     assert found.asked == "POST /orders"
     assert AttributionText(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()
@@ -152,8 +150,8 @@ def calls(costs: Mapping[str, float], facts: Mapping[str, Fact] | None = None) -
     return Profile(paths, {function(name): fact for name, fact in (facts or {}).items()})
 
 
-def rows(ranked: Iterable[Row]) -> dict[str, tuple[str, float, float, str | None]]:
-    return {row.function.name: (row.state, row.base, row.head, row.caller) for row in ranked}
+def rows(ranked: Iterable[FunctionChange]) -> dict[str, tuple[str, float, float, str | None]]:
+    return {row.name: (row.state, row.base, row.head, row.caller) for row in ranked}
 
 
 BASE = {"": 10.0, "serve": 100.0, "serve route": 200.0, "serve route dump": 690.0}
@@ -231,7 +229,7 @@ def test_a_renamed_function_is_one_function() -> None:
         {function("write"): fact(5, "same"), other: Fact(70, 4.0, "other")},
     )
     (row,) = rank(base, head, 0.005)
-    assert (row.function.file, row.function.line, row.state) == ("web/elsewhere.py", 70, "both")
+    assert (row.file, row.line, row.state) == ("web/elsewhere.py", 70, "both")
     assert row.entries == (2.0, 4.0)
     assert row.caller == "write"
 
@@ -243,7 +241,7 @@ def test_names_that_several_functions_could_have_are_not_matched() -> None:
         Profile({(ROOT,): 90.0} | {(ROOT, place): 10.0 for place in which})
         for which in (places[:1], places[1:], places[1:2])
     ]
-    found = [[(row.state, row.function.file) for row in rank(base, one, 0.005)] for one in head]
+    found = [[(row.state, row.file) for row in rank(base, one, 0.005)] for one in head]
     one, two, three = (place.file for place in places)
     assert found == [[("went", one), ("came", two), ("came", three)], []]
 

@@ -68,7 +68,6 @@ def kinds(past: Seen) -> dict[str, str]:
         "package": addresses.package("fastapi"),
         "release": addresses.release("fastapi", "0.11.0"),
         "comparison": addresses.comparison("20261119T120000Z-compare-bbbbbbbb"),
-        "why": addresses.attribution("20261120-granian-0"),
         "data": addresses.DATA,
         "method": addresses.METHOD,
         "missing": addresses.NOT_FOUND,

@@ -459,18 +459,6 @@ def test_no_release_has_two_sizes(site: Path) -> None:
     assert {" ".join(path.parts) for path in released} == sizes.keys()
 
 
-def test_another_page_leads_to_each_explanation(site: Path) -> None:
-    links = {
-        page: [link.partition("#")[0] for link in document.links]
-        for page, document in sites.documents(site).items()
-    }
-    for page in (page for page in links if page.startswith("why/")):
-        address = page.removesuffix("index.html")
-        assert any(
-            link.endswith(address) for other in links if other != page for link in links[other]
-        ), page
-
-
 def test_a_page_of_a_release_begins_with_its_size(site: Path) -> None:
     for path in site.glob("p/*/*/index.html"):
         html = path.read_text("utf-8")

@@ -183,7 +183,9 @@ def test_of_two_machines_the_narrowest_interval_is_quoted(tmp_path: Path) -> Non
             points.model_copy(update={"id": f"other-{number}", "machine": machine}),
         )
     site_builds.save_releases(tmp_path / "results")
-    files.save(tmp_path / "results", attributing.attribution())
+    why = attributing.attribution()
+    change = synthetic.change_record(packages=why.packages, culprit=None, why=why)
+    files.save(tmp_path / "results", change)
     built = site_builds.build(tmp_path)
     listed = sites.read(built / "p" / "index.html").text
     served = "A JSON response from FastAPI"

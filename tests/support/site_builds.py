@@ -23,9 +23,9 @@ from duetbench.core.model import (
 )
 from duetbench.host import paths
 from duetbench.store import files, result_files
-from duetbench.store.attribution import Attribution, Function
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import (
+    Attribution,
     CaseComparison,
     Comparison,
     Instructions,
@@ -129,7 +129,7 @@ def history(folder: Path) -> None:
     save_releases(results)
     files.save(results, make_comparison(*DECLARED, duets=5))
     (open_,) = (record for record in made_up.records(imagined) if record.status == "open")
-    files.save(results, attributing.attribution(change=open_.id))
+    files.save(results, open_.model_copy(update={"why": attributing.attribution()}))
     build(folder)
 
 
@@ -183,7 +183,6 @@ def hostile(folder: Path) -> Path:
         files.save(results, _hostile_run(day))
     files.save(results, _hostile_change())
     files.save(results, _hostile_comparison())
-    files.save(results, _hostile_attribution())
     return build(folder)
 
 
@@ -340,6 +339,7 @@ def _hostile_change() -> Change:
         ),
         culprit=Release(package=HOSTILE[0], version=HOSTILE[1], previous=HOSTILE[3]),
         evidence=HOSTILE[2],
+        why=_hostile_attribution(),
         method=HOSTILE[4],
         note=HOSTILE[5],
     )
@@ -347,16 +347,12 @@ def _hostile_change() -> Change:
 
 def _hostile_attribution() -> Attribution:
     every = [
-        Function(name=text, file=text, line=1, package=other)
+        attributing.function(text, text, 1, other)
         for text, other in zip(HOSTILE, HOSTILE[::-1], strict=True)
     ]
     return attributing.attribution(
-        id="hostile",
         case=HOSTILE[1],
         python=HOSTILE[0],
-        duetbench=HOSTILE[2],
-        change="20261119-hostile-0",
-        comparison=HOSTILE[4],
         rows=tuple(
             attributing.row(
                 entry,

@@ -24,7 +24,6 @@ from duetbench.cli.options import (
     machine,
     reports,
     repository,
-    require_file,
     write_reports,
 )
 from duetbench.cli.target_options import (
@@ -38,7 +37,7 @@ from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.host import paths
-from duetbench.host.console import Console, write, write_summary
+from duetbench.host.console import Console, write_summary
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.store import result_files
@@ -47,7 +46,6 @@ from duetbench.store.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
-    from duetbench.judge.pairs import Sides
     from duetbench.judge.session import Extent, Question
 
 
@@ -89,13 +87,9 @@ def compare_command(
         ),
     ] = None,
     why: Annotated[
-        Path | None,
-        Option(
-            "--why",
-            metavar="FILE",
-            help="Write the functions behind the clearest change as JSON: a minute more.",
-        ),
-    ] = None,
+        bool,
+        Option("--why", help="Find the functions behind the clearest change: a minute more."),
+    ] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
     everything: Annotated[
@@ -139,7 +133,7 @@ def run(
     *,
     budget: str | None,
     limits: Sequence[str],
-    why: Path | None,
+    why: bool,
     files: Sequence[Path],
     wait: str | None,
     words: Sequence[str] = (),
@@ -162,9 +156,8 @@ def run(
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
     extent.require_sense(contrast)
-    if why is not None:
+    if why:
         require_code("--why", contrast)
-        require_file("--why", why)
     project = find()
     clean_up(console)
     safe, private = repetition(options)
@@ -177,15 +170,10 @@ def run(
         *(word for text in limits for word in ("--limit", text)),
         *safe,
     )
-    reporter, attribution, interruption = Reporter(console), None, None
-
-    def explain(comparison: Comparison, both: "Sides") -> None:
-        nonlocal attribution
-        if why is not None:
-            attribution = resolve_name("duetbench.cli.why:explain_comparison")(
-                comparison, both, reporter
-            )
-
+    reporter, interruption = Reporter(console), None
+    if why:
+        explain = resolve_name("duetbench.cli.why:explain_comparison")
+        how["explain"] = partial(explain, narrator=reporter)
     with machine(wait, console.say, timed=extent.only != "effects"):
         try:
             comparison = compare(
@@ -197,14 +185,13 @@ def run(
                 notes=left_out(options, private),
                 first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
-                then=explain,
                 **how,
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     effects = extent.only == "effects"
     code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
-    text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
+    text = as_markdown(comparison, check=check_line(comparison, code))
     write_summary(text)
     try:
         write_reports(
@@ -215,11 +202,9 @@ def run(
                 ".html": lambda: html_page(comparison),
             },
         )
-        if attribution is not None and why is not None:
-            write(encode(attribution).decode(), why)
     finally:
         own = comparison.model_copy(update={"to_repeat": left_out(options)})
-        print_comparison(console, own, details=False, code=attribution, more=shlex.join(private))
+        print_comparison(console, own, details=False, more=shlex.join(private))
         # In a job or a sandbox the folder may be gone when somebody reads this.
         kept = paths.project_state(paths.project_root())
         if console.is_terminal and result_files.place(kept, comparison).is_file():

@@ -24,7 +24,6 @@ from duetbench.host import git, proc
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.show.report import make_report
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 
 ARTIFACT: Final = "duetbench"
@@ -168,19 +167,18 @@ def compare_command(
     for place in (report, results):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-    file, code_file = report / proposals.COMPARISON, report / proposals.WHY
+    file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
-    output = ("-o", str(file), "--why", str(code_file))
+    output = ("-o", str(file), "--why")
     which = _lines({"--only": only, "--limit": limits})
     code = _call("compare", *sides, *options, *output, *which) or 0
     comparison = files.read(Comparison, file)
     searched = _search(comparison, file, options) if upgrade else {}
     check = Check(exit_code=code, fail_on=fail_on, upgrade=bool(upgrade), **searched)
     files.write(report / proposals.CHECK, check)
-    attribution = files.read(Attribution, code_file) if code_file.is_file() else None
-    write_summary(comments.report(comparison, check, attribution))
+    write_summary(comments.report(comparison, check))
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
-    for level, text, file_name, line in comments.annotations(comparison, attribution):
+    for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
     files.save(results, comparison)
     if code == 1 and fail_on != "never":
@@ -272,8 +270,8 @@ def report_command(
         for asked, (name, folder) in product(pulls, folders.items()):
             answer, title = None, f"### duetbench: {name}\n\n" if name else ""
             try:
-                comparison, check, code = proposals.proposal(folder, asked.base, asked.head)
-                text = comments.report(comparison, check, code)
+                comparison, check = proposals.proposal(folder, asked.base, asked.head)
+                text = comments.report(comparison, check)
                 answer = make_report(comparison)
                 body = title + comments.sign(text, asked.head, url, words)
             except (ArtifactError, RecordError) as error:

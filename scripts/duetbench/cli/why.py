@@ -29,9 +29,7 @@ from duetbench.judge.why import attribute as explain
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.show.change import print_attribution
-from duetbench.store import files
-from duetbench.store.attribution import Attribution
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Attribution, Comparison
 from duetbench.store.result_files import find_comparison
 
 
@@ -54,10 +52,9 @@ def why_command(
     $ duetbench why HEAD~1 --app shop.main:app --path /items/7
     $ duetbench why COMPARISON --app shop.main:app
 
-    Needs Valgrind, a C compiler and CPython 3.12 or newer. The result is stored as
-    attributions/<id>.json in the results folder. Cases that differ only in the server share a
-    result, because no server is counted. Without --select, the case of a comparison with the
-    clearest change is counted.
+    Needs Valgrind, a C compiler and CPython 3.12 or newer. Cases that differ only in the server
+    share a result, because no server is counted. Without --select, the case of a comparison with
+    the clearest change is counted.
     """
     console = Console(stderr=as_json)
     project = with_options(repository(console), context.obj)
@@ -106,8 +103,7 @@ def run(
             sides = explain.sides_of_comparison(comparison, scope, today, prepare)
             moved = None if select else explain.moved_most(comparison, sides)
         for pair in [moved] if moved else explain.once(sides):
-            found = explain.attribute(*pair, narrator, comparison)
-            files.save(folder, found)
+            found = explain.attribute(*pair, narrator)
             attributions.append(found)
             if not as_json:
                 print_attribution(console, found)
@@ -124,7 +120,7 @@ def explain_comparison(
         return None
     try:
         with measuring():
-            return explain.attribute(*moved, narrator, comparison)
+            return explain.attribute(*moved, narrator)
     except CountError as problem:
         narrator.say(f"which code it is was not found out: {problem}")
         return None

@@ -30,8 +30,7 @@ from duetbench.show.change import AttributionText, cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
 from duetbench.show.report import check_line, make_report
-from duetbench.store.attribution import APPLICATION, Attribution
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import APPLICATION, Comparison
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
@@ -155,17 +154,15 @@ def failed(head: str, url: str, reason: str) -> str:
     )
 
 
-def report(
-    comparison: Comparison, check: Check | None = None, code: Attribution | None = None
-) -> str:
-    """Return a comparison as text without effects, with its check and the functions behind it.
+def report(comparison: Comparison, check: Check | None = None) -> str:
+    """Return a comparison as text without effects, with its check.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
         lead = tuple(_upgrade(comparison, check)) if check and check.upgrade else ()
         line = check_line(comparison, check.exit_code, check.fail_on) if check else ""
-        body = as_markdown(comparison, lead=lead, check=line, end="", code=code)
+        body = as_markdown(comparison, lead=lead, check=line, end="")
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -192,20 +189,18 @@ def notify(address: str, repository: str, pull: int, verdict: str, link: str) ->
     return ""
 
 
-def annotations(
-    comparison: Comparison, code: Attribution | None
-) -> Iterator[tuple[str, str, str, int]]:
+def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
     """Yield a level, a text, a file and a line for functions of the application behind a change.
 
-    They are those that an attribution names, or else those that differ and are called.
+    They are those that its attribution names, or else those that differ and are called.
     """
     report = make_report(comparison)
     verdict = report.headline
     if not report.news:
         return
     level = "notice" if verdict.startswith("▲") else "warning"
-    rows = AttributionText(code).rows if code is not None else ()
-    own = [row for row in rows if row.row.function.package == APPLICATION]
+    rows = AttributionText(comparison.why).rows if comparison.why else ()
+    own = [row for row in rows if row.row.package == APPLICATION]
     places = [(f"{verdict}; {row.function} {row.effect}", row.where) for row in own]
     if not places and comparison.coverage:
         named = (text.rpartition(", ") for text in comparison.coverage.functions)

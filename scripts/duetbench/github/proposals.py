@@ -17,13 +17,11 @@ from duetbench.core.text import printable
 from duetbench.github import archives
 from duetbench.github.archives import reason
 from duetbench.store import files as files_
-from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, Release
 from duetbench.store.comparison import Comparison, PackageChange
 
 COMPARISON: Final = "comparison.json"
 CHECK: Final = "check.json"
-WHY: Final = "attribution.json"
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 
@@ -41,20 +39,18 @@ class Check(Artefact):
     note: str = Field(default="", description="Why there is no cause.")
 
 
-def proposal(
-    source: Path, base: str, head: str
-) -> tuple[Comparison, Check | None, Attribution | None]:
+def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with its job's check, and with an attribution. Commands are left out: people copy
-    what a comment tells them to run.
+    It may come with its job's check. Commands are left out: people copy what a comment tells them
+    to run.
     Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
     """
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
     try:
         files = dict(archives.folder(source))
-        data, attribution = files.pop(CHECK, None), files.pop(WHY, None)
+        data = files.pop(CHECK, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])
         for side, commit, record in (
@@ -69,10 +65,7 @@ def proposal(
         if check and (cause := check.cause):
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
-        code = None if attribution is None else _parse(Attribution, attribution)
-        if code is not None:
-            require("comparison of an attribution", comparison.id, code.comparison)
-        return comparison.model_copy(update={"cases": cases}), check, code
+        return comparison.model_copy(update={"cases": cases}), check
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
 

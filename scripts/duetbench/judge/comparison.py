@@ -30,7 +30,8 @@ from duetbench.project import configuration
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.comparison import Comparison
+from duetbench.store import result_files
+from duetbench.store.comparison import Attribution, Comparison
 
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
@@ -48,14 +49,15 @@ def compare(
     notes: tuple[str, ...] = (),
     first: effects.Early = lambda _case, _effects: None,
     announce: Callable[[Question], object] = id,
-    then: Callable[[Comparison, Sides], object] = lambda _comparison, _sides: None,
+    explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
     prepare: Callable[[Any, Contrast, Scope], Sides] = preparation.prepare,
 ) -> Comparison:
     """Compare on this machine, which nothing else may use meanwhile; save the result.
 
     `prepare` makes the sides of the project. `words` are the options of a command that repeats it,
     and `notes` say what they lack. `first` gets what requests do differently at first sight.
-    `announce` is called when the sides are prepared, and `then` while they still exist.
+    `announce` is called when the sides are prepared, and `explain`, which finds the functions
+    behind a change, while they still exist.
 
     Raises:
         InterruptedComparison: It was interrupted; the partial result is saved.
@@ -80,7 +82,9 @@ def compare(
             instruments = (Starts if extent.start else Real)(logs)
             place = paths.project_state(project.root)
             comparison = session.compare(question, reporter, instruments, place)
-        then(comparison, both)
+            if why := explain(comparison, both):
+                comparison = comparison.model_copy(update={"why": why})
+                result_files.save_comparison(comparison, place)
     return comparison
 
 

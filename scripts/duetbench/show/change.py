@@ -14,9 +14,8 @@ from duetbench.core.text import short, some
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import findings, formats
-from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Row
 from duetbench.store.change import Cause, Share
-from duetbench.store.comparison import Finding
+from duetbench.store.comparison import APPLICATION, PYTHON, Attribution, Finding, FunctionChange
 
 _SUSPECTS: Final = 20  # named
 
@@ -102,7 +101,7 @@ class RowText(NamedTuple):
     where: str
     package: str
     caller: str
-    row: Row
+    row: FunctionChange
 
     @property
     def effect(self) -> str:
@@ -121,9 +120,9 @@ class AttributionText:
 
     @property
     def headline(self) -> str:
-        record, totals, spread = self.record, self.record.totals, self.record.spread
+        record, totals = self.record, self.record.instructions
         name = record.asked or case_names.name(record.case).what
-        ratio = totals.head / totals.base
+        ratio, spread = totals.head / totals.base, totals.spread
         if abs(ratio - 1) <= spread:
             repeat = formats.size(spread)
             return f"{name}: instructions per request did not move (counts repeat within {repeat})."
@@ -157,21 +156,20 @@ class AttributionText:
     def rows(self) -> tuple[RowText, ...]:
         return tuple(map(self._row, self.record.rows))
 
-    def _row(self, row: Row) -> RowText:
-        function = row.function
+    def _row(self, row: FunctionChange) -> RowText:
         return RowText(
             self._part(row),
             " → ".join(map(_entries, row.entries)) if row.entries else "",
-            function.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
-            f"{function.file}:{function.line}" if function.line else function.file,
-            self._package(function.package),
+            row.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+            f"{row.file}:{row.line}" if row.line else row.file,
+            self._package(row.package),
             row.caller or "",
             row,
         )
 
-    def _part(self, figures: Row) -> str:
+    def _part(self, figures: FunctionChange) -> str:
         """Return a change as a signed share of a request of the base: `+8.0 %`."""
-        change = 100 * (figures.head - figures.base) / self.record.counted.base
+        change = 100 * (figures.head - figures.base) / self.record.counted
         return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
 
     def _package(self, package: str) -> str:

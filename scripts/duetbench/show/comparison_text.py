@@ -16,7 +16,6 @@ from duetbench.core.text import visible
 from duetbench.show import findings as words
 from duetbench.show import formats
 from duetbench.show.report import Section, make_report
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 
 _PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
@@ -28,14 +27,13 @@ def print_comparison(
     comparison: Comparison,
     *,
     details: bool = True,
-    code: Attribution | None = None,
     more: str = "",
 ) -> None:
     """Print the report; with details, its sections as well.
 
     `more` are options that its commands lack, which only their author may see.
     """
-    report = make_report(comparison, code)
+    report = make_report(comparison)
     console.print(Text(report.headline, style=f"bold {formats.style_of(report.headline)}"))
     if report.rows:
         console.print()
@@ -77,7 +75,6 @@ def as_markdown(
     lead: Sequence[str] = (),
     check: str = "",
     end: str = formats.WORDS,
-    code: Attribution | None = None,
 ) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
@@ -85,11 +82,11 @@ def as_markdown(
     job does with the verdict.
     """
     brief = ""
-    if code is not None:
+    if comparison.why:
         from duetbench.show import change  # noqa: PLC0415 - few reports have one
 
-        brief = change.brief(change.AttributionText(code))
-    report = make_report(comparison, code)
+        brief = change.brief(change.AttributionText(comparison.why))
+    report = make_report(comparison)
     causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)
     return _templates().get_template("comparison.md.j2").render(

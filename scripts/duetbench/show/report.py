@@ -18,9 +18,9 @@ from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import case_names
 from duetbench.show import findings as words
 from duetbench.show import formats
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import (
     FAILURE,
+    Attribution,
     Comparison,
     Finding,
     PackageChange,
@@ -76,8 +76,8 @@ class Report:
         return filter(None, (*self.causes, self.sure, self.advice))
 
 
-def make_report(comparison: Comparison, code: Attribution | None = None) -> Report:
-    """Arrange a comparison for reading; `code` are the functions behind its change."""
+def make_report(comparison: Comparison) -> Report:
+    """Arrange a comparison for reading."""
     names = words.titles(comparison)
     rows = [(names[f.case], *words.row(f)) for f in comparison.findings]
     headline, seen = words.headline(comparison, names), words.seen(comparison.findings)
@@ -101,10 +101,10 @@ def make_report(comparison: Comparison, code: Attribution | None = None) -> Repo
         head=["case", *words.HEAD] if several else words.HEAD,
         rows=first if several else [row[1:] for row in first],
         more=max(0, len(rows) - len(first)),
-        causes=[*([code_line(code)] if code else []), *_causes(comparison)],
+        causes=[*([code_line(comparison.why)] if comparison.why else []), *_causes(comparison)],
         sure="; ".join(_sure(comparison, seen)),
         advice="; ".join(comparison.to_repeat) if command else advice,
-        command="" if code else command,
+        command="" if comparison.why else command,
         sections=[part for part in sections if part.lines or part.rows or part.command],
     )
 
@@ -167,7 +167,7 @@ def code_line(code: Attribution) -> str:
         return text.cause
     first = text.rows[0]
     state = {"came": "new, ", "went": "gone, ", "both": ""}[first.row.state]
-    name, where = (short(text, _REASON) for text in (first.row.function.name, first.where))
+    name, where = (short(text, _REASON) for text in (first.row.name, first.where))
     return f"code: `{name}` {first.effect} ({state}`{where}`)"
 
 

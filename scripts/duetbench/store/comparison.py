@@ -300,6 +300,53 @@ class Instructions(Frozen):
         return max(RESOLUTION, self.scatter or 0.0)
 
 
+PYTHON: Final = "python"
+"""Replaces a package's name for code of the interpreter or the standard library."""
+
+APPLICATION: Final = "application"
+"""Replaces a package's name for code of the measured application."""
+
+
+class FunctionChange(Frozen):
+    """What a function executes on both sides, with the compiled code that it calls directly.
+
+    A function of only one side includes everything below it that the other side does not do.
+    """
+
+    name: str = Field(description="Qualified, as `APIRoute.handle`; for compiled code its symbol.")
+    file: str = Field(description="Below the folder of packages, as `fastapi/routing.py`.")
+    line: int | None = Field(
+        default=None, ge=1, description="Its first line, on the newer side; null: compiled code."
+    )
+    package: str = Field(description="Distribution, or `python`, or `application`.")
+    caller: str | None = Field(default=None, description="The caller of most of it.")
+    state: Literal["both", "came", "went"] = Field(description="The sides that have it.")
+    base: Amount = Field(description="Instructions per request, trampolined.")
+    head: Amount = Field(description="Instructions per request, trampolined.")
+    entries: tuple[Amount, Amount] | None = Field(default=None, description="Per request.")
+
+
+class Attribution(Frozen):
+    """The functions behind a case's change of instructions: it explains, and is never a verdict.
+
+    Totals come from plain counts, which are exact. Figures of functions come from counts with a
+    trampoline below every Python function, which costs some hundred instructions per entry, so they
+    only rank functions (docs/why.md).
+    """
+
+    case: str
+    asked: str | None = Field(default=None, description="The request of an --app: GET /items/7.")
+    python: str = Field(description="Version and build, as 3.14.7t.")
+    packages: Many[PackageChange] = ()
+    instructions: Instructions = Field(description="Totals, from plain counts.")
+    counted: Amount = Field(gt=0, description="Trampolined, of base: the sum of all functions.")
+    threshold: float = Field(ge=0, description="Share of the total by which equal sides differ.")
+    seconds: Amount = Field(description="Time that it took.")
+    rows: Many[FunctionChange] = Field(
+        description="The largest change comes first; empty: no change."
+    )
+
+
 class CaseComparison(Frozen):
     """One case on both sides."""
 
@@ -374,6 +421,9 @@ class Comparison(Artefact):
     )
     first_answer_seconds: Amount | None = Field(
         default=None, description="Budget that gives a first answer; null: this one did."
+    )
+    why: Attribution | None = Field(
+        default=None, description="The functions behind the clearest change; null: not asked for."
     )
     nothing: str = Field("", description="Why there is nothing to judge; empty if there is.")
     notes: Many[str] = ()

@@ -118,8 +118,9 @@ def _search_changes(
         blamed = blame(record, cause)
         blamed = next(iter(narrow([blamed], measured)), blamed)
         files.save(folder, blamed)
+        blamed = resolve_name("observatory.cli.why:explain_change")(project, reporter, blamed)
+        files.save(folder, blamed)
         searched.append(blamed)
-        resolve_name("observatory.cli.why:explain_change")(project, blamed, folder, reporter)
         if not as_json:
             more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
             console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")

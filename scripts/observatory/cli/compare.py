@@ -48,7 +48,7 @@ def compare_command(
     budget: Annotated[str | None, budget_option("Stop after this time")] = None,
     wait: WaitOption = None,
     limit: Annotated[list[str] | None, Option("--limit", metavar="WHAT=SIZE")] = None,
-    why: Annotated[Path | None, Option("--why", metavar="FILE")] = None,
+    why: Annotated[bool, Option("--why")] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
     seed: SeedOption = 1,

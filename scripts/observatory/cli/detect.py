@@ -67,7 +67,7 @@ def detect_command(
     another machine no longer exists, --elsewhere judges its candidates here, and the change says
     so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
     comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
-    of instructions, in results/attributions/<id>.json.
+    of instructions.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
@@ -152,9 +152,7 @@ def _confirm(
         confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=Reporter(console), make=Real
     )
 
-    def explain(record: Change) -> None:
-        resolve_name("observatory.cli.why:explain_change")(project, record, results, narrator)
-
+    explain = partial(resolve_name("observatory.cli.why:explain_change"), project, narrator)
     judged, left = confirm.confirm(own, judge, seconds, results, log=console.say, explain=explain)
     sentences = [_sentence(record) for record in judged]
     for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:

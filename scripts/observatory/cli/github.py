@@ -16,7 +16,6 @@ from duetbench.host import paths
 from duetbench.host.console import Console, errors, write_summary
 from duetbench.project import stacks
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
 from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
@@ -130,7 +129,7 @@ def sandbox_command(
     For untrusted code: commits of pull requests, and releases. The command has no access to the
     runner's files, to the machine's cache (except for reading) and to networks; no process that it
     starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
-    (--results, --to, -o, --why) are copied out; all are names in this folder. Exit codes are
+    (--results, --to, -o) are copied out; all are names in this folder. Exit codes are
     those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
     checkout.
     """
@@ -205,13 +204,12 @@ def announce_command(results: ResultsOption = None) -> None:
     problems: list[str] = []
     folder = results or Checkout.here().results
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    attributions = kinds.read_all(Attribution, folder, problems)
     context = Context.of(os.environ)
     points = kinds.read_all(Points, folder, [])
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)
-    drafts = issues.of_changes(records, context.site_url, attributions, sizes)
+    drafts = issues.of_changes(records, context.site_url, sizes)
     with GitHub(context) as github:
         lines, left = issues.keep(github, drafts)
     if left:

@@ -2,7 +2,6 @@
 
 import glob
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
@@ -23,7 +22,7 @@ from duetbench.judge import revisions
 from duetbench.judge.why import attribute
 from duetbench.show.change import print_attribution
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
+from duetbench.store.comparison import Attribution
 from observatory.cli.options import SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
@@ -49,7 +48,7 @@ def why_command(
     $ observatory why CHANGE
     $ observatory why COMPARISON --select '*/asgi-json/*'
 
-    The result is stored as results/attributions/<id>.json, that of a change under its id.
+    That of a change is kept in its record.
     """
     console = Console(stderr=as_json)
     checkout = Checkout(repository(console).root)
@@ -60,7 +59,7 @@ def why_command(
             raise UsageError("a change says which case it is: leave --select out")
         record = kinds.read_at(Change, folder, changes[names[0]])
         found = explain(checkout, record, Narrator(console))
-        files.save(folder, found)
+        files.save(folder, record.model_copy(update={"why": found}))
         print_attribution(console, found)
         return
     checkout = checkout.selecting(globs)
@@ -89,18 +88,17 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
         scope = attribute.scope((glob.escape(series.case),), narrator, copies)
         (pair,) = attribute.of_locks(checkout, moved(change), scope).pairs
         attributed = attribute.attribute(*pair.sides, narrator)
-    same = {name: getattr(change, name) for name in ("id", "base", "head", "packages")}
-    return attributed.model_copy(update={**same, "change": change.id})
+    return attributed.model_copy(update={"packages": change.packages})
 
 
-def explain_change(checkout: Checkout, record: Change, results: Path, narrator: Narrator) -> None:
+def explain_change(checkout: Checkout, narrator: Narrator, record: Change) -> Change:
     """Attribute a change that has no attribution yet, for verbs that find changes.
 
     A failure is only a note.
     """
-    if (results / Attribution.place.format(record)).exists():
-        return
-    try:
-        files.save(results, explain(checkout, record, narrator))
-    except (CountError, HistoryError, SetupError, UsageError) as problem:
-        errors().say(f"note: {record.id}: its code was not looked at: {problem}")
+    if record.why is None:
+        try:
+            return record.model_copy(update={"why": explain(checkout, record, narrator)})
+        except (CountError, HistoryError, SetupError, UsageError) as problem:
+            errors().say(f"note: {record.id}: its code was not looked at: {problem}")
+    return record

@@ -22,7 +22,6 @@ from duetbench.github.archives import Files, reason
 from duetbench.github.proposals import require, require_moved
 from duetbench.store import files as files_
 from duetbench.store import result_files
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
@@ -31,7 +30,7 @@ from observatory.store.points import CANARY, Points
 from observatory.trend.nights import outcome, sentences
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
-_OF_CHANGES: Final = (Change, Comparison, Attribution)
+_OF_CHANGES: Final = (Change, Comparison)
 _CLOCKS: Final = timedelta(days=1)
 """Largest error of a clock. A run dated in the future would be the latest one until then."""
 
@@ -188,8 +187,7 @@ def verdicts(
         if len(evidence) > len(candidates):
             raise ArtifactError("more comparisons than candidates")
         for value in values:
-            if not isinstance(value, Attribution):
-                require_known("package", packages, (move.package for move in value.packages))
+            require_known("package", packages, (move.package for move in value.packages))
             if isinstance(value, Comparison):
                 machine = artifact.removeprefix("confirmed-")
                 require("machine", machine, value.machine.id)

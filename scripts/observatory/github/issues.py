@@ -18,7 +18,6 @@ from duetbench.github.comments import cut, inert, is_ours, marker, marker_values
 from duetbench.show import formats
 from duetbench.show.change import AttributionText, brief
 from duetbench.show.formats import MISSING
-from duetbench.store.attribution import Attribution
 from observatory.show import addresses
 from observatory.show.changes import between, commands, contains, describe
 from observatory.show.quoting import finding_of
@@ -120,21 +119,19 @@ def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
 def of_changes(
     records: Iterable[Change],
     site: str,
-    attributions: Iterable[Attribution] = (),
     quotes: Mapping[Key, Quote] | None = None,
 ) -> list[IssueDraft]:
-    """Draft one issue per change, the newest change first; `attributions` add the changed code.
+    """Draft one issue per change, the newest change first.
 
     `quotes`: The size of each release, which the title has.
     """
     quotes = quotes or {}
-    why = {code.change: code for code in sorted(attributions, key=lambda c: (c.when, c.id))}
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
             key=f"change/{record.id}",
             title=change_title(record, quotes),
-            body=change_body(record, site, why.get(record.id), quotes),
+            body=change_body(record, site, quotes),
             is_open=record.status == "open",
             labels=("duetbench", str(record.verdict)),
         )
@@ -152,7 +149,6 @@ def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
 def change_body(
     record: Change,
     site: str,
-    why: Attribution | None = None,
     quotes: Mapping[Key, Quote] | None = None,
 ) -> str:
     """Return the issue's text, in Markdown: the finding, then what the record has."""
@@ -187,10 +183,9 @@ def change_body(
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
     ]
-    if why is not None and contains(why, record.releases):
-        versions = between(why, record.releases)
-        parts.append(inert(brief(AttributionText(why), versions)))
-        parts.append(f"[All rows]({site}{addresses.attribution(why.id)})")
+    if record.why and contains(record.why, record.releases):
+        versions = between(record.why, record.releases)
+        parts.append(inert(brief(AttributionText(record.why), versions)))
     if again := commands(record):
         # Indented, not fenced: no text can close an indented block.
         parts.append("To see for yourself:")

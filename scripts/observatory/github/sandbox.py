@@ -45,7 +45,7 @@ VARIABLE: Final = "DUETBENCH_SANDBOX"
 READ: Final = frozenset({"--plan", "--from"})
 """Options that name a file or folder to read."""
 
-WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output", "--why"})
+WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
 _MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it

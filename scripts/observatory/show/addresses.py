@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote
 FRONT: Final = ""
 CHANGES: Final = "c/"
 COMPARISONS: Final = "cmp/"
-WHY: Final = "why/"
 RUNS: Final = "runs/"
 POINTS: Final = "points/"
 PACKAGES: Final = "p/"
@@ -58,7 +57,6 @@ def raw(folder: str, name: str, suffix: str = "json") -> str:
 
 change_file = partial(raw, CHANGES)
 comparison_file = partial(raw, COMPARISONS)
-attribution_file = partial(raw, WHY)
 
 
 def file(address: str) -> str:
@@ -102,7 +100,6 @@ experiment = partial(_below, EXPERIMENTS)
 case = partial(_below, CASES)
 change = partial(_below, CHANGES)
 comparison = partial(_below, COMPARISONS)
-attribution = partial(_below, WHY)
 package = partial(_below, PACKAGES)
 
 

@@ -8,8 +8,8 @@ from duetbench.core.metrics import METRICS
 from duetbench.project import case_names
 from duetbench.project.case_names import CaseName
 from duetbench.show import formats
-from duetbench.store.attribution import Attribution
 from duetbench.store.change import Release
+from duetbench.store.comparison import Attribution
 from observatory.store.change import Change, Narrowed, order
 
 

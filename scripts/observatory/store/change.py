@@ -1,9 +1,9 @@
 """A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `narrowed` and
-`note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or it
-would be judged again every night.
+confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `narrowed`, `why`
+and `note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or
+it would be judged again every night.
 """
 
 import re
@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
 from duetbench.core.units import Interval
 from duetbench.store.change import Release, SeriesName, Share, StackState
-from duetbench.store.comparison import Comparison, Finding, PackageChange
+from duetbench.store.comparison import Attribution, Comparison, Finding, PackageChange
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""
@@ -117,6 +117,7 @@ class Change(Artefact):
     culprit: Release | None = None
     shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
     narrowed: Narrowed | None = Field(default=None, description="Releases of the largest share.")
+    why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
     method: str = Field(default="", description="How it was detected and confirmed.")

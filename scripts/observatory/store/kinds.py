@@ -17,7 +17,6 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_v
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.store import files
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
@@ -160,7 +159,6 @@ KINDS: Final = (
     Kind(Run),
     Kind(Comparison),
     Kind(Points),
-    Kind(Attribution, replaceable=True),
     Kind(NightRecord, replaceable=True),
     Kind(Change, replaceable=True),
     Kind(PackageRecord, replaceable=True),

@@ -115,7 +115,7 @@ def confirm(
     results: Path,
     *,
     log: Callable[[str], None],
-    explain: Callable[[Change], None] | None = None,
+    explain: Callable[[Change], Change] = lambda change: change,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds` and save them; return them, and why others are left.
@@ -131,8 +131,8 @@ def confirm(
     judged: list[Change] = []
     left: dict[str, str] = {}
     for place, candidate in enumerate(candidates):
-        if explain and any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
-            explain(candidate)
+        if any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
+            candidate = explain(candidate)  # noqa: PLW2901 - the same, with its functions
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
@@ -148,9 +148,10 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
+        if concluded.confirmed:
+            concluded = explain(concluded)
+            files.save(results, concluded)
         judged.append(concluded)
-        if explain and concluded.confirmed:
-            explain(concluded)
     return judged, left
 
 

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.store import files, result_files
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.store import kinds
 from observatory.store.change import Change
@@ -46,7 +45,6 @@ class Sources:
     packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
-    attributions: tuple[Attribution, ...] = ()
 
 
 def read(results: Path, *, with_runs: bool = True) -> Sources:
@@ -87,7 +85,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
-    attributions = kinds.read_all(Attribution, results, problems)
     packages = kinds.read_all(PackageRecord, results, problems)
     return Sources(
         nights=(*(night for _, night in of_runs if night), *ratios),
@@ -101,7 +98,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
         packages=tuple(packages),
         notes=unchained,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
-        attributions=tuple(sorted(attributions, key=lambda record: (record.when, record.id))),
     )
 
 

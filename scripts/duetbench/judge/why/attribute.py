@@ -3,11 +3,9 @@
 The case is one that is given, or the one that moved most in a change or a comparison.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core import __version__
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import row
 from duetbench.host import paths
@@ -32,9 +29,7 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.attribution import APPLICATION, PYTHON, Attribution, Totals
-from duetbench.store.change import StackState
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import APPLICATION, PYTHON, Attribution, Comparison
 
 RUNS: Final = 5
 """Profiles of each side, each in an environment of another length: memory lies elsewhere."""
@@ -58,13 +53,10 @@ def attribute(
     base: SideCase,
     head: SideCase,
     narrator: Narrator,
-    comparison: Comparison | None = None,
     *,
     runs: int = RUNS,
 ) -> Attribution:
     """Say which functions the instructions of a case differ in; up to a minute on two cores.
-
-    It explains a comparison, if one is given.
 
     Raises:
         CountError: They cannot be counted, or not by function.
@@ -77,7 +69,7 @@ def attribute(
                 f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
                 "repeat it with --python 3.14"
             )
-    began, when = time.monotonic(), datetime.now(UTC)
+    began = time.monotonic()
     with narrator.step("counting", "the instructions of a request on both sides"):
         plain = counted.instructions(sides, COUNTS_SECONDS)
     if isinstance(plain, str):
@@ -87,35 +79,21 @@ def attribute(
         profiles = _profiles(base, head, runs, show)
     before, after = map(_named, sides, profiles)
     medians, *each = zip(before, after, strict=True)
-    digest = hashlib.sha256(f"{base.case.id} {case.id}".encode()).hexdigest()[:8]
     return Attribution(
-        id=f"{when:%Y%m%dT%H%M%SZ}-why-{digest}",
-        when=when,
-        duetbench=__version__,
         case=case.id,
         asked=None if case_names.name(case.id).known else case_names.of(case).what,
         python=" → ".join(dict.fromkeys(f"{one.version}{one.suffix}" for one in pythons)),
-        base=_state(base),
-        head=_state(head),
         packages=tuple(
             move
             for move in affected.package_changes(base.testbed, head.testbed)
             if move.stack == case.stack
         ),
-        comparison=comparison.id if comparison else None,
-        totals=Totals(base=plain.base, head=plain.head),
-        spread=plain.spread,
-        counted=Totals(base=medians[0].total, head=medians[1].total),
-        runs=runs,
+        instructions=plain,
+        counted=medians[0].total,
         threshold=THRESHOLD,
         seconds=time.monotonic() - began,
         rows=tuple(ranking.rank(*medians, THRESHOLD, each)),
     )
-
-
-def _state(side: SideCase) -> StackState:
-    stack = side.case.stack
-    return StackState(stack=stack, digest=side.testbed.stacks[stack].digest)
 
 
 def _profiles(

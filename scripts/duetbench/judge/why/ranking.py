@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from duetbench.measure.instructions.profiling import ROOT, Name, Profile
-from duetbench.store.attribution import Function, Row
+from duetbench.store.comparison import FunctionChange
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _Share:
 
 def rank(
     base: Profile, head: Profile, threshold: float, runs: Iterable[tuple[Profile, Profile]] = ()
-) -> Iterator[Row]:
+) -> Iterator[FunctionChange]:
     """Yield rows of what moved, the largest change first.
 
     They moved by a share of the total at least, and in the same direction in all runs: what depends
@@ -97,12 +97,13 @@ def _kept(base: Profile, head: Profile, common: Set[Name]) -> set[Name]:
     return set(filter(alike, inside[0] | inside[1]))
 
 
-def _row(name: Name, share: _Share, base: Profile, head: Profile) -> Row:
+def _row(name: Name, share: _Share, base: Profile, head: Profile) -> FunctionChange:
     old, new = base.facts.get(name), head.facts.get(name)
     known = new or old  # else it is compiled code
     caller = max(share.callers, key=lambda name: abs(share.callers[name]))
-    return Row(
-        function=Function(**name._asdict(), line=known.line if known else None),
+    return FunctionChange(
+        **name._asdict(),
+        line=known.line if known else None,
         caller=None if caller == ROOT else caller.name,
         state="came" if name not in base.names else "went" if name not in head.names else "both",
         base=share.base,

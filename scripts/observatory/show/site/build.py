@@ -205,7 +205,6 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     for address, records in (
         (addresses.change_file, sources.changes),
         (addresses.comparison_file, sources.comparisons),
-        (addresses.attribution_file, sources.attributions),
     ):
         for record in records:
             folder.put(addresses.file(address(record.id)), (results / record.path).read_bytes)

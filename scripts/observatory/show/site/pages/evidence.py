@@ -1,4 +1,4 @@
-"""Pages of evidence: changes with a feed of them, attributions, and comparisons.
+"""Pages of evidence: changes with a feed of them, and comparisons.
 
 Pages of changes and comparisons come from records and run files, whose figures no longer change.
 The words of comparisons are those of the reports (`show.report`).
@@ -9,15 +9,21 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.show.change import AttributionText
 from duetbench.show.html.comparison_page import content
 from duetbench.show.report import make_report
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, describe
 from observatory.show.quoting import finding_of as finding
-from observatory.show.site.pages.site import PageFile, Site, group, guard, render
+from observatory.show.site.pages.site import (
+    ExplanationText,
+    PageFile,
+    Site,
+    explanations,
+    group,
+    guard,
+    render,
+)
 from observatory.show.site.pages.story import request_table, rows, trace
 from observatory.show.site.words import fill
 from observatory.store.change import Change
@@ -25,14 +31,11 @@ from observatory.trend.quotes import Key, Quote
 
 
 def pages(site: Site) -> Iterator[PageFile]:
-    """Make the lists, a page for each change, attribution and comparison, and the feed."""
+    """Make the lists, a page for each change and comparison, and the feed."""
     yield from guard(site, addresses.CHANGES, "Changes", partial(_list, site))
     for record in site.changes:
         address, make = addresses.change(record.id), partial(_change_page, site, record)
         yield from guard(site, address, f"Change {record.id}", make)
-    for why in site.attributions.values():
-        address = addresses.attribution(why.id)
-        yield from guard(site, address, f"Attribution {why.id}", partial(_why, site, why))
     yield from _comparisons(site)
 
 
@@ -93,28 +96,7 @@ def _change_page(site: Site, record: Change) -> Iterator[PageFile]:
         text=text,
         seen=request_table(site, None, record.evidence),
         trace=trace(site, record),
-        why=site.explanations([record]),
-    )
-
-
-def _why(site: Site, record: Attribution) -> Iterator[PageFile]:
-    """Show where the instructions of a change are: ranked functions."""
-    text = AttributionText(record)
-    first = next(iter(text.rows), None)
-    title = f"Which code: {text.headline.partition(':')[0].partition(' (')[0]}"
-    if first:
-        title = f"{first.function.replace('<module>', first.row.function.file)} {first.effect}"
-    change = next((change for change in site.changes if change.id == record.change), None)
-    yield render(
-        site,
-        "why.html.j2",
-        addresses.attribution(record.id),
-        title,
-        text.cause,
-        text=text,
-        record=record,
-        change=describe(change) if change else None,
-        finding=finding(change, site.quotes) if change else "",
+        why=explanations([record]),
     )
 
 
@@ -133,7 +115,10 @@ def _comparisons(site: Site) -> Iterator[PageFile]:
             report.headline,
             layout="base.html.j2",
             confirmed=[*map(describe, changes)],
-            why=site.explanations(changes, comparison.id),
+            why=[
+                *([ExplanationText(comparison.why)] if comparison.why else ()),
+                *explanations(changes),
+            ],
             **content(comparison, report),
         )
         # What one request does is on the pages of releases and changes.

@@ -25,9 +25,9 @@ from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, gr
 from observatory.show.site.pages.story import (
     before_after,
     elsewhere,
-    explanations,
     function,
     measurements,
+    release_explanations,
     request_table,
     rows,
     trace,
@@ -260,7 +260,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
             for number, record in enumerate(told.get(True, ()))
         ],
         others=told.get(False, ()),
-        why=explanations(site, name, version),
+        why=release_explanations(site, name, version),
         differences=_differences,
         command=partial(_command, name),
     )

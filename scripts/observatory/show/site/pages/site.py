@@ -9,7 +9,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -20,7 +20,6 @@ from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
 from duetbench.show.change import AttributionText
-from duetbench.store.attribution import Attribution
 from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary
@@ -71,6 +70,15 @@ class ExplanationText(AttributionText):
     @property
     def between(self) -> str:
         return between(self.record, self.releases)
+
+
+def explanations(changes: Iterable[Change]) -> list[ExplanationText]:
+    """Return the attributions of changes, without those of versions that lack its releases."""
+    return [
+        ExplanationText(change.why, change.releases)
+        for change in changes
+        if change.why and contains(change.why, change.releases)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,6 @@ class Site:
         newest: The newest runs of each machine and profile, summarised.
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
-        attributions: By id, newest first.
         snapshots: What asv measured, newest commit first.
         downloads: What further files are, by address.
         planned: All cases with a page: those that any night planned.
@@ -162,7 +169,6 @@ class Site:
     newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
-    attributions: Mapping[str, Attribution]
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
     snapshots: tuple[Snapshot, ...]
@@ -200,29 +206,6 @@ class Site:
         """Return where a change is told: on its release's page, or on its own without one."""
         quote = self.quote(record)
         return addresses.release(*quote.key) if quote else addresses.change(record.id)
-
-    def explanations(
-        self,
-        changes: Iterable[Change],
-        comparison: str = "",
-        releases: Collection[Collection[tuple[str, str | None]]] = (),
-    ) -> list[ExplanationText]:
-        """Return attributions of changes, of a comparison, or of releases alone; newest first.
-
-        `releases`: packages and versions that one release brings.
-
-        An attribution of versions that do not contain the releases of its change is left out.
-        """
-        causes: dict[str | None, tuple[Release, ...]] = {
-            record.id: record.releases for record in changes
-        }
-        return [
-            ExplanationText(record, causes.get(record.change, ()))
-            for record in self.attributions.values()
-            if (record.change in causes and contains(record, causes[record.change]))
-            or (comparison and record.comparison == comparison)
-            or {(move.package, move.head) for move in record.packages} in releases
-        ]
 
     @property
     def newest_tables(self) -> tuple[Table, ...]:
@@ -356,7 +339,6 @@ def gather(
         newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
         changes=tuple(changes),
         comparisons={record.id: record for record in reversed(sources.comparisons)},
-        attributions={record.id: record for record in reversed(sources.attributions)},
         published=load_published(root),
         suites=read_suites(root),
         snapshots=snapshots,

@@ -20,7 +20,7 @@ from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe, narrowed_line
-from observatory.show.site.pages.site import ExplanationText, Site
+from observatory.show.site.pages.site import ExplanationText, Site, explanations
 from observatory.show.site.pages.trends import trend_around
 from observatory.show.site.words import day, figure
 from observatory.store.change import INPROCESS, Change, finding_on
@@ -97,9 +97,8 @@ def bar(quote: Quote, reach: float) -> Markup:
     return Markup(svg)  # noqa: S704 - numbers and our own names only
 
 
-def explanations(site: Site, package: str, version: str) -> list[ExplanationText]:
-    """Return the attributions of a release, or of the changes that it caused."""
-    changes = (record for record in site.changes if record.blames(package, version))
+def release_explanations(site: Site, package: str, version: str) -> list[ExplanationText]:
+    """Return the attributions of changes that a release caused, or in which only it moved."""
     axes = site.packages[package].axes if package in site.packages else ()
     steps = [result for axis in axes if (result := site.effects[axis].get(version))]
     brought = [
@@ -111,7 +110,13 @@ def explanations(site: Site, package: str, version: str) -> list[ExplanationText
         }
         for step in steps
     ]
-    return site.explanations(changes, releases=[{(package, version)}, *brought])
+    alone = [{(package, version)}, *brought]
+    return explanations(
+        change
+        for change in site.changes
+        if change.blames(package, version)
+        or {(move.package, move.head) for move in change.packages} in alone
+    )
 
 
 def function(site: Site, quote: Quote) -> RowText | None:
@@ -124,14 +129,14 @@ def function(site: Site, quote: Quote) -> RowText | None:
     name, version = quote.package, quote.version
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
-    for text in explanations(site, name, version):
+    for text in release_explanations(site, name, version):
         if text.releases and text.releases[0].version != version:
             continue  # it counts a change that is mostly another release's
         moved = {move.package for move in text.record.packages} - together
-        change = text.record.counted.head - text.record.counted.base
+        change = text.record.instructions.head - text.record.instructions.base
         for row_ in text.rows:
             with_it = (row_.row.head - row_.row.base) * change > 0
-            if with_it and row_.row.function.package not in moved:
+            if with_it and row_.row.package not in moved:
                 return row_
     return None
 
