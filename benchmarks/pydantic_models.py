@@ -120,7 +120,7 @@ V2 = Methods("model_validate", "model_validate_json", "model_dump", "model_dump_
 
 
 _CALLS = {"1": 200, "20": 20}
-"""Calls of a job in a phase of counting, by size: enough for six digits."""
+"""Calls of a job in a round of counting, by size: enough for six digits."""
 
 
 def unit(words: str) -> Unit:

@@ -34,8 +34,10 @@ needs_valgrind = pytest.mark.skipif(
 # Reading.
 
 
-def test_a_recorded_dump_is_read() -> None:
-    assert counting.read_dumps(DATA, 4242) == [20_034, 37_924]
+def test_recorded_dumps_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "ROUNDS", 2)
+    monkeypatch.setattr(counting, "SPREAD_LIMIT", 1)
+    assert counting.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
 
 
 def test_a_dump_that_was_cut_short_is_refused(tmp_path: Path) -> None:
@@ -50,31 +52,36 @@ def test_a_dump_that_was_cut_short_is_refused(tmp_path: Path) -> None:
 # Arithmetic.
 
 
-def test_the_figure_is_the_difference_of_the_phases() -> None:
-    """(5300 - 3300) / 10 = 200, then 203 and 200."""
-    counted = (99_999, 3300, 5300, 3300, 5330, 3301, 5301)
-    assert counting.figure(counted, 10) == (200, 203, 200)
+def write_dumps(folder: Path, *totals: int) -> None:
+    for number, total in enumerate(totals, 1):
+        (folder / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
+
+
+def test_the_figure_of_a_round_is_that_of_one_call(tmp_path: Path) -> None:
+    write_dumps(tmp_path, 2000, 2030, 2001)
+    assert counting.read_rounds(tmp_path, {"process": 7, "n": 10}) == (200, 203, 200.1)
 
 
 @pytest.mark.parametrize(
-    ("counted", "rounds"),
-    [
-        # (2000 - 1000) / 10 = 100 twice, and (2100 - 1000) / 10 = 110: 10 of 100.
-        ((1000, 2000, 1000, 2100, 1000, 2000), "100, 110, 100"),
-        ((7,) * 6, "0, 0, 0"),
-    ],
+    ("counted", "rounds"), [((1000, 1100, 1000), "100, 110, 100"), ((0,) * 3, "0, 0, 0")]
 )
-def test_what_gives_no_figure_says_why(counted: tuple[int, ...], rounds: str) -> None:
+def test_what_gives_no_figure_says_why(
+    counted: tuple[int, ...], rounds: str, tmp_path: Path
+) -> None:
+    write_dumps(tmp_path, *counted)
     words = f"rounds of 10 requests differ by more than 5%: {rounds} instructions per request"
     with pytest.raises(CountError, match=f"^{words}$"):
-        counting.figure((9, *counted), 10)
+        counting.read_rounds(tmp_path, {"process": 7, "n": 10})
 
 
-@pytest.mark.parametrize("dumps", [0, 8])
-def test_marks_that_valgrind_did_not_see_or_that_others_set_are_noticed(dumps: int) -> None:
-    words = f"7 times, found {dumps} times; .* or does the application itself call getppid"
+@pytest.mark.parametrize("dumps", [0, 4])
+def test_marks_that_valgrind_did_not_see_or_that_others_set_are_noticed(
+    dumps: int, tmp_path: Path
+) -> None:
+    write_dumps(tmp_path, *[9] * dumps)
+    words = f"3 times, found {dumps} times; .* or does the application itself call getppid"
     with pytest.raises(CountError, match=words):
-        counting.figure([9] * dumps, 10)
+        counting.read_rounds(tmp_path, {"process": 7, "n": 10})
 
 
 # Counting.
@@ -207,11 +214,11 @@ def test_counts_repeat_where_addresses_cannot_be_fixed(
 def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
     program: Callable[[str], Program],
 ) -> None:
-    """A phase of three has the count of one of thirty; there is no time for calls of an hour."""
+    """A round of three has the count of one of thirty; there is no time for calls of an hour."""
     slow, quick = count(program("slow"), program("20000"), seconds=200)
     assert slow == pytest.approx(quick, rel=0.02)  # waiting takes a few itself
     began = time.monotonic()
-    with pytest.raises(CountError, match=r"one takes 3\.6e\+03 s under Valgrind, so 9 of them"):
+    with pytest.raises(CountError, match=r"one takes 3\.6e\+03 s under Valgrind, so 3 of them"):
         count(program("hangs"), seconds=200)
     assert time.monotonic() - began < 60
 
@@ -219,20 +226,20 @@ def test_slow_calls_have_the_count_of_quick_ones_or_are_given_up_at_once(
 @pytest.mark.parametrize(
     ("left", "least", "calls"),
     [
-        (27.1, 1, 30),  # 30 · 9 calls of 0.1 s
-        (26.0, 1, 14),  # 14 · 9 are half of the time
-        (26.0, 5, 10),  # … of two rounds of five paths
-        (3.7, 4, 4),
-        (3.5, 4, None),
+        (9.1, 1, 30),  # 30 · 3 calls of 0.1 s
+        (8.7, 1, 14),  # 14 · 3 are half of the time
+        (8.7, 5, 10),  # … of two times five paths
+        (1.3, 4, 4),
+        (1.1, 4, None),
     ],
 )
 def test_as_many_calls_as_there_is_time_for(left: float, least: int, calls: int | None) -> None:
-    unit = phases.Unit(int, least=least)
+    unit = phases.Unit(int, least=least, takes=0.1)
     if calls is None:
-        with pytest.raises(phases.UnfitError, match=r"0\.1 s under Valgrind, so 36 of them exceed"):
-            phases.plan_calls(unit, 0.1, left)
+        with pytest.raises(phases.UnfitError, match=r"0\.1 s under Valgrind, so 12 of them exceed"):
+            phases.plan_calls(unit, left)
     else:
-        assert phases.plan_calls(unit, 0.1, left) == calls
+        assert phases.plan_calls(unit, left) == calls
 
 
 # What may go wrong.
@@ -264,7 +271,7 @@ ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
     ("script", "sentence"),
     [
         ("kill -KILL $$", r"process was ended by signal 9; its last words: none"),
-        (ONLY_RUN, "7 times, found 0 times"),
+        (ONLY_RUN, "3 times, found 0 times"),
     ],
     ids=["killed", "counts nothing"],
 )

@@ -35,11 +35,8 @@ MOST_PATHS: Final = 30
 CASE_SECONDS: Final = 8.0
 """Time in which both sides of a case are counted in parallel, mostly for imports, s."""
 
-PATIENCE: Final = 3.0
-"""The time limit, in multiples of the expected time."""
-
-MOST_PATIENCE: Final = 20.0
-"""The same where counts are the whole answer, on a machine that does other work as well."""
+LONGEST: Final = 80.0
+"""Time that the counts of a case may take, on a machine that does other work as well, s."""
 
 EARLY: Final = 0.25
 """Share of a time limit within which a failure may be due to the other side at the same time.
@@ -223,19 +220,18 @@ class Counts:
         note: Callable[[str], None],
         tell: Callable[[str], object] = len,
         ends: float = math.inf,
-        patience: float = PATIENCE,
     ) -> None:
         """Count cases one by one while there is time; an interrupt keeps earlier counts.
 
         `tell` receives each case as soon as it is counted. None is prepared too late to end before
-        `ends`, by the comparison's clock, or takes more than `patience` times the expected time.
+        `ends`, by the comparison's clock.
         """
         for case in cases:
             sides = self._sides[case]
             code = code_of(sides[1])
             if left() < CASE_SECONDS or code in self._outcomes or self._excuse(case):
                 continue
-            outcome = self._count(sides, min(left(), patience * CASE_SECONDS), ends)
+            outcome = self._count(sides, min(left(), LONGEST), ends)
             self._outcomes[code] = outcome
             tell(case)
             if isinstance(outcome, str):

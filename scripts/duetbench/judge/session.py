@@ -26,8 +26,6 @@ from duetbench.judge.counted import (
     CASE_SECONDS,
     FLOOR,
     MOST_PATHS,
-    MOST_PATIENCE,
-    PATIENCE,
     Counts,
     differ,
 )
@@ -385,9 +383,9 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
         share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
-        share, patience = max(share, SHORT_COUNTING * min(self.seconds, SHORT)), PATIENCE
+        share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
         if self.question.extent.only:
-            share, most, patience = self.seconds, self.seconds, MOST_PATIENCE
+            share, most = self.seconds, self.seconds
         began = self.clock()
         pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
         keys = [pair.case.id for pair in pairs]
@@ -396,7 +394,7 @@ class _Session:
             return began + min(share, most) - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            self.counts.count(keys, left, self.reporter.note, self._tell, began + most, patience)
+            self.counts.count(keys, left, self.reporter.note, self._tell, began + most)
         self.count_seconds = self.clock() - began
 
     def _uncounted(self, pair: Pair) -> bool:

@@ -28,15 +28,15 @@ WORKSPACE = "DUETBENCH_WORKSPACE"
 # The folder that paths are relative to.
 CHECKOUT = "DUETBENCH_CHECKOUT"
 
-# Requests in a phase: enough for a count with six digits.
-REQUESTS, FEWEST = 30, 3
+# Requests in a round: enough for a count with six digits.
+REQUESTS, FEWEST = 60, 6
 
 # Seconds of an uncounted request from which it is slow; how many of these warm up at most; how many
-# times its core time a counted one takes at least.
+# times its core time a counted one takes.
 SLOW, WARM, LONGER = 0.05, 3, 5
 
-# Seconds that the requests of a phase may wait, such as for a timer: waiting counts nothing.
-_WAITING = 0.2
+# Seconds that the requests of a round may wait, such as for a timer: waiting counts nothing.
+_WAITING = 0.4
 
 # Seconds for which a thread that does not wait keeps others from running: ten times as long as
 # usual, or the clock would decide how often threads switch.
@@ -44,7 +44,7 @@ _INTERVAL = 0.05
 
 _EXCERPT = 200  # bytes of a login's wrong answer
 
-# Function calls per request up to which a phase has `REQUESTS`: some simple requests. Under
+# Function calls per request up to which a round has `REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
 _CALLS = 3_000
 
@@ -144,15 +144,14 @@ def prepare() -> Unit:
         calls = sum(_count_calls(request) for _ in paths) / len(paths)
         requests = max(FEWEST, REQUESTS // max(1, round(calls / _CALLS)))
         requests = max(FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
-    rounds = -(-requests // len(paths))  # rounded up, so each path is as often in every phase
-    n = rounds * len(paths)
+    n = -(-requests // len(paths)) * len(paths)  # rounded up: each path is as often in every round
     return Unit(
         request,
         n=n,
-        # After n calls, one of 1.9 million instructions still changed by 0.5 %.
-        warmup=min(4 * n, WARM) if slow else 4 * n,
+        # After 30 calls, one of 1.9 million instructions still changed by 0.5 %.
+        warmup=min(2 * n, WARM) if slow else 2 * n,
         least=len(paths),
-        takes=seconds + (LONGER - 1) * work if slow else 0.0,
+        takes=seconds + (LONGER - 1) * work,
     )
 
 

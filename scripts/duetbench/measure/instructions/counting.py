@@ -2,8 +2,8 @@
 
 The same program under the same interpreter executes the same instructions every time, however noisy
 the machine. duetbench fixes the hash seed, random numbers, the layout of the address space and the
-environment. A unit's figure is the difference between doing it 2n and n times, divided by n, so
-what a phase does once is in no figure; nor is collecting garbage, which happens between phases.
+environment. A unit is repeated in rounds between marks, so what happens before, such as imports, is
+in no figure; nor is collecting garbage. The rounds show how far the figure repeats.
 Valgrind runs one thread at a time: the figures are the cost of work, and say nothing about
 contention.
 """
@@ -11,7 +11,6 @@ contention.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import os
 import re
@@ -89,13 +88,9 @@ def count(program: Program, ends: float) -> Iterator[Callable[[], Rounds]]:
 
     The callable waits for its rounds. Leaving ends it. CountError: there is no figure.
     """
-    with start(program, {"what": "count", "ends": ends}, valgrind=()) as process:
-
-        def collect() -> Rounds:
-            report = process.report(ends - time.monotonic())
-            return figure(read_dumps(process.folder, report["process"]), report["n"])
-
-        yield collect
+    plan = {"functions": False, "ends": ends}
+    with start(program, plan, valgrind=()) as process:
+        yield lambda: read_rounds(process.folder, process.report(ends - time.monotonic()))
 
 
 @contextmanager
@@ -150,20 +145,19 @@ class Process:
         return report
 
 
-def figure(dumps: Sequence[int], n: int) -> Rounds:
-    """Compute the rounds of a unit from its dumps: warm-up, then n and 2n calls in turn.
+def read_rounds(folder: Path, report: Mapping[str, Any]) -> Rounds:
+    """Read the instructions of a unit in each round of a process, from its dumps `<process>.<n>`.
 
-    Raises CountError if the dumps are not those of such a process, or the rounds differ too much.
+    Raises CountError if they are not those of such a process, or the rounds differ too much.
     """
-    expected = 1 + 2 * phases.ROUNDS
-    if len(dumps) != expected:
+    n, dumps = report["n"], sorted(folder.glob(f"{report['process']}.*"))
+    if len(dumps) != phases.ROUNDS:
         raise CountError(
-            f"expected Callgrind to write its counters {expected} times, found {len(dumps)} times; "
-            "are libc's headers and Valgrind's callgrind.h installed, or does the application "
-            f"itself call {phases.DUMP}, which marks what is counted?"
+            f"expected Callgrind to write its counters {phases.ROUNDS} times, found {len(dumps)} "
+            "times; are libc's headers and Valgrind's callgrind.h installed, or does the "
+            f"application itself call {phases.DUMP}, which marks what is counted?"
         )
-    pairs = zip(dumps[1::2], dumps[2::2], strict=True)
-    costs = tuple((double - single) / n for single, double in pairs)
+    costs = tuple(read_dump(file) / n for file in dumps)
     middle, range_ = statistics.median(costs), max(costs) - min(costs)
     if middle <= 0 or range_ > SPREAD_LIMIT * middle:
         raise CountError(
@@ -171,12 +165,6 @@ def figure(dumps: Sequence[int], n: int) -> Rounds:
             f"{', '.join(f'{cost:.0f}' for cost in costs)} instructions per request"
         )
     return costs
-
-
-def read_dumps(folder: Path, process: int) -> list[int]:
-    """Read the instructions of the dumps `<process>.<number>` in a folder, from number 1 on."""
-    numbered = (folder / f"{process}.{number}" for number in itertools.count(1))
-    return [read_dump(file) for file in itertools.takewhile(Path.exists, numbered)]
 
 
 def read_dump(file: Path) -> int:

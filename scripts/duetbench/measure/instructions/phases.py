@@ -33,7 +33,7 @@ _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags of the place of a function: nested in another one, or in a class."""
 
 ROUNDS: Final = 3
-"""Times that a single and a double phase are counted."""
+"""Times that a unit's calls are counted."""
 
 private: dict[str, str] = {}
 """Texts that no report may tell, with their names: what a login in this process gave."""
@@ -43,12 +43,12 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work to count: n times in a single phase, 2·n times in a double one.
+    """A piece of work to count, n times in each round.
 
     Attributes:
         warmup: Calls that specialise bytecode and fill caches first.
-        least: The calls of a phase are a multiple of this, as they differ from each other.
-        takes: Seconds that a counted call takes at least, if that is long; 0: not known.
+        least: The calls of a round are a multiple of this, as they differ from each other.
+        takes: Seconds that a counted call takes, about; 0: not known.
     """
 
     call: Callable[[], object]
@@ -105,68 +105,58 @@ def die_with_parent() -> None:
 
 
 def measure(prepare: Callable[[], Unit], plan: Mapping[str, Any]) -> Report:
-    """Do what is planned: count instructions, all together or by function."""
-    die_with_parent()
-    return count(prepare(), plan["ends"]) if plan["what"] == "count" else profile(prepare())
+    """Count the instructions of a unit of work in rounds, or once function by function.
 
-
-def count(unit: Unit, ends: float) -> Report:
-    """Do the marked phases until `ends` at most, by the monotonic clock; UnfitError: no time.
-
-    Garbage is collected between them, and never counted.
+    Marks leave out all that comes before a round, and collecting garbage. Raises UnfitError if the
+    rounds cannot end before the plan's `ends`, by the monotonic clock.
     """
-    if unit.takes:  # what surely takes too long is not begun
-        plan_calls(unit, unit.takes, ends - time.monotonic())
-    for _ in range(unit.warmup):
-        unit.call()
-    # Valgrind translates code in the first counted call, which for slow units is a small part.
-    began = now = 0.0
-    os.getpgrp()
-    for _ in range(1 if unit.takes else 2):
-        began = time.monotonic()
-        unit.call()
-        now = time.monotonic()
-    os.getppid()
-    n = plan_calls(unit, now - began, ends - now)
-    _stop_collector()
-    for times in (n, 2 * n) * ROUNDS:
-        _call(unit, times)
-        gc.collect()  # it empties pools, which the first call of every phase fills again
-    return {"process": os.getpid(), "n": n}
+    die_with_parent()
+    unit = prepare()
+    n, functions = plan_calls(unit, plan["ends"] - time.monotonic()), []
+    _repeat(unit.call, unit.warmup)
+    if plan["functions"]:
+        functions = entries(unit)
+        # CPython lists its stubs, which it has from 3.12 on, in /tmp/perf-<process>.map.
+        sys.activate_stack_trampoline("perf")  # type: ignore[attr-defined]
+        _repeat(unit.call, unit.warmup)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    _repeat(unit.call, unit.least)  # it fills pools that a collection empties
+    for _ in range(1 if plan["functions"] else ROUNDS):
+        os.getpgrp()
+        _repeat(unit.call, n)
+        os.getppid()
+    return {
+        "process": os.getpid(),
+        "n": n,
+        "functions": functions,
+        "packages": sysconfig.get_path("platlib"),
+        "standard": sysconfig.get_path("stdlib"),
+    }
 
 
-def _call(unit: Unit, times: int) -> None:
-    """Make counted calls."""
-    call = unit.call  # not looked up in what is counted
-    os.getpgrp()
+def _repeat(call: Callable[[], object], times: int) -> None:
     for _ in itertools.repeat(None, times):
         call()
-    os.getppid()
 
 
-def plan_calls(unit: Unit, each: float, left: float) -> int:
-    """Calls of a single phase, of `each` s, so that all rounds take at most `left` s.
+def plan_calls(unit: Unit, left: float) -> int:
+    """Calls of a round, so that all rounds take at most `left` s.
 
     As many as the unit asks for; else what takes half of the time; at least the fewest. Raises
     UnfitError if there is no time for these.
     """
-    one = 3 * ROUNDS * each  # of each call of a single phase
+    one = ROUNDS * unit.takes  # of each call of a round
     if unit.n * one <= left:
         return unit.n
     fewer = max(1, int(left / 2 / one) // unit.least) * unit.least
     if fewer * one > left:
         raise UnfitError(
-            f"one takes {each:.2g} s under Valgrind, so {3 * ROUNDS * fewer} of them exceed the "
+            f"one takes {unit.takes:.2g} s under Valgrind, so {ROUNDS * fewer} of them exceed the "
             f"{max(left, 0):.0f} s that are left for counting; a larger budget counts them"
         )
     return fewer
-
-
-def _stop_collector() -> None:
-    """Collect garbage, and no more: a collection in a phase would count as work of the unit."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
 
 
 def entries(unit: Unit) -> list[list[Any]]:
@@ -218,29 +208,6 @@ def _digest(code: CodeType) -> str:
     flags = code.co_flags & ~_OF_PLACES
     body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags, constants
     return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
-
-
-def profile(unit: Unit) -> Report:
-    """Count entries, then instructions, with a stub of its own below each Python function.
-
-    CPython lists the stubs, which it has from 3.12 on, in /tmp/perf-<process>.map.
-    """
-    for _ in range(unit.warmup):
-        unit.call()
-    functions = entries(unit)
-    activate: Any = sys.activate_stack_trampoline  # type: ignore[attr-defined]
-    activate("perf")
-    for _ in range(unit.warmup):
-        unit.call()
-    _stop_collector()
-    _call(unit, unit.n)
-    return {
-        "process": os.getpid(),
-        "n": unit.n,
-        "functions": functions,
-        "packages": sysconfig.get_path("platlib"),
-        "standard": sysconfig.get_path("stdlib"),
-    }
 
 
 def write(report: Path, content: dict[str, Any]) -> None:

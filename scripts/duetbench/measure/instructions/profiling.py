@@ -9,6 +9,7 @@ include the cost of compiled code: they confirm where a change is, but do not ra
 """
 
 import statistics
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -115,7 +116,8 @@ def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile
     `padding` makes its environment longer, which moves memory.
     """
     longer = replace(program, env={**program.env, _PADDING: "p" * padding})
-    with counting.start(longer, {"what": "profile"}, valgrind=_OPTIONS) as process:
+    plan = {"functions": True, "ends": time.monotonic() + PROFILE_S}
+    with counting.start(longer, plan, valgrind=_OPTIONS) as process:
         yield lambda: _read_profile(process, program.folder)
 
 
