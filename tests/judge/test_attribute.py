@@ -3,20 +3,23 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bare import QUIET
-from duetbench.core.errors import CountError
+from comparing import comparison_of
+from duetbench.core.errors import CountError, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
-from duetbench.judge.why.attribute import attribute, name_of
+from duetbench.judge.why.attribute import attribute, contrast_of, name_of
 from duetbench.judge.why.ranking import rank
 from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.profiling import ROOT, Fact, Name, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.comparison import APPLICATION, PYTHON, FunctionChange
@@ -138,6 +141,32 @@ def test_a_new_function_of_an_application_is_named_in_its_own_file(
     assert AttributionText(found).headline.startswith("POST /orders executes ")
     assert "s3cret-of-ours" not in found.model_dump_json()
     assert not list((tmp_path / "logs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("head", "contrast"),
+    [
+        ({}, Contrast(("a" * 40, "b" * 40))),
+        ({"dirty": True}, None),
+        (
+            {"kind": "several", "words": ("six==1",)},
+            Contrast(("a" * 40, "b" * 40), (), ("six==1",)),
+        ),
+        # The files as they are, with and without uncommitted changes.
+        ({"kind": "stack", "words": ("six==1",), "dirty": True}, Contrast(head=("six==1",))),
+        ({"kind": "stack"}, None),
+    ],
+)
+def test_the_sides_of_a_comparison_are_what_it_says_itself(
+    head: dict[str, Any], contrast: Contrast | None
+) -> None:
+    plain = comparison_of()
+    found = comparison_of(head=plain.head.model_copy(update=head))
+    if contrast is None:
+        with pytest.raises(UsageError, match="found main and feature: give both sides themselves"):
+            contrast_of(found)
+    else:
+        assert contrast_of(found) == contrast
 
 
 def function(name: str) -> Name:

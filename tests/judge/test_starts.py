@@ -12,7 +12,6 @@ from typing import Final
 
 import pytest
 
-from bare import QUIET
 from comparing import judged as judged_alone
 from comparing import lines
 from duetbench.core.errors import UsageError
@@ -21,7 +20,6 @@ from duetbench.judge import session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
@@ -118,9 +116,8 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
 
 
 def test_requests_do_not_explain_a_start(tmp_path: Path) -> None:
-    scope = Scope((), tmp_path, QUIET, tmp_path, loaded=False)
     with pytest.raises(UsageError, match=r"found one of starts.*python -X importtime"):
-        attribute.sides_of_comparison(compared(Starting(), tmp_path), scope, Checkout.here, None)  # type: ignore[arg-type]
+        attribute.contrast_of(compared(Starting(), tmp_path))
 
 
 def test_the_same_on_both_sides_has_no_verdict(tmp_path: Path) -> None:

@@ -21,13 +21,12 @@ from duetbench.cli.target_options import with_options, with_target
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host.console import Console, Narrator, print_json
 from duetbench.host.machine import measuring
-from duetbench.judge import deployment, preparation, revisions
+from duetbench.judge import preparation, revisions
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import require_code
 from duetbench.judge.why import attribute as explain
 from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
 from duetbench.show.change import print_attribution
 from duetbench.store.comparison import Attribution, Comparison
 from duetbench.store.result_files import find_comparison
@@ -59,13 +58,10 @@ def why_command(
     console = Console(stderr=as_json)
     project = with_options(repository(console), context.obj)
 
-    def subject(copies: Path) -> Subject:
-        return deployment.working(project, Narrator(console), copies)
-
     run(
         console, names or (), (of_base or (), of_head or ()), select or (),
         folder=results or project.results, as_json=as_json, wait=wait,
-        subject=subject, prepare=partial(preparation.prepare, project),
+        prepare=partial(preparation.prepare, project),
     )  # fmt: skip
 
 
@@ -78,30 +74,22 @@ def run(
     folder: Path,
     as_json: bool,
     wait: str | None,
-    subject: Callable[[Path], Subject],
     prepare: Callable[[Contrast, Scope], Sides],
 ) -> None:
-    """Attribute what is named, for the command of any package.
-
-    `subject` has the cases and locks of today, and may make copies below a folder; `prepare` makes
-    two sides.
-    """
+    """Attribute what is named, for the command of any package; `prepare` makes two sides."""
     narrator = Narrator(console)
     if len(names) > 2:
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
     comparison = find_comparison(names[0], folder) if len(names) == 1 else None
     attributions: list[Attribution] = []
     with machine(wait, narrator.say), revisions.copies() as copies:
-        scope, moved = explain.scope(select, narrator, copies), None
-        if comparison is None:
-            base, head = (*names, None, None)[:2]
-            contrast = Contrast((base, head), *words)
-            require_code("why", contrast)
-            sides = prepare(contrast, scope)
-        else:
-            today = partial(subject, copies)
-            sides = explain.sides_of_comparison(comparison, scope, today, prepare)
-            moved = None if select else explain.moved_most(comparison, sides)
+        base, head = (*names, None, None)[:2]
+        contrast = Contrast((base, head), *words)
+        if comparison:
+            contrast = explain.contrast_of(comparison)
+        require_code("why", contrast)
+        sides = prepare(contrast, explain.scope(select, narrator, copies))
+        moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
             found = explain.attribute(*pair, narrator)
             attributions.append(found)

@@ -18,7 +18,8 @@ from duetbench.cli.options import (
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.host.console import Console, Narrator, errors
-from duetbench.judge import revisions
+from duetbench.judge import preparation, revisions
+from duetbench.judge.change_locks import find_locks
 from duetbench.judge.why import attribute
 from duetbench.show.change import print_attribution
 from duetbench.store import files
@@ -65,8 +66,7 @@ def why_command(
     checkout = checkout.selecting(globs)
     of_tool.run(
         console, names or (), (of_base or (), of_head or ()), globs, folder=folder,
-        as_json=as_json, wait=wait, subject=lambda _: checkout,
-        prepare=partial(sides.prepare, checkout),
+        as_json=as_json, wait=wait, prepare=partial(sides.prepare, checkout),
     )  # fmt: skip
 
 
@@ -86,7 +86,10 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
     checkout = checkout.with_case(series.case)
     with revisions.copies() as copies:
         scope = attribute.scope((glob.escape(series.case),), narrator, copies)
-        (pair,) = attribute.of_locks(checkout, moved(change), scope).pairs
+        locks = find_locks(checkout, moved(change), narrator)
+        stack = change.base.stack
+        before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
+        (pair,) = preparation.of_locks(checkout, stack, before, after, scope).pairs
         attributed = attribute.attribute(*pair.sides, narrator)
     return attributed.model_copy(update={"packages": change.packages})
 

@@ -17,8 +17,7 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import row
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import affected, change_locks, counted, preparation
-from duetbench.judge.change_locks import Between
+from duetbench.judge import affected, change_locks, counted
 from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
@@ -28,7 +27,6 @@ from duetbench.measure.instructions.profiling import DRIVER, Name, Profile
 from duetbench.measure.testbed import SideCase
 from duetbench.project import case_names
 from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
 from duetbench.store.comparison import APPLICATION, PYTHON, Attribution, Comparison
 
 RUNS: Final = 5
@@ -163,35 +161,23 @@ def name_of(
     return Name(code.name, file, PYTHON if code.file.startswith("<") else APPLICATION)
 
 
-def sides_of_comparison(
-    comparison: Comparison,
-    scope: Scope,
-    subject: Callable[[], Subject],
-    prepare: Callable[[Contrast, Scope], Sides],
-) -> Sides:
-    """Prepare what was compared: revisions as they are, or else the stack whose packages moved.
-
-    `subject` has cases and locks as of today, and `prepare` makes the sides of others.
-
-    Raises:
-        UsageError: Neither can be prepared again.
-        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
-    """
+def contrast_of(comparison: Comparison) -> Contrast:
+    """Return the sides of a comparison, as its commits and words name them; UsageError: none do."""
     base, head = comparison.base, comparison.head
     if comparison.start:
         raise UsageError(
             f"{comparison.id}: expected a comparison of requests, found one of starts, whose "
             "imports `python -X importtime` times"
         )
-    if base.kind == head.kind == "revision" and base.commit and head.commit and not head.dirty:
-        return prepare(Contrast((base.commit, head.commit)), scope)
-    stacks = {move.stack for move in comparison.packages}
-    if comparison.cross or head.kind == "several" or len(stacks) != 1:
+    of_commits = head.kind in {"revision", "several"}
+    commits = (base.commit, head.commit) if of_commits else (None, None)
+    unnamed = head.dirty if of_commits else not (base.words or head.words)
+    if unnamed:
         raise UsageError(
-            f"{comparison.id}: expected two commits, or packages of one stack that moved, found "
-            f"{base.label} and {head.label}: give both sides themselves (--base, --head)"
+            f"{comparison.id}: expected two commits, or sides that words name, found {base.label} "
+            f"and {head.label}: give both sides themselves (--base, --head)"
         )
-    return of_locks(subject(), change_locks.between(comparison, *stacks), scope)
+    return Contrast(commits, base.words, head.words)
 
 
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
@@ -226,11 +212,3 @@ def once(sides: Sides) -> list[BothSides]:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
     return list(by_code.values())
-
-
-def of_locks(subject: Subject, moved: Between, scope: Scope) -> Sides:
-    """Prepare the stacks on both sides of a change; raises as `change_locks.find_locks`."""
-    locks = change_locks.find_locks(subject, moved, scope.narrator)
-    stack = moved.base.stack
-    before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
-    return preparation.of_locks(subject, stack, before, after, scope)
