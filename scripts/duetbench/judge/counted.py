@@ -77,12 +77,18 @@ def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Inst
 
 
 def _count(groups: Sequence[Sequence[SideCase]], limit: float, ends: float) -> Instructions | str:
-    """Count the sides of a group at once, and group after group."""
+    """Count the sides of a group at once, in process and without a server; group after group."""
     rounds: list[Rounds] = []
     try:
         for group in groups:
             with ExitStack() as stack:
-                under_way = [stack.enter_context(_counting(side, limit, ends)) for side in group]
+                under_way = []
+                for side in group:
+                    client = stack.enter_context(program(side))
+                    if time.monotonic() + CASE_SECONDS > ends:
+                        raise CountError(_NO_TIME)
+                    count = counting.count(client, min(ends, time.monotonic() + limit))
+                    under_way.append(stack.enter_context(count))
                 rounds += [collect() for collect in under_way]
     except CountError as error:
         return short(str(error), _LONGEST_REASON)
@@ -132,16 +138,6 @@ def _request(endpoint: Endpoint) -> dict[str, Any]:
     return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
 
 
-@contextmanager
-def _counting(side: SideCase, limit: float, ends: float) -> Iterator[Callable[[], Rounds]]:
-    """Start counting a case's request, in process and without a server, if there is time."""
-    with program(side) as client:
-        if time.monotonic() + CASE_SECONDS > ends:
-            raise CountError(_NO_TIME)
-        with counting.count(client, min(ends, time.monotonic() + limit)) as collect:
-            yield collect
-
-
 def code_of(side: SideCase) -> tuple[Hashable, ...]:
     """Return a key that is equal for cases whose requests run the same code on any server."""
     case = side.case
@@ -150,31 +146,27 @@ def code_of(side: SideCase) -> tuple[Hashable, ...]:
 
 
 def _together(base: Rounds, head: Rounds) -> Instructions:
-    spread, scatter = max(map(_spread, (base, head))), _scatter(base, head)
+    """Join the rounds of both sides; the scatter is half the ratio's 95 % interval, relative.
+
+    It comes from the difference of the sides in each round: a cost that grows in both processes,
+    such as that of a table, cancels.
+    """
+    moves = [above - below for below, above in zip(base, head, strict=True)]
+    error = student(len(moves) - 1) * statistics.stdev(moves) / math.sqrt(len(moves))
+    scatter = error / min(*base, *head)
     if scatter > RESOLUTION:
         scatter *= PROCESSES_DIFFER
+    middles = statistics.median(base), statistics.median(head)
+    spread = max(
+        (max(rounds) - min(rounds)) / middle
+        for rounds, middle in zip((base, head), middles, strict=True)
+    )
     return Instructions(
-        base=statistics.median(base),
-        head=statistics.median(head),
+        base=middles[0],
+        head=middles[1],
         spread=spread,
         scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
     )
-
-
-def _spread(rounds: Rounds) -> float:
-    """Largest minus smallest round, as a share of their median."""
-    return (max(rounds) - min(rounds)) / statistics.median(rounds)
-
-
-def _scatter(base: Rounds, head: Rounds) -> float:
-    """Compute half the ratio's 95 % interval, relative, from the rounds of both sides.
-
-    It uses the difference of the sides in each round: a cost that grows in both processes, such as
-    that of a table, cancels.
-    """
-    moves = [above - below for below, above in zip(base, head, strict=True)]
-    error = statistics.stdev(moves) / math.sqrt(len(moves))
-    return student(len(moves) - 1) * error / min(*base, *head)
 
 
 class Counts:
@@ -190,8 +182,13 @@ class Counts:
         excuses: Mapping[str, str] | None = None,
     ) -> None:
         """Count base and head, by the case's id, but for those with excuses."""
-        self._count, self._sides, self._excuses = count, sides, excuses or {}
-        self._outcomes: dict[Hashable, Instructions | str] = {}
+        self._count, self._sides = count, sides
+        known = excuses or {}
+        self._outcomes: dict[Hashable, Instructions | str] = {
+            code_of(both[1]): reason
+            for case, both in sides.items()
+            if (reason := known.get(case) or _warms_up(both))
+        }
 
     def of(self, case: str) -> Instructions | None:
         outcome = self.outcome(case)
@@ -199,19 +196,7 @@ class Counts:
 
     def outcome(self, case: str) -> Instructions | str:
         """Return the counts of a case, or the reason why there are none."""
-        if reason := self._excuse(case):
-            return reason
         return self._outcomes.get(code_of(self._sides[case][1]), _NO_TIME)
-
-    def _excuse(self, case: str) -> str:
-        """Return why a case is not counted; empty if it can be."""
-        if case in self._excuses:
-            return self._excuses[case]
-        for side in self._sides[case]:
-            python = side.testbed.interpreters.get(side.case.python)
-            if python is not None and python.jit:
-                return "a JIT compiles only what has run for long, and counted requests have not"
-        return ""
 
     def count(
         self,
@@ -229,13 +214,22 @@ class Counts:
         for case in cases:
             sides = self._sides[case]
             code = code_of(sides[1])
-            if left() < CASE_SECONDS or code in self._outcomes or self._excuse(case):
+            if left() < CASE_SECONDS or code in self._outcomes:
                 continue
             outcome = self._count(sides, min(left(), LONGEST), ends)
             self._outcomes[code] = outcome
             tell(case)
             if isinstance(outcome, str):
                 note(f"{case}: instructions not counted: {outcome}")
+
+
+def _warms_up(sides: BothSides) -> str:
+    """Say why counts of a case on a JIT mean nothing; empty: it has none."""
+    for side in sides:
+        python = side.testbed.interpreters.get(side.case.python)
+        if python is not None and python.jit:
+            return "a JIT compiles only what has run for long, and counted requests have not"
+    return ""
 
 
 def differ(counts: Instructions | None) -> bool:
