@@ -150,20 +150,15 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     if len(found) > len(set(found)):
         raise UsageError("-o: expected different files")
     for path in found:
-        require_file("-o", path)
+        if path == STANDARD:
+            continue
+        if path.is_dir():
+            raise UsageError(f"-o {path}: expected a file, found a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"-o {path}: there is no folder {path.parent}: create it first")
+        if path.is_file() or not path.exists():  # not for pipes and devices
+            files.require_writable(path)
     return found
-
-
-def require_file(option: str, path: Path) -> None:
-    """Check that the file of an option can be written; raises as `reports`."""
-    if path == STANDARD:
-        return
-    if path.is_dir():
-        raise UsageError(f"{option} {path}: expected a file, found a folder")
-    if not path.parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}: create it first")
-    if path.is_file() or not path.exists():  # not for pipes and devices
-        files.require_writable(path)
 
 
 def console_beside(paths: Sequence[Path]) -> Console:
