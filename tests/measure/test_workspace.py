@@ -6,6 +6,7 @@ makes, and files that it writes beside itself.
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.assembly import assemble
 from duetbench.measure.effects import observation
+from duetbench.measure.effects.program import Activity
 from duetbench.measure.instructions import counting
+from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.deployed_target import DeployedTarget
@@ -159,6 +162,12 @@ def test_a_project_is_measured_in_files_of_its_own(
     assert not any(SECRET in text for text in told)
 
 
+def observed(program: Program) -> Activity:
+    ends = time.monotonic() + 60
+    with observation.start(program, seconds=1, ends=ends, patience=0) as process:
+        return process.activity()
+
+
 @pytest.mark.real
 def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     case: Case, testbed: Testbed, tmp_path: Path
@@ -166,7 +175,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
     side = SideCase(case, testbed)
     for _ in range(2):
         with counted.program(side, observation.PROGRAM) as one:
-            seen = observation.observe(one)
+            seen = observed(one)
         assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
         assert not one.folder.exists()
     assert json.loads((tmp_path / "noted.after").read_text()) == {"made": True}
@@ -221,7 +230,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
     with counted.program(side, observation.PROGRAM) as program:
-        seen = observation.observe(program)
+        seen = observed(program)
     names = {name: calls for file, name, calls in seen.functions if file.endswith("orders.py")}
     assert names["new_order"] == 1
     assert "get_product" not in names
