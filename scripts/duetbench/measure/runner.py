@@ -9,7 +9,7 @@ from rich.text import Text
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, ResultStatus, Run, Status
+from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import git
 from duetbench.host.console import Progress, duration
@@ -58,7 +58,6 @@ def execute(
     header: Run,
     *,
     perform: Callable[[Case, int, int], Launch],
-    commands: Callable[[Case], Commands],
     expected: Callable[[Case], float],
     results: Path,
     progress: Progress,
@@ -67,8 +66,8 @@ def execute(
     """Do all launches of `plan`; `header` is its run without results.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
-    only `InterruptedRun`. `commands` are for the record, `expected` gives the seconds of a launch.
-    `missing` cases have a reason, and no launch.
+    only `InterruptedRun`. `expected` gives the seconds of a launch. `missing` cases have a
+    reason, and no launch.
 
     InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
     RecordError: the run could not be saved at its end; earlier failures are only reported.
@@ -81,7 +80,6 @@ def execute(
         results = tuple(
             CaseResult(
                 case=case,
-                commands=commands(case),
                 launches=tuple(launches[key] for key in keys if key[0] == case.id),
                 missing=missing.get(case.id, ""),
             )

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import time
@@ -26,7 +25,7 @@ from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
-from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
+from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
 from duetbench.core.protocol import evaluate
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import paths, ports, proc
@@ -58,6 +57,7 @@ JIT: Final = "PYTHON_JIT"
 
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
+
 
 COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
 PREFIX: Final = "duetbench-launch"
@@ -190,25 +190,17 @@ class Testbed:
             entry.FACTORY: "1" if wrapped.factory else "",
             entry.INTERFACE: wrapped.interface,
             entry.LOOP: case.loop,
-            **self._switches(case),
+            **({JIT: "1"} if self.interpreters[case.python].jit else {}),
             **variables,
         }
 
-    def _switches(self, case: Case) -> dict[str, str]:
-        """The variables that enable an interpreter's features; a case may disable them again."""
-        python = self.interpreters.get(case.python)
-        return {JIT: "1"} if python is not None and python.jit else {}
-
     def server_argv(self, case: Case, port: int) -> list[str]:
         """The command that starts a case's server with our module, which wraps the application."""
-        server = SERVERS[case.server]
-        wrapper = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
-        wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
-        python = self.pythons[case.stack, case.python]
+        server, python = SERVERS[case.server], self.pythons[case.stack, case.python]
         # The last option wins. A file of settings is ours, which reads the user's.
         return [
             *(str(python), "-m", server.module or server.name),
-            *(*server.arguments(wrapped, port), *case.server_args, *server.settings),
+            *(*server.arguments(case, port).split(), *case.server_args, *server.settings),
         ]
 
     def folders(self, case: Case) -> tuple[Path, ...]:
@@ -231,38 +223,6 @@ class Testbed:
             packages=self.stacks[case.stack].packages,
         )
         return hints.advise(symptoms)
-
-    def commands(self, case: Case) -> Commands:
-        """The case's command lines for people: the bare application, without our module.
-
-        Names replace this machine's paths and private values.
-        """
-        server, port = SERVERS[case.server], 65_000
-        names = {name: f"${name}" for name in case.env_names}
-        names |= {"tmp": "$TMP", "port": "$PORT"}
-        asked, known = _fill_in(case.endpoint, names), case.env_names
-        if self.subject.token:
-            asked.headers["authorization"] = "Bearer $TOKEN"
-            known = (*known, "TOKEN")
-        place = self.subject.folder(case).relative_to(self.subject.root)
-        search = [os.path.normpath(place / name) for name in self.subject.search]
-        variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
-        variables |= _variables(case, names)
-        arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
-        arguments += case.server_args
-        clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
-        client = load.Client(Path("oha"), case.load, base, asked, clients)
-        generator = load.command(client, inline=True)
-        serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
-        on_server, on_client = (
-            ("taskset", "-c", ",".join(map(str, cores)))
-            for cores in (self.server_cores(case), clients)
-        )
-        serve += [*on_server, "$PYTHON", "-m", server.module or server.name, *arguments]
-        return Commands(
-            server=" ".join(_word(text, known) for text in serve),
-            load=" ".join(_word(text, known) for text in (*on_client, *generator)),
-        )
 
 
 class Workspace:
@@ -575,15 +535,3 @@ def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
         for name, text in variables.items()
         if _SECRET_NAME.search(name) or re.search(r"://[^/@\s]+@", text)
     }
-
-
-def _word(text: str, private: Iterable[str]) -> str:
-    """Quote a word for a shell that fills in the placeholders: declarations are not trusted."""
-    names = "|".join(("PORT", "PYTHON", "TMP", *sorted(private)))
-    parts = [part for part in re.split(rf"(\$(?:{names})\b)", text) if part]
-    plain = {"$PORT", "$PYTHON", "$TMP"}
-    placeholders = {*plain, *(f"${name}" for name in private)}
-    quoted = (
-        shlex.quote(p) if p not in placeholders else p if p in plain else f'"{p}"' for p in parts
-    )
-    return "".join(quoted) or "''"

@@ -70,7 +70,6 @@ def _of_case(
         chart=trends.trend(case, tables[0]) if has_line else None,
         changes=[(describe(record), site.quote(record)) for record in changes],
         file=site.raw.get(newest_run, ""),
-        summary=summary,
         facts=_declared_facts(summary.case) if summary else facts,
         command=words.point_command(header, case),
         data=addresses.data_file(case) if tables else "",
