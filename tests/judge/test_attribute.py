@@ -16,7 +16,7 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.profiling import Code
 from duetbench.measure.testbed import SideCase
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.attribution import APPLICATION, PYTHON, Row
@@ -81,7 +81,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = DeployedTarget(root, target, root, {}, ("src",), "")
+    project = Subject(root, target=target, search=("src",))
     found = assemble(
         project, [case], root.parent / "logs", generator=Path("oha"),
         lock=lambda _: Checkout.here().lock("gil-in-process"),

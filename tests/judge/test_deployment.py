@@ -27,7 +27,6 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.side_run import SideRun
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.target import Target
@@ -86,7 +85,6 @@ def test_revisions_that_declare_nothing_are_prepared(
     base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
     assert base.digest == head.digest
     assert "granian" in head.packages
-    assert isinstance(both.head.subject, DeployedTarget)
     assert deployment.describe(both.head.subject) == (
         f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
         f"64 connections, Python {both.head.testbed.interpreters['3.14'].version}, "

@@ -30,7 +30,7 @@ from duetbench.measure import start
 from duetbench.measure.assembly import assemble
 from duetbench.measure.testbed import SideCase, Testbed
 from duetbench.project import tools
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show.report import make_report
 from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
@@ -183,7 +183,7 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
     ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(
-        DeployedTarget(folder, target, folder, {}, (".",), ""), [case], logs,
+        Subject(folder, target=target, search=(".",)), [case], logs,
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
         interpreter=ours.interpreter,
     )  # fmt: skip

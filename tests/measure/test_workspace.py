@@ -24,7 +24,7 @@ from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
 from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
 from duetbench.project import tools
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.store.comparison import Instructions
 from observatory.matrix.checkout import Checkout
@@ -81,9 +81,9 @@ def case() -> Case:
     )  # fmt: skip
 
 
-def deployed(root: Path, **env: str) -> DeployedTarget:
+def deployed(root: Path, **env: str) -> Subject:
     target = Target(app="shop.main:create", env=env)
-    return DeployedTarget(root, target, root, {}, ("src",), "")
+    return Subject(root, target=target, search=("src",))
 
 
 @pytest.fixture

@@ -203,12 +203,12 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
         place = project.root
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-        assert project.packages == layout.packages
-        assert project.imports == (target_locks.SITE, *layout.home)
-        assert project.within == Path(layout.folder)
+        assert project.source == layout.packages
+        assert project.search == (target_locks.SITE, *layout.home)
+        assert project.inside == Path(layout.folder)
         # The whole repository is there, as far up as its top.
         for file in layout.files:
-            assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
+            assert (place / Path(*[".."] * len(project.inside.parts)) / file).is_file()
 
 
 @pytest.mark.real

@@ -93,7 +93,7 @@ def run_command(
             return
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
         run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
-        conclude(run, path, console, written, lines, subject.results)
+        conclude(run, path, console, written, lines, project.results)
         if run.commit:
             again = shlex.join([word for words in repetition(options) for word in words])
             console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())

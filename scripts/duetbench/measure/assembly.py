@@ -41,7 +41,7 @@ def assemble(
     if narrator is not None:
         for stack, python in environments:
             stacks.make_environment(locks[stack], pythons[python], narrator)
-    private = dict(subject.variables)
+    private = dict(subject.target.env)
     for case in cases:
         for name in case.env_names:
             if name not in private and name not in os.environ:

@@ -197,7 +197,7 @@ class Serving:
         headers = answer.headers.multi_items()
         try:
             given = program.identify(
-                (answer.status_code, headers, answer.content), self.testbed.subject.token
+                (answer.status_code, headers, answer.content), self.testbed.subject.target.token
             )
         except ValueError as error:
             raise LaunchError(FlagName.NOT_READY, f"{where}: {error}; {_SEE_LOG}") from None

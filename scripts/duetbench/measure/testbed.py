@@ -427,7 +427,7 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     texts = *case.before, *case.env.values(), *testbed.private.values()
     kept = () if any("{port}" in text for text in texts) else case.before
-    while kept or testbed.subject.database:
+    while kept or testbed.subject.target.copy_database:
         part = case.model_copy(update={"before": kept, "after": ()})
         with ExitStack() as stack:
             made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
@@ -497,11 +497,11 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
 
 def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
     """Find the database to copy, if there is one; UsageError as `databases.find`."""
-    if not testbed.subject.database:
+    if (named := testbed.subject.target.copy_database) is None:
         return None
     values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
     return databases.find(
-        testbed.subject.database, values, testbed.folders(case),
+        named, values, testbed.folders(case),
         testbed.pythons[case.stack, case.python],
     )  # fmt: skip
 

@@ -140,8 +140,8 @@ class Target(Frozen):
         description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
         "is sent with all others, and its token (--token); nothing of it is recorded.",
     )
-    token: Annotated[Text | None, CommandOption("FIELD", safe=WORD)] = Field(
-        None, description="Field of its answer with a token to send as bearer, e.g. access_token."
+    token: Annotated[Text, CommandOption("FIELD", safe=WORD)] = Field(
+        "", description="Field of its answer with a token to send as bearer, e.g. access_token."
     )
     expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
         200,
