@@ -32,7 +32,6 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Interpreter
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
@@ -168,7 +167,7 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 def _parts(
     project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str], DeployedTarget]:
+) -> tuple[list[Part], list[str], Subject]:
     """Prepare an application in its copies of both sides; also return notes, and head's copy."""
     settings = contrast.settings
     lent, notes = _lend_app(project, states, scope) if contrast.of_revisions else (frozenset(), ())
