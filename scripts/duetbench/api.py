@@ -16,9 +16,10 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Extent
 from duetbench.judge.why import attribute as attribution
 from duetbench.project.plan import make_plan
-from duetbench.project.project import Project, Repository
+from duetbench.project.pyproject import results_dir
 from duetbench.project.setting import Contrast
-from duetbench.project.target import Target
+from duetbench.project.subject import Subject
+from duetbench.project.target import Target, of
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import Cause, CommitCause
@@ -37,7 +38,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return result_files.load(name, results or Repository.here().results)
+    return result_files.load(name, results or results_dir(paths.project_root()))
 
 
 def compare(
@@ -71,11 +72,11 @@ def compare(
         )
 
 
-def _project(root: Path | None, target: Target | None) -> Project:
+def _project(root: Path | None, target: Target | None) -> Subject:
     """Return a repository with its target, whose other keys the repository may declare."""
     place = root.resolve() if root else paths.project_root(stand_in=False)
     given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
-    return Project.of(place, given)
+    return Subject(place, target=of(place, given))
 
 
 def run(

@@ -37,7 +37,6 @@ from duetbench.project import (
 )
 from duetbench.project.configuration import Interpreter
 from duetbench.project.environment import Environment, find
-from duetbench.project.project import Project
 from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -50,7 +49,7 @@ _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
 
 
-def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
+def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
     if project.target.only_committed:
         return
@@ -69,7 +68,7 @@ def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator
 
 
 def environment_of(
-    project: Project, places: Sequence[Path], narrator: Narrator
+    project: Subject, places: Sequence[Path], narrator: Narrator
 ) -> Environment | None:
     """Find the environment in which a target runs, for copies of its repository.
 
@@ -94,7 +93,7 @@ def environment_of(
     return None if reason else environment
 
 
-def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
+def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     """Find the environment in which a project runs, and list the packages that it lacks.
 
     One that nobody has chosen lacks none, and is of a Python that the project asks for.
@@ -114,7 +113,7 @@ def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
 
 
 def deploy_all(
-    project: Project,
+    project: Subject,
     places: Sequence[Path],
     narrator: Narrator,
     settings: Sequence[Setting],
@@ -158,7 +157,7 @@ def deploy_all(
 
 
 def _deploy(
-    project: Project,
+    project: Subject,
     place: Path,
     narrator: Narrator,
     like: Subject | None,
@@ -222,7 +221,7 @@ def _deploy(
     return deployed, notes
 
 
-def working(project: Project, narrator: Narrator, copies: Path) -> Subject:
+def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
     day = revisions.day(project.root, revisions.checkout(project.root))
@@ -233,7 +232,7 @@ def working(project: Project, narrator: Narrator, copies: Path) -> Subject:
 
 
 @contextmanager
-def deployed(project: Project, narrator: Narrator) -> Iterator[Subject]:
+def deployed(project: Subject, narrator: Narrator) -> Iterator[Subject]:
     """Provide `working` for a while, with a load generator."""
     tools.ensure_oha(project.configuration.oha, narrator)
     with revisions.copies() as copies:
@@ -324,7 +323,7 @@ def _packages(
 
 
 def _interpreters(
-    project: Project,
+    project: Subject,
     place: Path,
     choice: Target,
     narrator: Narrator,
@@ -342,7 +341,7 @@ def _interpreters(
     return {python.name: python for python in pythons}
 
 
-def _python_here(project: Project, place: Path, within: Path) -> Interpreter | None:
+def _python_here(project: Subject, place: Path, within: Path) -> Interpreter | None:
     """Find the Python on which a project runs here, if an environment for a copy may have it.
 
     If nothing is missing there, the metadata have to allow it. Otherwise that environment may be

@@ -32,7 +32,6 @@ from duetbench.measure.testbed import SideCase
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Interpreter
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
 from duetbench.project.stacks import Stack
@@ -82,7 +81,7 @@ Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
 """Cases of base and head that are compared, and those that are not."""
 
 
-def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
+def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
     parts, notes, head = _parts(project, contrast, scope, states)
@@ -166,7 +165,7 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 
 def _parts(
-    project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
+    project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
 ) -> tuple[list[Part], list[str], Subject]:
     """Prepare an application in its copies of both sides; also return notes, and head's copy."""
     settings = contrast.settings
@@ -235,7 +234,7 @@ def _served(
 
 
 def _lend_app(
-    project: Project, states: Sequence[State], scope: Scope
+    project: Subject, states: Sequence[State], scope: Scope
 ) -> tuple[frozenset[str], tuple[str, ...]]:
     """Lend the module that `--app` names to sides without it; return the files and notes on them.
 

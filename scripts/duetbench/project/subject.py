@@ -17,7 +17,7 @@ from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, L
 from duetbench.host.ports import most_connections
 from duetbench.project import configuration, request_lines, stacks
 from duetbench.project.configuration import Configuration, Interpreter
-from duetbench.project.pyproject import FILE, project_name
+from duetbench.project.pyproject import FILE, project_name, results_dir
 from duetbench.project.servers import blocks
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
@@ -79,6 +79,10 @@ class Subject:
     def configuration(self) -> Configuration:
         """The settings of the repository; raises DeclarationError if they are invalid."""
         return configuration.load(self.repository)
+
+    @property
+    def results(self) -> Path:
+        return results_dir(self.repository)
 
     @property
     def code(self) -> Path:

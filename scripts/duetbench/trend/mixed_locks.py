@@ -33,7 +33,6 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks, stacks
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Release, SeriesName
@@ -84,7 +83,7 @@ def of_comparison(
 
 
 def of_contrast(
-    project: Project, contrast: Contrast, select: str | None, reporter: Reporter, copies: Path
+    project: Subject, contrast: Contrast, select: str | None, reporter: Reporter, copies: Path
 ) -> tuple[Subject, SearchTask]:
     """Return the task between the packages of two sides, and what is measured with them.
 
@@ -108,7 +107,7 @@ def of_contrast(
 
 
 def search(
-    project: Project,
+    project: Subject,
     evidence: Comparison | Contrast,
     select: str | None,
     seconds: float,

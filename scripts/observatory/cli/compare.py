@@ -85,7 +85,7 @@ def compare_command(
             Console().say(f"\nsaved: {files.save(results, comparison)}")
 
     def find(console: Console) -> Asked:
-        return Asked(Checkout(repository(console).root, profile), words, prepare=sides.prepare)
+        return Asked(Checkout(repository(console), profile), words, prepare=sides.prepare)
 
     written = reports(output, ".json", ".md", ".html", as_json=as_json)
     of_tool.run(find, contrast, extent, limit or (), why, files=written, wait=wait, keep=keep)
