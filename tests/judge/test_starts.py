@@ -180,7 +180,7 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
     )
     load = Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10)
-    case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
+    case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
     ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(
         Subject(folder, target=target, search=(".",)), [case], logs,

@@ -148,7 +148,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert post.endpoint.body == text
     assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
-    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, "rate")
+    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, 12.5)
     assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
 
 

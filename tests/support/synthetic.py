@@ -86,7 +86,7 @@ def make_case(case_id: str, **changes: Any) -> Case:
         "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
         "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
         "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
-        "cores": "split", "ceiling": "min(c, slots) / floor",
+        "cores": "split",
     }  # fmt: skip
     return Case(**{**fields, **changes})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, Status
-from duetbench.core.protocol import NO_UNIT, SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
+from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import oha, oha_results, reading, validity, warmup
@@ -175,7 +175,6 @@ def _conclude(observation: Observation, other: Observation | None) -> dict[str, 
         validity.Facts(
             case=case,
             figures=figures,
-            ceiling=testbed.ceiling(case, NO_UNIT),
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
             commands=sum(one.commands for one in ours),
@@ -241,7 +240,7 @@ def _figures(observation: Observation, ours: Sequence[Observation]) -> dict[str,
             figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
     if serving.cpu_idle is not None:
         figures["cpu_idle"] = serving.cpu_idle
-    if ceiling := serving.testbed.ceiling(case, serving.unit):
+    if ceiling := case.ceiling:
         figures["ceiling"] = ceiling
         if "throughput" in figures:
             figures["efficiency"] = figures["throughput"] / ceiling

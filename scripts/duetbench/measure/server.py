@@ -281,7 +281,6 @@ class Serving:
         """Check the answers of the idle server."""
         timeout = min(self.case.load.timeout, self.testbed.patience)
         answers = verify.verify(self.request, self.port, repeats=repeats, timeout=timeout)
-        # The fastest of all: a disturbed unit would set the ceiling too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers
         wrong = next((answer for answer in answers if answer.tells_error), None)

@@ -26,7 +26,6 @@ from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
-from duetbench.core.protocol import evaluate
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import paths, ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
@@ -142,22 +141,6 @@ class Testbed:
 
     def client_cores(self, case: Case) -> tuple[int, ...]:
         return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
-
-    def ceiling(self, case: Case, unit: float) -> float | None:
-        """Requests/s that arithmetic allows if one request takes `unit` s; None: undeclared."""
-        if case.ceiling is None:
-            return None
-        values = {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": len(self.server_cores(case)),
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-            "rate": case.load.rate or math.inf,
-        }
-        return evaluate(case.ceiling, values)
 
     def top(self, folder: Path) -> Path:
         """What is copied around an application's folder."""

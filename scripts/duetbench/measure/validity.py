@@ -77,7 +77,6 @@ class Facts:
 
     case: Case
     figures: Mapping[str, float]  # metrics, and what only checks use, as far as they exist
-    ceiling: float | None = None  # requests/s that arithmetic allows
     server_cores: int
     client_cores: int
     commands: float = 0.0  # cores used by processes that the case's commands left running
@@ -191,7 +190,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for name, value in figures.items():
         if name in METRICS and (wrong := METRICS[name].wrong(value)):
             yield wrong
-    ceiling, throughput = facts.ceiling, figures.get("throughput", 0.0)
+    ceiling, throughput = facts.case.ceiling, figures.get("throughput", 0.0)
     if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
         yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
     floor = case.endpoint.floor

@@ -192,7 +192,6 @@ class Subject:
                     timeout=_TIMEOUT_S,
                 ),
                 cores="split",
-                ceiling=None if target.rate is None else "rate",
                 env_names=tuple(sorted(target.env)),
                 before=target.before,
                 after=target.after,

@@ -1,7 +1,7 @@
 """`experiment.toml` as types.
 
 `experiments` checks the names (servers, stacks, …) that a declaration uses and the cases that
-follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
+follow. A `Formula` (see `formulas`) may use the profile's parameters and the case's axes.
 """
 
 from collections.abc import Mapping
@@ -89,7 +89,6 @@ class EndpointTable(Frozen):
     overlap: int = Field(default=0, ge=0)
     slots: Formula = "inf"
     takes: Formula | None = None
-    ceiling: Formula | None = None
     env: dict[str, str] = Field(default_factory=dict)
     verify_only: bool = False
 

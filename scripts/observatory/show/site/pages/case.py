@@ -139,7 +139,7 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
         ("blocking threads per worker", str(case.threads or "")),
         ("load", f"{model}, {load.duration:g} s, timeout {load.timeout:g} s"),
         ("cores", "server and generator apart" if case.cores == "split" else "shared by both"),
-        ("ceiling", case.ceiling or ""),
+        ("ceiling", formats.figure("ceiling", case.ceiling) if case.ceiling else ""),
         ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
         ("private variables", ", ".join(case.env_names)),
         ("before", "; ".join(case.before)),
