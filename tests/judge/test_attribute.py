@@ -12,10 +12,9 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute, name_of
 from duetbench.judge.why.ranking import ROOT, Calls, Fact, Name, rank
-from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.profiling import Code
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText

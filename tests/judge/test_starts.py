@@ -27,8 +27,7 @@ from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase, Testbed
+from duetbench.measure.testbed import SideCase, Testbed, assemble
 from duetbench.project import tools
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target

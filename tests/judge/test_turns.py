@@ -24,8 +24,7 @@ from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.measure import duet, warmup
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project.servers import SERVERS
 from duetbench.show.report import make_report
 from duetbench.store.comparison import Comparison, Duet, Finding

@@ -19,8 +19,7 @@ from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
 from duetbench.measure import launch, runner, validity
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import ENTRY, Testbed
+from duetbench.measure.testbed import ENTRY, Testbed, assemble
 from duetbench.project.plan import launch_order
 from duetbench.store import files, result_files
 from duetbench.trend.summary import summarise

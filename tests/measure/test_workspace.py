@@ -20,9 +20,8 @@ from duetbench.host import proc
 from duetbench.host.ports import free_port
 from duetbench.judge import counted
 from duetbench.measure import duet, launch
-from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.testbed import SideCase, Testbed, Workspace, fill, forget, secrets
+from duetbench.measure.testbed import SideCase, Testbed, Workspace, assemble, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target

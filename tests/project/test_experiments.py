@@ -15,8 +15,7 @@ from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import SERVERS
 from goldens import assert_golden
 from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.formulas import FormulaError, evaluate
-from observatory.matrix.schema import PROFILES, StackSpec
+from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate
 
 FAKE = replace(
     SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers

@@ -11,8 +11,7 @@ from bare import QUIET
 from bench import PROJECT, Once, failures
 from duetbench.core.model import Case, Interface
 from duetbench.measure import launch
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import Testbed, assemble
 from duetbench.project import locks, stacks, tools
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.project.start_command import find

@@ -36,8 +36,8 @@ from duetbench.github import actions
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, Progress, duration, write
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import assembly, launch, runner
-from duetbench.measure.testbed import SideCase
+from duetbench.measure import launch, runner
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project import plan as planning
 from duetbench.project.subject import Subject
 from duetbench.show.run import as_markdown, print_cases
@@ -151,7 +151,7 @@ def execute(
     environments are made.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
+    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
     start = begin(runner.header(plan, testbed, subject.repository))
     files.require_room(results)
     if say:

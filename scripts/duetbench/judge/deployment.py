@@ -24,8 +24,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure import assembly
-from duetbench.measure.testbed import find_interface
+from duetbench.measure.testbed import assemble, find_interface
 from duetbench.project import (
     interpreters,
     locks,
@@ -405,7 +404,7 @@ def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface
     known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assembly.assemble(
+    testbed = assemble(
         trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
     )  # nothing is loaded
     try:

@@ -27,8 +27,7 @@ from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
 from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
-from duetbench.measure import assembly
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Interpreter
@@ -379,7 +378,7 @@ def side_of(
 ) -> Side:
     """Make ready what some cases of a side need; `lock` finds other locks than its own."""
     pythons = part.interpreters(sorted({case.python for case in cases}))
-    testbed = assembly.assemble(
+    testbed = assemble(
         part.subject, cases, scope.logs, scope.narrator,
         generator=generator, lock=lock, interpreter=pythons.__getitem__,
     )  # fmt: skip

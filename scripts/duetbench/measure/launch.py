@@ -199,6 +199,10 @@ def _conclude(observation: Observation, other: Observation | None) -> dict[str, 
         serving.fail(flag.name, flag.detail)
     for change in machine.environment_changes(testbed.machine, machine.fingerprint()):
         serving.fail(FlagName.ENV_CHANGED, change)
+    if ceiling := case.ceiling:
+        figures["ceiling"] = ceiling
+        if "throughput" in figures:
+            figures["efficiency"] = figures["throughput"] / ceiling
     return {name: figures[name] for name in METRICS if name in figures}
 
 
@@ -240,8 +244,4 @@ def _figures(observation: Observation, ours: Sequence[Observation]) -> dict[str,
             figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
     if serving.cpu_idle is not None:
         figures["cpu_idle"] = serving.cpu_idle
-    if ceiling := case.ceiling:
-        figures["ceiling"] = ceiling
-        if "throughput" in figures:
-            figures["efficiency"] = figures["throughput"] / ceiling
     return figures

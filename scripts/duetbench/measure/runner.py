@@ -17,7 +17,7 @@ from duetbench.host.git import HopelessError
 from duetbench.host.signals import InterruptedRun
 from duetbench.measure.testbed import Testbed
 from duetbench.project import interpreters, tools
-from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
+from duetbench.project.plan import launch_order
 from duetbench.store import result_files
 
 
@@ -95,16 +95,13 @@ def execute(
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    left, late = [expected(case) for case, _ in steps], 0.0
+    left = [expected(case) for case, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:
         for order, (case, number) in enumerate(steps):
-            # A machine that starts servers more slowly adds a constant to each launch.
-            extra = late / (order + PRIOR_LAUNCHES)
-            progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[order:]))
+            progress.work(case.id, order, sum(left[order:]))
             launch = launches[case.id, number] = perform(case, number, order)
-            late += launch.seconds - left[order]
             if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
                 progress.say(_line(launch, len(steps)))
             try:

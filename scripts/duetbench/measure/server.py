@@ -26,6 +26,7 @@ from duetbench.measure.oha import Client
 from duetbench.measure.testbed import JIT, Testbed, Workspace
 from duetbench.project.servers import AUTO, SERVERS
 
+GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
@@ -315,12 +316,12 @@ class Serving:
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
         server_died (a bad exit code) or not_ready.
         """
-        server, report = self.server, self.kill(self.server.grace)
+        server, report = self.server, self.kill(GRACE_SECONDS)
         if report is None:
             return
         if report.killed:
             detail = (
-                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
+                f"expected {server.name} to end by itself within {GRACE_SECONDS:g} s of SIGTERM, "
                 f"but {len(report.killed)} of its processes had to be killed"
             )
             if self.session.pid not in report.killed:  # its orphans may have served requests

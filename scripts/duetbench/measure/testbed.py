@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -27,14 +27,15 @@ from urllib.parse import quote, unquote
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
-from duetbench.host import paths, ports, proc
+from duetbench.host import machine, paths, ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
+from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.inside import program
-from duetbench.project import hints
+from duetbench.project import hints, stacks, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
@@ -206,6 +207,55 @@ class Testbed:
             packages=self.stacks[case.stack].packages,
         )
         return hints.advise(symptoms)
+
+
+def assemble(
+    subject: Subject,
+    cases: Sequence[Case],
+    logs: Path,
+    narrator: Narrator | None = None,
+    *,
+    generator: Path | None = None,
+    lock: Callable[[str], Stack] | None = None,
+    interpreter: Callable[[str], Interpreter] | None = None,
+) -> Testbed:
+    """Collect what cases of a subject need; with a narrator, missing environments are made.
+
+    `generator` is the load generator, and `lock` and `interpreter` find those of a name; by default
+    those of the subject. A private variable that a target does not set comes from our environment.
+
+    Raises:
+        SetupError: A lock, an interpreter, an environment or a tool is missing, or cannot be made.
+        UsageError: A private variable is set nowhere.
+    """
+    lock, interpreter = lock or subject.lock, interpreter or subject.interpreter
+    pythons = {name: interpreter(name) for name in sorted({case.python for case in cases})}
+    locks = {name: lock(name) for name in sorted({case.stack for case in cases})}
+    environments = sorted({(case.stack, case.python) for case in cases})
+    if narrator is not None:
+        for stack, python in environments:
+            stacks.make_environment(locks[stack], pythons[python], narrator)
+    private = dict(subject.target.env)
+    for case in cases:
+        for name in case.env_names:
+            if name not in private and name not in os.environ:
+                raise UsageError(
+                    f"{case.id} needs the variable {name}: set it, or give it with --env "
+                    f"{name}=… or --env-file"
+                )
+            private.setdefault(name, os.environ.get(name, ""))
+    paths.make_logs(logs)
+    return Testbed(
+        subject=subject,
+        oha=generator or tools.find_oha(subject.configuration.oha),
+        machine=machine.fingerprint(),
+        pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in environments},
+        interpreters=pythons,
+        stacks=locks,
+        logs=logs,
+        inherited=inherited_variables(shell=not subject.fixed),
+        private=private,
+    )
 
 
 class Workspace:

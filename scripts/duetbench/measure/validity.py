@@ -187,12 +187,6 @@ def _impossible(facts: Facts) -> Iterator[Flag]:
 
 def _contradictions(facts: Facts) -> Iterator[str]:
     figures, case = facts.figures, facts.case
-    for name, value in figures.items():
-        if name in METRICS and (wrong := METRICS[name].wrong(value)):
-            yield wrong
-    ceiling, throughput = facts.case.ceiling, figures.get("throughput", 0.0)
-    if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
-        yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
     floor = case.endpoint.floor
     for kind in ("response", "service"):
         fastest = figures.get(f"{kind}_min")
@@ -201,6 +195,9 @@ def _contradictions(facts: Facts) -> Iterator[str]:
                 f"expected {units.seconds(floor)}, the floor, or more, "
                 f"found {units.seconds(fastest)}"
             )
+    ceiling, throughput = case.ceiling, figures.get("throughput", 0.0)
+    if ceiling is not None and throughput > ceiling * CEILING + _ticks(facts):
+        yield f"expected at most {units.rate(ceiling)}, the ceiling, found {units.rate(throughput)}"
     closed = case.load.model is LoadModel.CLOSED  # judged by Little's law
     places = math.inf if closed else case.load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (
@@ -209,6 +206,9 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     ):
         if figures.get(name, 0.0) > limit:
             yield f"expected {name} not above {words} ({limit:g}), found {figures[name]:g}"
+    for name, value in figures.items():
+        if name in METRICS and (wrong := METRICS[name].wrong(value)):
+            yield wrong
 
 
 def _ticks(facts: Facts) -> float:

@@ -49,7 +49,7 @@ def resolve(
         version=subject.version,
         keep=keep,
         pins=pins,
-        config=subject.home is not None,  # which may have an index of its own
+        config=not subject.fixed,  # which may have an index of its own
     )
 
 

@@ -61,7 +61,6 @@ class Server:
         settings: Arguments that name files of `measure/entry`, for what no option says.
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
-        grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
         shown: Packages whose versions reports name beside its own.
@@ -73,7 +72,6 @@ class Server:
     arguments: Callable[[Case, int], str]
     backpressure: Callable[[int], int | None] = lambda _workers: None
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
-    grace: float = 10.0
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
     loads: Callable[[Case], frozenset[str]] = _loop

@@ -15,17 +15,17 @@ from typing import ClassVar, Final
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, LoadModel
 from duetbench.host.ports import most_connections
-from duetbench.project import configuration, request_lines, stacks
+from duetbench.project import configuration, foreign_locks, request_lines, stacks
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import FILE, project_name, results_dir
 from duetbench.project.servers import blocks
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
 from duetbench.project.target import FOLDER, STACK, Target
-from duetbench.project.target_locks import LOCKS
 
 _COMPARED: Final = (
-    FILE, ".python-version", "pylock.toml", "pylock.*.toml", "requirements*.txt", *LOCKS
+    FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
+    *foreign_locks.LOCKS,
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 
@@ -119,11 +119,6 @@ class Subject:
         """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
         return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
 
-    @property
-    def home(self) -> Path | None:
-        """The folder to which locks name files of the project itself; None: they name none."""
-        return None if self.fixed else self.root
-
     def lock_file(self, stack: str) -> Path:
         """Return the place of a stack's lock."""
         return self.root / FOLDER / f"{stack}.txt"
@@ -150,8 +145,8 @@ class Subject:
         return find_text(texts, digest)
 
     def read_lock(self, stack: str, file: Path) -> Stack:
-        """Read a lock from any file; raises like `lock`."""
-        return stacks.read_lock(stack, file, self.version, self.home)
+        """Read a lock from any file, which may name files of the project; raises like `lock`."""
+        return stacks.read_lock(stack, file, self.version, None if self.fixed else self.root)
 
     @property
     def version(self) -> str:

@@ -25,7 +25,6 @@ from duetbench.project.pyproject import read_toml
 from duetbench.project.schema import InterpreterSpec, Place, key_path, mistake
 from duetbench.project.schema import validate as validate_table
 from duetbench.project.servers import SERVERS, misfit
-from observatory.matrix.formulas import FormulaError, evaluate
 from observatory.matrix.schema import (
     ALL,
     FILE,
@@ -34,8 +33,10 @@ from observatory.matrix.schema import (
     CasesTable,
     Declaration,
     EndpointTable,
+    FormulaError,
     LoadTable,
     StackSpec,
+    evaluate,
     in_defaults,
     validate,
 )
