@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import bisect, bisect_releases, compare, load, run, why
+    from duetbench.api import bisect, compare, load, run, why
     from duetbench.core.model import Run
     from duetbench.judge.session import Extent
     from duetbench.project.setting import Contrast
     from duetbench.project.target import Target
     from duetbench.store.attribution import Attribution
-    from duetbench.store.change import Cause, CommitCause
+    from duetbench.store.change import CommitCause
     from duetbench.store.comparison import Comparison
 
 __all__ = [
     "Attribution",
-    "Cause",
     "CommitCause",
     "Comparison",
     "Contrast",
@@ -27,7 +26,6 @@ __all__ = [
     "Run",
     "Target",
     "bisect",
-    "bisect_releases",
     "compare",
     "load",
     "run",

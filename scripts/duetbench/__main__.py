@@ -1,20 +1,28 @@
 """The program `duetbench`: Ctrl-C ends it with one line from its first moment on."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-_HELP: Final = {("--help",): "duetbench", ("compare", "--help"): "compare"}
-"""Command lines that a stored text answers at once."""
+
+def stored_help(words: Sequence[str]) -> str:
+    """Return the help that a command line asks for, if it is a stored text, which takes no time."""
+    if not words or words[0] == "--help":
+        name = "duetbench"
+    elif words[0] == "compare" and "--help" in words:
+        name = "compare"
+    else:
+        return ""
+    return (Path(__file__).parent / "cli" / "help" / f"{name}.txt").read_text("utf-8")
 
 
 def main() -> None:
     """Run the command line, whose own imports may already be interrupted."""
     try:
-        if name := _HELP.get(tuple(sys.argv[1:])):
-            text = Path(__file__).with_name("cli") / "help" / f"{name}.txt"
-            sys.stdout.write(text.read_text("utf-8"))
-            return
+        words = sys.argv[1:]
+        if text := stored_help(words):
+            print(text, end="", file=sys.stdout if words else sys.stderr)
+            sys.exit(0 if words else 2)
         from duetbench.cli import main as run  # noqa: PLC0415 - it takes most of a start
     except KeyboardInterrupt:
         sys.stderr.write("duetbench: interrupted by SIGINT\n")

@@ -1,9 +1,9 @@
 """The Python API: what `duetbench` has at its root."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from duetbench.cli.run import execute
 from duetbench.core.model import Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
@@ -15,6 +15,7 @@ from duetbench.judge.deployment import deployed
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Extent
 from duetbench.judge.why import attribute as attribution
+from duetbench.measure import runner
 from duetbench.project.plan import make_plan
 from duetbench.project.pyproject import results_dir
 from duetbench.project.setting import Contrast
@@ -22,9 +23,9 @@ from duetbench.project.subject import Subject
 from duetbench.project.target import Target, of
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import Cause, CommitCause
+from duetbench.store.change import CommitCause
 from duetbench.store.comparison import Comparison
-from duetbench.trend import commit_search, mixed_locks
+from duetbench.trend import commit_search
 
 
 def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
@@ -65,18 +66,10 @@ def compare(
     Raises:
         DuetbenchError: Nothing can be compared; the message says what to do.
     """
-    project = _project(root, target)
-    with interruptible(), measuring():
+    with _measured(root, target) as project:
         return comparisons.compare(
             project, _contrast(contrast), extent or Extent(), reporter or _silent()
         )
-
-
-def _project(root: Path | None, target: Target | None) -> Subject:
-    """Return a repository with its target, whose other keys the repository may declare."""
-    place = root.resolve() if root else paths.project_root(stand_in=False)
-    given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
-    return Subject(place, target=of(place, given))
 
 
 def run(
@@ -102,12 +95,12 @@ def run(
     Raises:
         DuetbenchError: Nothing can be measured; the message says what to do.
     """
-    project, console = _project(root, target), Console(quiet=True)
+    console = Console(quiet=True)
     narrator = Narrator(console)
-    with interruptible(), measuring(), deployed(project, narrator) as place:
+    with _measured(root, target) as project, deployed(project, narrator) as place:
         plan = make_plan(place.cases(), launches, seconds=seconds)
         folder = results or project.results
-        finished, _ = execute(plan, place, folder, console, installs=narrator)
+        finished, _ = runner.launch_all(plan, place, folder, console, installs=narrator)
     return finished
 
 
@@ -138,27 +131,8 @@ def bisect(
     Raises:
         DuetbenchError: Nothing can be searched; the message says what to do.
     """
-    project = _project(root, target)
-    with interruptible(), measuring():
+    with _measured(root, target) as project:
         return commit_search.search(project, (good, bad), select, seconds, reporter or _silent())
-
-
-def bisect_releases(
-    evidence: Comparison | Contrast,
-    target: Target | None = None,
-    *,
-    select: str | None = None,
-    seconds: float = 1800.0,
-    root: Path | None = None,
-    reporter: Reporter | None = None,
-) -> Cause:
-    """Find which release did it, of a comparison or between two sides; prints nothing.
-
-    Args and errors as `bisect`; without `select` the case that moved most surely is searched.
-    """
-    project = _project(root, target)
-    with interruptible(), measuring():
-        return mixed_locks.search(project, evidence, select, seconds, reporter or _silent())[1]
 
 
 def why(
@@ -181,11 +155,21 @@ def why(
     Raises:
         DuetbenchError: Nothing can be counted; the message says what to do.
     """
-    project, reporter = _project(root, target), reporter or _silent()
-    with interruptible(), measuring(), revisions.copies() as copies:
+    reporter = reporter or _silent()
+    with _measured(root, target) as project, revisions.copies() as copies:
         scope = attribution.scope(select, reporter, copies)
         pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
+
+
+@contextmanager
+def _measured(root: Path | None, target: Target | None) -> Iterator[Subject]:
+    """Hold the machine for a repository with its target, of which it may declare other keys."""
+    place = root.resolve() if root else paths.project_root(stand_in=False)
+    given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
+    project = Subject(place, target=of(place, given))
+    with interruptible(), measuring():
+        yield project
 
 
 def _contrast(contrast: Contrast | str | None) -> Contrast:

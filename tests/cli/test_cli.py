@@ -17,14 +17,14 @@ import duetbench.cli
 import observatory.cli
 from bench import invoke
 from duetbench import __version__
+from duetbench.__main__ import stored_help
 from duetbench.cli import CLOSED_PIPE, app, explain
-from duetbench.cli.verbs import CI, VERBS, Verb, stored
+from duetbench.cli.verbs import CI, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import EFFECTS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import signals
 from duetbench.project import target
-from duetbench.show import findings
 from goldens import assert_golden
 from observatory.cli import reference
 
@@ -147,12 +147,14 @@ def test_no_verb_or_option_comes_or_goes_unseen() -> None:
 
 def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
     """80 columns, each command, and each option of `compare` that is no application's."""
-    said, imported = start("duetbench", "compare", "--help")
-    assert (said, own(imported)) == (stored("compare"), set())
-    for text in (said, stored("duetbench")):
+    said, imported = start("duetbench", "compare", "HEAD~1", "--help")
+    every = stored_help(())
+    assert (said, own(imported)) == (stored_help(("compare", "--help")), set())
+    assert start("duetbench", "--help")[0] == every
+    for text in (said, every):
         assert max(map(len, text.splitlines())) <= 80
         assert len(text.splitlines()) <= 30
-    assert re.findall(r"^  (\w+)   ", stored("duetbench"), re.MULTILINE) == [*VERBS]
+    assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
     known = {param.opts[0] for param in verbs["duetbench compare"].params}
     named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
     assert named - {"--help-app"} <= known
@@ -276,7 +278,7 @@ def test_all_words_have_a_meaning_and_others_are_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = explain.meanings()
-    kinds = {title.lower() for title, _, _ in findings.KINDS.values()}
+    kinds = {kind.noun.lower() for kind in EFFECTS.values()}
     nouns = {row.noun.lower() for row in METRICS.values()}
     assert {*FlagName, *METRICS, *Verdict, *kinds, *nouns} <= known.keys()
     assert all(known.values())

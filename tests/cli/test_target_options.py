@@ -20,10 +20,10 @@ from comparing import comparison_of
 from duetbench.cli.init import applications
 from duetbench.cli.target_options import (
     Options,
+    TargetCommand,
     left_out,
     repetition,
     with_options,
-    with_target,
 )
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import target
@@ -150,18 +150,16 @@ def parse(words: Sequence[str]) -> Options:
     read: dict[str, Any] = {}
 
     def verb(
+        context: typer.Context,
         names: Annotated[list[str] | None, Argument()] = None,
         seed: int = 1,
         profile: str = "",
-        *,
-        options: Options,
     ) -> None:
         del names, seed, profile
-        read.update(options)
+        read.update(context.obj)
 
     program = typer.Typer()
-    command = with_target(verb)
-    program.command(cls=getattr(command, "command", None))(command)
+    program.command(cls=TargetCommand)(verb)
     result = CliRunner().invoke(program, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return read

@@ -1,7 +1,6 @@
 """The registry of metrics: roles, formats and bounds follow from the rows."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -28,11 +27,10 @@ def test_every_metric_has_bounds() -> None:
         assert metric.wrong(0) is None
         assert metric.wrong(0.5) is None
         assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
-        assert bool(metric.wrong(-0.5)) is (metric.format.lowest == 0)
-    shrinking = replace(METRICS["pss_steady"], format=replace(units.size, lowest=-1e15))
-    assert shrinking.wrong(-1e6) is None
-    assert shrinking.wrong(-1e16) == (
-        "expected pss_steady to be a number from -1e+15 to 1e+15, found -1e+16"
+        assert bool(metric.wrong(-0.5)) is not metric.shrinks
+    assert {metric.unit for metric in METRICS.values() if metric.shrinks} == {"B"}
+    assert METRICS["memory_per_request"].wrong(-1e16) == (
+        "expected memory_per_request to be 0, or 1e-12 to 1e+15, found -1e+16"
     )
 
 

@@ -164,7 +164,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
     ),
     "a case that is something else": (run(results=(PART,)), "which is no case of shard 1"),
     "a note that acts on a terminal": (run(notes=("\x1b]0;owned\x07",)), "U+001B"),
-    "a note that shows something else": (run(notes=(HIDDEN,)), "character that reverses the text"),
+    "a note that shows something else": (run(notes=(HIDDEN,)), "a control character (U+"),
     # Points of something else.
     "points of another machine": (pointed(machine=MACHINES[1]), "machine of shard 1: expected"),
     "points of a case twice": (series(*[points().cases[0].case] * 2), "a case twice"),

@@ -1,6 +1,5 @@
 """The rule, on duets with chosen ratios: figures worked out by hand, and what holds for all."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -329,12 +328,6 @@ def test_a_figure_is_judged_from_the_duets_that_have_it_if_enough_do(side: str) 
         assert (found.verdict, found.n) == (verdict, 10 - lacking)
         assert f"{10 - lacking} of 10 duets have it, 80% must" in found.why
     assert "response_p99" not in moving(CPU, around(0.0, 10))
-
-
-def test_the_parameters_are_on_record() -> None:
-    record = rule.record(MATERIAL)
-    assert json.loads(json.dumps(record)) == record
-    assert record["limit_cpu"] == 0.02
 
 
 # What holds for all duets.

@@ -72,7 +72,7 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"has been recorded; .*duetbench run"):
+    with pytest.raises(RecordError, match=r"has been recorded, .*duetbench run"):
         result_files.find("latest", tmp_path)
     result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status="partial"))
     old = result_files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))

@@ -414,7 +414,6 @@ def _hostile_comparison() -> Comparison:
             "reproduce": HOSTILE,
             "duetbench": HOSTILE[0],
             "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
-            "method": {text: text for text in HOSTILE},
             "packages": tuple(
                 PackageChange(stack=text, package=text, base=text, head=None) for text in HOSTILE
             ),

@@ -20,7 +20,7 @@ _LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
 """A name that somebody has given, and that is longer than any of a file or a package."""
 
 
-app = make_group(VERBS, text="duetbench")
+app = make_group(VERBS)
 
 
 def _version(is_set: bool) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 from duetbench.cli.options import (
     BaseOption,
@@ -16,7 +16,7 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
-from duetbench.cli.target_options import Options, repetition, with_options, with_target
+from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
@@ -32,6 +32,7 @@ from duetbench.trend import commit_search, mixed_locks
 
 @with_target
 def bisect_command(
+    context: Context,
     names: Annotated[
         list[str] | None,
         Argument(
@@ -58,8 +59,6 @@ def bisect_command(
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    *,
-    options: Options,
 ) -> Cause | None:
     """Find the release, or the commit, that caused a change.
 
@@ -101,7 +100,7 @@ def bisect_command(
             evidence = contrast
         case _:
             raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
-    project = with_options(here, options)
+    project = with_options(here, context.obj)
     if start and evidence:
         raise UsageError("--start searches between two commits: give GOOD and BAD")
     clean_up(console)
@@ -118,7 +117,7 @@ def bisect_command(
             ends, cases = (good, bad), select or "*"
             causes = commit_search.search(project, ends, cases, limit, reporter, start=start)
             result = [one.model_dump(mode="json") for one in causes]
-            safe, private = repetition(options)
+            safe, private = repetition(context.obj)
             lines = commit_lines(causes, good, bad, [*safe, *private])
     if as_json:
         print_json(result)

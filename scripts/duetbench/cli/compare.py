@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Exit, Option
+from typer import Argument, Context, Exit, Option
 
 from duetbench.cli.options import (
     BaseOption,
@@ -37,14 +37,13 @@ from duetbench.cli.target_options import (
 from duetbench.core import units
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.core.text import visible_json
-from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console, write
+from duetbench.host.console import Console, write, write_summary
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.store import result_files
-from duetbench.store.attribution import Attribution
 from duetbench.store.comparison import Comparison
+from duetbench.store.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
 @with_target
 def compare_command(
+    context: Context,
     base: Annotated[
         str | None, Argument(help="A revision; default: where HEAD left main.", show_default=False)
     ] = None,
@@ -102,8 +102,6 @@ def compare_command(
         bool,
         Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
     ] = False,
-    *,
-    options: Options,
 ) -> None:
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
@@ -118,71 +116,67 @@ def compare_command(
     """
     from duetbench.judge.session import Extent
 
-    contrast = Contrast((base, head), of_base or (), of_head or ())
-    extent = Extent((), budget_seconds(budget), everything, start, only or "")
-    safe, private = repetition(options)
-
-    def find(console: Console) -> Asked:
-        return Asked(
-            with_options(repository(console), options),
-            (*repeating(extent, budget, limit), *safe),
-            left_out(options, private),
-            left_out(options),
-            shlex.join(private),
-        )
-
     written = reports(output, ".json", ".md", ".html", as_json=as_json)
-    run(find, contrast, extent, limit or (), why, files=written, wait=wait)
+    console = console_beside(written)
+    contrast = Contrast((base, head), of_base or (), of_head or ())
+    extent = Extent(everything=everything, start=start, only=only or "")
 
+    def find() -> Subject:
+        return with_options(repository(console), context.obj)
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is compared, the options that repeat it, and what these lack: for all, for its author.
-
-    `more` are options for its author alone. `prepare` makes the sides, if not as those of an
-    application.
-    """
-
-    project: Any
-    words: Sequence[str]
-    lacking: tuple[str, ...] = ()
-    own_lacking: tuple[str, ...] = ()
-    more: str = ""
-    prepare: Any = None
+    run(
+        console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
+        files=written, wait=wait,
+    )  # fmt: skip
 
 
 def run(
-    find: Callable[[Console], Asked],
+    console: Console,
+    find: Callable[[], Any],
     contrast: Contrast,
     extent: "Extent",
+    options: Options,
+    *,
+    budget: str | None,
     limits: Sequence[str],
     why: Path | None,
-    *,
     files: Sequence[Path],
     wait: str | None,
+    words: Sequence[str] = (),
     keep: Callable[[Comparison], object] = id,
+    **how: Any,
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
-    `find` prints what is asked, once that makes sense. `keep` gets a complete comparison.
+    `find` returns the project. `options` are those of a target, and `words` repeat what else was
+    chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
     """
     from duetbench.judge.comparison import compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.session import InterruptedComparison, require_code
     from duetbench.show import findings
-    from duetbench.show.comparison_text import as_markdown
+    from duetbench.show.comparison_text import as_markdown, print_comparison
     from duetbench.show.report import check_line
 
     sizes, statements, answers = _limits(limits)
-    extent = replace(extent, material=sizes)
+    extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
     extent.require_sense(contrast)
     if why is not None:
         require_code("--why", contrast)
         require_file("--why", why)
-    console = console_beside(files)
-    asked = find(console)
+    project = find()
     clean_up(console)
+    safe, private = repetition(options)
+    again = (
+        *words,
+        *["--all"] * extent.everything,
+        *["--start"] * extent.start,
+        *(["--only", extent.only] if extent.only else []),
+        *(["--budget", budget] if budget else []),
+        *(word for text in limits for word in ("--limit", text)),
+        *safe,
+    )
     reporter, attribution, interruption = Reporter(console), None, None
 
     def explain(comparison: Comparison, both: "Sides") -> None:
@@ -192,73 +186,50 @@ def run(
                 comparison, both, reporter
             )
 
-    prepare = {"prepare": asked.prepare} if asked.prepare else {}
     with machine(wait, console.say, timed=extent.only != "effects"):
         try:
             comparison = compare(
-                asked.project,
+                project,
                 contrast,
                 extent,
                 reporter,
-                words=asked.words,
-                notes=asked.lacking,
+                words=again,
+                notes=left_out(options, private),
                 first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
                 then=explain,
-                **prepare,
+                **how,
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     effects = extent.only == "effects"
     code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
     text = as_markdown(comparison, check=check_line(comparison, code), code=attribution)
-    actions.summary(text)  # for the page of the job, in GitHub Actions
+    write_summary(text)
     try:
         write_reports(
             files,
             {
-                ".json": lambda: visible_json(comparison.model_dump_json(indent=1)) + "\n",
+                ".json": lambda: encode(comparison).decode(),
                 ".md": lambda: text,
                 ".html": lambda: html_page(comparison),
             },
         )
         if attribution is not None and why is not None:
-            write(visible_json(attribution.model_dump_json()) + "\n", why)
+            write(encode(attribution).decode(), why)
     finally:
-        own = comparison.model_copy(update={"to_repeat": asked.own_lacking})
-        _print(console, own, attribution, asked.more)
+        own = comparison.model_copy(update={"to_repeat": left_out(options)})
+        print_comparison(console, own, details=False, code=attribution, more=shlex.join(private))
+        # In a job or a sandbox the folder may be gone when somebody reads this.
+        kept = paths.project_state(paths.project_root())
+        if console.is_terminal and result_files.place(kept, comparison).is_file():
+            console.say("\nSaved; the whole report: duetbench show latest")
         if comparison.status == "complete":
             keep(comparison)
     if interruption is not None:
         raise interruption
     if code:
         raise Exit(code)
-
-
-def repeating(
-    extent: "Extent", budget: str | None, limits: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return the options that repeat what is compared, whatever declares the cases."""
-    return (
-        *["--all"] * extent.everything,
-        *["--start"] * extent.start,
-        *(["--only", extent.only] if extent.only else []),
-        *(["--budget", budget] if budget else []),
-        *(word for text in limits or () for word in ("--limit", text)),
-    )
-
-
-def _print(
-    console: Console, comparison: Comparison, attribution: Attribution | None, more: str
-) -> None:
-    """Print the report, and where all of it is."""
-    from duetbench.show.comparison_text import print_comparison
-
-    print_comparison(console, comparison, details=False, code=attribution, more=more)
-    # In a job or a sandbox the folder may be gone when somebody reads this.
-    kept = paths.project_state(paths.project_root())
-    if console.is_terminal and result_files.place(kept, comparison).is_file():
-        console.say("\nSaved; the whole report: duetbench show latest")
 
 
 def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, bool]:

@@ -10,9 +10,8 @@ from rich.text import Text
 from typer import Argument
 
 from duetbench.core.errors import FlagName, UsageError
-from duetbench.core.metrics import METRICS
+from duetbench.core.metrics import EFFECTS, METRICS
 from duetbench.host.console import Console
-from duetbench.show import findings
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _PLACES: Final = (
@@ -63,10 +62,7 @@ def meanings() -> dict[str, str]:
         for row in METRICS.values()
         for key in (row.name, row.title, row.noun)
     }
-    kinds = {
-        title.lower(): f"What one request {verb}, seen in requests made without a server."
-        for title, verb, _ in findings.KINDS.values()
-    }
+    kinds = {row.noun.lower(): row.meaning for row in EFFECTS.values()}
     flags = {flag.value: f"{flag.meaning}." for flag in FlagName}
     return {**metrics, **kinds, **flags, **words}
 

@@ -59,8 +59,6 @@ def init_command(
     github: Annotated[
         bool, Option("--github", help="Also write the workflows that compare pull requests.")
     ] = False,
-    *,
-    options: Options,
 ) -> None:
     """Write into this repository's pyproject.toml how its application is measured.
 
@@ -73,7 +71,7 @@ def init_command(
     it is; without such a file, a duetbench.toml is written. --github writes two workflows, of which
     one starts services, and installs, like the job of the repository that runs its tests.
     """
-    console = Console()
+    console, options = Console(), context.obj
     root = repository(console)
     file, table = pyproject.read_table(root)
     if table:
@@ -81,23 +79,19 @@ def init_command(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
             "first"
         )
-    login, in_file = options["login"] or "", target.OPTIONS["login"].safe
+    login, in_file = options["login"], target.OPTIONS["login"].safe
     if login and in_file and not (in_file.fullmatch(login) or re.search(r"\{\w+\}", login)):
         raise UsageError(
             "--login: what it sends would be committed: put it into a file, 'POST /login "
             "@login.json', or its secrets into variables, {NAME} with --env-file"
         )
     clean_up(console)
-    candidates, app = applications(root), options["app"]
-    if app is not None:
-        candidates = (app,)
-    given = dict(options)
-    chosen, requests = _first(candidates, root, given, console)
+    candidates = (options["app"],) if options["app"] else applications(root)
+    chosen, requests = _first(candidates, root, options, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
-    given["env"] = {name: text for name, text in options["env"].items() if name in typed}
-    keys = {"app": chosen, "factory": options["factory"], "requests": requests}
-    keys |= {key: value for key, value in given.items() if key not in keys}
+    env = {name: text for name, text in options["env"].items() if name in typed}
+    keys = {**options, "app": chosen, "requests": requests, "env": env}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
@@ -114,7 +108,7 @@ def init_command(
         console.say(f"  {line}")
     if not requests:
         console.say("add the key requests, e.g. requests = ['POST /orders @order.json']")
-    if given["env"] or given["headers"]:
+    if env or options["headers"]:
         console.say("note: env and headers are committed as they are: name secrets by --env-file")
     for name in sorted(options["env"].keys() - typed):
         console.say(f"not written: the value of {name}: add --env {name} to each command")
@@ -122,7 +116,6 @@ def init_command(
     if dry_run:
         return
     for path, content in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         files.replace(path, content.encode())
     console.say(
         "next: duetbench run (how fast is it?), then duetbench compare HEAD~1 (what did the last "

@@ -21,7 +21,7 @@ from duetbench.github.api import GitHub
 from duetbench.github.event import Pull
 from duetbench.github.proposals import Check
 from duetbench.host import git, proc
-from duetbench.host.console import Console, errors
+from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.show.report import make_report
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -34,7 +34,7 @@ _ARTIFACT: Final = re.compile(rf"{ARTIFACT}(?:-([A-Za-z0-9][A-Za-z0-9._-]{{0,59}
 _NAMES: Final = 10
 """Most applications of one run: whoever uploads artifacts could get a comment for each."""
 
-_SECRET: Final = {git.TOKEN, actions.OUTPUT, actions.SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
+_SECRET: Final = {git.TOKEN, actions.OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH"}
 """Variables that are kept from untrusted code."""
 
 BaseOption = Annotated[
@@ -81,7 +81,7 @@ def sides_command(
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
     upgrade = False
     if before is None:
-        actions.summary("Nothing to compare with: there is no commit before this one.")
+        write_summary("Nothing to compare with: there is no commit before this one.")
     else:
         _fetch(root, (before, head))
         # A named lock is below this folder.
@@ -178,7 +178,7 @@ def compare_command(
     check = Check(exit_code=code, fail_on=fail_on, upgrade=bool(upgrade), **searched)
     files.write(report / proposals.CHECK, check)
     attribution = files.read(Attribution, code_file) if code_file.is_file() else None
-    actions.summary(comments.report(comparison, check, attribution))
+    write_summary(comments.report(comparison, check, attribution))
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison, attribution):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
@@ -286,7 +286,7 @@ def report_command(
                 github, asked.number, comments.KIND, body, name, begin=begin
             )
             Console().say(f"{done} {link}".rstrip())
-            actions.summary(body)
+            write_summary(body)
             address = os.environ.get(comments.WEBHOOK)
             if address and answer is not None:
                 facts = (context.repository, asked.number, answer.headline, link or context.run_url)

@@ -2,17 +2,14 @@
 
 import json
 import shlex
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
-from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated
 
-from typer import Exit, Option
+from typer import Context, Exit, Option
 
 from duetbench.cli.options import (
     JsonOption,
@@ -28,28 +25,20 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import Options, repetition, with_options, with_target
-from duetbench.core.model import Case, Launch, Plan, Run, Status
-from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.cli.target_options import repetition, with_options, with_target
+from duetbench.core.model import Plan, Run, Status
 from duetbench.core.text import short, visible_json
-from duetbench.github import actions
-from duetbench.host import paths
-from duetbench.host.console import Console, Narrator, Progress, duration, write
-from duetbench.host.signals import InterruptedRun
-from duetbench.measure import launch, runner
-from duetbench.measure.testbed import SideCase, assemble
+from duetbench.host.console import Console, Narrator, duration, write, write_summary
+from duetbench.measure import runner
+from duetbench.measure.testbed import SideCase
 from duetbench.project import plan as planning
-from duetbench.project.subject import Subject
 from duetbench.show.run import as_markdown, print_cases
-from duetbench.store import files, result_files
 from duetbench.trend.summary import summarise
-
-KEPT_LOGS: Final = 20
-"""Runs whose server logs are kept: logs explain failures, and old ones are not needed."""
 
 
 @with_target
 def run_command(
+    context: Context,
     launches: LaunchesOption = None,
     seconds: SecondsOption = None,
     results: ResultsOption = None,
@@ -59,8 +48,6 @@ def run_command(
     output: ReportsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    *,
-    options: Options,
 ) -> None:
     """Measure: launch each case's server, load it, and record the figures.
 
@@ -74,14 +61,15 @@ def run_command(
     """
     written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
     console = console_beside(written)
-    project = with_options(repository(console), options)
+    project = with_options(repository(console), context.obj)
     ended = [] if dry_run else clean_up(console)
     deployed = resolve_name("duetbench.judge.deployment:deployed")
     narrator, lines = Narrator(console), list[str]()
 
-    def say(line: str) -> None:
-        lines.append(line)
-        console.say(line)
+    def look(sides: Sequence[SideCase]) -> None:
+        lines.extend(observe(sides))
+        for line in lines:
+            console.say(line)
 
     with (
         nullcontext() if dry_run else machine(wait, console.say),
@@ -92,10 +80,12 @@ def run_command(
             show_plan(console, plan, written)
             return
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
-        run, path = execute(plan, subject, folder, console, begin=begin, say=say, installs=narrator)
+        run, path = runner.launch_all(
+            plan, subject, folder, console, begin=begin, before=look, installs=narrator,
+        )  # fmt: skip
         conclude(run, path, console, written, lines, project.results)
         if run.commit:
-            again = shlex.join([word for words in repetition(options) for word in words])
+            again = shlex.join([word for words in repetition(context.obj) for word in words])
             console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
 
 
@@ -125,7 +115,7 @@ def conclude(
     text = as_markdown(summary)
     if seen:
         text += "\n".join(("", "## What one request does", "", "```", *seen, "```", ""))
-    actions.summary(text)  # for the page of the job, in GitHub Actions
+    write_summary(text)
     encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
     write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
     print_cases(console, summary)
@@ -133,56 +123,8 @@ def conclude(
         raise Exit(1)
 
 
-def execute(
-    plan: Plan,
-    subject: Subject,
-    results: Path,
-    console: Console,
-    *,
-    begin: Callable[[Run], Run] = lambda run: run,
-    say: Callable[[str], object] | None = None,
-    missing: Mapping[str, str] = MappingProxyType({}),
-    installs: Narrator | None = None,
-) -> tuple[Run, Path]:
-    """Launch a plan's cases on this machine; return the finished run and its file.
-
-    `begin` completes the header of the run. `say` is told what a request to each case does, before
-    any load. `missing` are cases that cannot be launched, with the reason. With `installs`, missing
-    environments are made.
-    """
-    attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
-    start = begin(runner.header(plan, testbed, subject.repository))
-    files.require_room(results)
-    if say:
-        observe([SideCase(case, testbed) for case in attainable], say)
-    folder = testbed.logs / start.id
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in sorted(p for p in testbed.logs.iterdir() if p.is_dir())[:-KEPT_LOGS]:
-        shutil.rmtree(old, ignore_errors=True)
-    numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
-
-    def perform(case: Case, number: int, order: int) -> Launch:
-        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return launch.perform(case, testbed, log, window=window, number=number, order=order)
-
-    try:
-        return runner.execute(
-            plan,
-            start,
-            perform=perform,
-            expected=lambda case: planning.launch_seconds(case, plan.profile),
-            results=results,
-            progress=Progress(console),
-            missing=missing,
-        )
-    except InterruptedRun as interruption:
-        interruption.advice = _kept(results, start)
-        raise
-
-
-def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> None:
-    """Say what one request to each case does, before any load."""
+def observe(sides: Sequence[SideCase]) -> Iterator[str]:
+    """Tell what one request to each case does, before any load."""
     from duetbench.judge import effects as observed
     from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
@@ -190,10 +132,8 @@ def observe(sides: Sequence[SideCase], say: Callable[[str], object]) -> None:
     seen = observed.observe([Pair(side, side) for side in sides])
     for side in sides:
         if found := seen.effects.get(side.case.id):
-            for line in describe(side.case, found):
-                say(line)
-    for reason in dict.fromkeys(seen.reasons.values()):
-        say(f"not observed: {short(reason)}")
+            yield from describe(side.case, found)
+    yield from (f"not observed: {short(reason)}" for reason in dict.fromkeys(seen.reasons.values()))
 
 
 def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:
@@ -218,12 +158,3 @@ def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
     value = {"expected_seconds": round(seconds, 1), "plan": plan.model_dump(mode="json")}
     for path in written:
         write(f"{json.dumps(value, indent=1)}\n", path)
-
-
-def _kept(results: Path, begun: Run) -> str:
-    path = result_files.place(results, begun)
-    if not path.is_file():
-        return ""
-    run = files.read(Run, path)
-    usable = sum(len(result.usable) for result in run.results)
-    return f"{usable} of {run.launches * len(run.results)} launches kept: duetbench show {run.id}"

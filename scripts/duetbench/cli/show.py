@@ -22,7 +22,7 @@ from duetbench.project import plan
 from duetbench.project.pyproject import results_dir
 from duetbench.show import comparison_text
 from duetbench.show import run as run_text
-from duetbench.store import files, result_files
+from duetbench.store import result_files
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary, summarise
 
@@ -45,16 +45,13 @@ def show_command(
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
     results = results or results_dir(paths.project_root())
-    if run == "latest" and not select:  # which is for runs
-        path = result_files.newest(results)
-    else:
-        path = result_files.find(run, results)
-    kind = result_files.type_of(path)
-    if select and kind is not Run:
-        raise UsageError(f"--select: not for {kind.noun}, which {path} is")
-    written = reports(output, ".json", ".md", *[".html"] * (kind is Comparison), as_json=as_json)
+    # Only runs have cases to select.
+    content = result_files.load(run, results, Run if select else Comparison)
+    if select and isinstance(content, Comparison):
+        raise UsageError(f"--select: not for a comparison, which {run} is")
+    kinds = [".json", ".md", *[".html"] * isinstance(content, Comparison)]
+    written = reports(output, *kinds, as_json=as_json)
     texts: dict[str, Callable[[], str]]
-    content = files.read(kind, path)
     if isinstance(content, Run):
         selected = plan.select([result.case for result in content.results], select or ())
         cases = summarise(content).cases

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from typer import Exit, Option
+from typer import Context, Exit, Option
 
 from duetbench.cli.options import (
     JsonOption,
@@ -15,7 +15,6 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.target_options import (
-    Options,
     with_options,
     with_target,
 )
@@ -40,14 +39,13 @@ _SENTENCES: Final[dict[Course, str]] = {
 
 @with_target
 def soak_command(
+    context: Context,
     time: Annotated[
         str, Option("--for", metavar="TIME", help="Duration of the load: 90s, 10m or 1h.")
     ] = "2m",
     select: SelectOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    *,
-    options: Options,
 ) -> None:
     """Load one server for a long time: does its memory grow for good?
 
@@ -61,7 +59,7 @@ def soak_command(
     console = Console(stderr=as_json)
     seconds = budget_seconds(time, "--for") or 0.0
     progress = Progress(console)
-    project = with_options(repository(console), options)
+    project = with_options(repository(console), context.obj)
     clean_up(console)
     with machine(wait, console.say), deployed(project, progress) as subject:
         cases = plan.select(subject.cases(), select or ())

@@ -1,22 +1,22 @@
 """The options that describe a target, shared by the commands that measure one."""
 
-import functools
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from typer import Exit, Option, echo
 from typer.core import TyperCommand
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
-from duetbench.cli.verbs import stored
 from duetbench.core.errors import UsageError
 from duetbench.project import target
 from duetbench.project.subject import Subject
-from duetbench.project.target import OPTIONS
+from duetbench.project.target import OPTIONS, CommandOption
 from duetbench.project.target_locks import module_files
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
@@ -27,19 +27,6 @@ _BRIEF: Final = {"app", "path"}
 
 Options = Mapping[str, Any]
 """Options that describe a target, spelled as the keys of `[tool.duetbench]` are."""
-
-
-class TargetCommand(TyperCommand):
-    """A command with the options of a target, most of which only --help-app shows."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        if self.name == "compare":
-            formatter.write(stored("compare"))
-            return
-        elsewhere = {name.replace("-", "_") for name in OPTIONS.keys() - _BRIEF}
-        for param in self.params:
-            param.hidden = param.hidden or param.name in elsewhere  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
 
 
 def _page(is_set: bool) -> None:
@@ -54,68 +41,81 @@ def _page(is_set: bool) -> None:
         raise Exit
 
 
+def _declare(option: CommandOption) -> tuple[str, Any, Any]:
+    default = False if option.kind is bool else None
+    name, metavar = f"--{option.name}", option.metavar or None
+    declared = Option(default, name, metavar=metavar, help=option.help)
+    return option.name.replace("-", "_"), option.kind, field(default=declared)
+
+
+_SHOW: Final = Option(
+    False,
+    "--help-app",
+    callback=_page,
+    is_eager=True,
+    help="Show all options of an application: requests, server, environment, commands.",
+)
+_Declared: Final = make_dataclass(
+    "_Declared", [*map(_declare, OPTIONS.values()), ("help_app", bool, field(default=_SHOW))]
+)
+"""Each option is a parameter, as typer reads them."""
+
+
+class TargetCommand(TyperCommand):
+    """A command that has the options of a target besides its own; its context's `obj` is `Options`.
+
+    Its help shows few of them; --help-app shows all.
+    """
+
+    def __init__(self, params: list[Any], **settings: Any) -> None:
+        info = CommandInfo("", callback=_Declared)
+        of_target = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        self.own = {param.name for param in params}
+        super().__init__(params=[*params, *of_target.params], **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.obj = _read(ctx.params)
+        own = {name: value for name, value in ctx.params.items() if name in self.own}
+        return ctx.invoke(self.callback, **own)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        elsewhere = {name.replace("-", "_") for name in OPTIONS.keys() - _BRIEF}
+        for param in self.params:
+            param.hidden = param.hidden or param.name in elsewhere  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that describe a target, as its parameter `options`."""
-    offered: dict[str, tuple[Any, Any]] = {}
-    for name, option in OPTIONS.items():
-        metavar, words = option.metavar or None, option.help
-        offered[name] = option.kind, Option(f"--{name}", metavar=metavar, help=words)
-    page = "Show all options of an application: requests, server, environment, commands."
-    offered["help-app"] = bool, Option("--help-app", callback=_page, is_eager=True, help=page)
-    signature = inspect.signature(verb)
-    parameters = [p for name, p in signature.parameters.items() if name != "options"]
-    parameters += [
-        inspect.Parameter(
-            name.replace("-", "_"),
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False if kind is bool else None,
-            annotation=Annotated[kind if kind is bool else kind | None, option],
-        )
-        for name, (kind, option) in offered.items()
-    ]
-
-    @functools.wraps(verb)
-    def wrapped(**values: Any) -> Any:
-        given = {name: values.pop(name.replace("-", "_")) for name in offered}
-        return verb(**values, options=_read(given))
-
-    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # for typer
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    wrapped.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
-    return wrapped
+    """Give a command the options of a target."""
+    verb.command = TargetCommand  # type: ignore[attr-defined] # for verbs.Verb
+    return verb
 
 
-def _read(values: dict[str, Any]) -> Options:
+def _read(values: Mapping[str, Any]) -> Options:
     """Read the options into keys; UsageError if a header or variable is invalid.
 
     A private header's value becomes a variable, whose values are never recorded or shown.
     """
     keys: dict[str, Any] = {}
     for option in OPTIONS.values():
-        value = values[option.name]
+        value = values[option.name.replace("-", "_")]
         several = option.kind == list[str]
         keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
-    headers = dict(_pair("--header", text, ":") for text in keys["headers"])
-    variables = dict(map(_variable, keys["env"]))
-    for name, text in headers.items():
-        if _SECRET.search(name) and not re.search(r"\{\w+\}", text):
+    headers, variables = dict[str, str](), dict[str, str]()
+    for text in keys["env"]:
+        name, assigned, value = text.partition("=")
+        if not assigned and name not in os.environ:
+            raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
+        variables[name] = value if assigned else os.environ[name]
+    for text in keys["headers"]:
+        name, assigned, value = (part.strip() for part in text.partition(":"))
+        if not assigned or not name:
+            raise UsageError(f"--header {name!r}…: expected NAME: VALUE")
+        headers[name.lower()] = value
+        if _SECRET.search(name) and not re.search(r"\{\w+\}", value):
             variable = f"HEADER_{name.upper().replace('-', '_')}"
-            variables[variable], headers[name] = text, f"{{{variable}}}"
+            variables[variable], headers[name.lower()] = value, f"{{{variable}}}"
     return {**keys, "headers": headers, "env": variables}
-
-
-def _pair(option: str, text: str, sign: str) -> tuple[str, str]:
-    name, assigned, value = text.partition(sign)
-    if not assigned or not name.strip():
-        raise UsageError(f"{option} {name!r}…: expected NAME{sign} VALUE")
-    return name.strip().lower(), value.strip()
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign and name not in os.environ:
-        raise UsageError(f"--env {name}: it is not set here; set it, or use --env {name}=VALUE")
-    return name, value if sign else os.environ[name]
 
 
 def with_options(root: Path, options: Options) -> Subject:
@@ -137,7 +137,7 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
     """
     of_keys = {option.key: option for option in OPTIONS.values()}
     safe, private = list[str](), list[str]()
-    headers = [f"{name}: {text}" for name, text in options["headers"].items()]
+    headers = [f"{name}: {text}" for name, text in options.get("headers", {}).items()]
     for key, value in {**options, "headers": headers}.items():
         option = of_keys[key]
         if not target.was_given(value):
@@ -158,7 +158,9 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
 def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
     """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
     names = ", ".join(dict.fromkeys(private[::2]))
-    unset = [name for name, value in options["env"].items() if os.environ.get(name) != value]
+    unset = [
+        name for name, value in options.get("env", {}).items() if os.environ.get(name) != value
+    ]
     lacking = {
         f"to repeat it, add {names} again: the command omits that": names,
         f"to repeat it, set {', '.join(unset)}: values of variables are never recorded": unset,

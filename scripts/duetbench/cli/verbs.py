@@ -7,7 +7,6 @@ imported in its function, if that is slow: a command's `--help` imports the rest
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -72,13 +71,8 @@ class Verb(TyperCommand):
         return command
 
 
-def make_group(
-    table: Table, package: str = __package__, text: str = "", **settings: Any
-) -> typer.Typer:
-    """Make a group of commands from a table, with modules in a package.
-
-    Its help is `text`, a file of `help/`, if it has one.
-    """
+def make_group(table: Table, package: str = __package__, **settings: Any) -> typer.Typer:
+    """Make a group of commands from a table, with modules in a package."""
 
     class Group(TyperGroup):
         def __init__(self, **given: Any) -> None:
@@ -87,12 +81,6 @@ def make_group(
                 for verb, (module, line) in table.items()
             }
             super().__init__(**{**given, "commands": verbs})
-
-        def format_help(self, ctx: Any, formatter: Any) -> None:
-            if text:
-                formatter.write(stored(text))
-            else:
-                super().format_help(ctx, formatter)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             name, verb, rest = super().resolve_command(ctx, args)
@@ -105,11 +93,6 @@ def make_group(
         rich_markup_mode=None,
         **settings,
     )
-
-
-def stored(name: str) -> str:
-    """Return a help that is stored as a text."""
-    return (Path(__file__).parent / "help" / f"{name}.txt").read_text("utf-8")
 
 
 ci_app = make_group(CI, help=VERBS["ci"][1])

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Context
 
 from duetbench.cli.options import (
     BaseOption,
@@ -17,7 +17,7 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.target_options import Options, with_options, with_target
+from duetbench.cli.target_options import with_options, with_target
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host.console import Console, Narrator, print_json
 from duetbench.host.machine import measuring
@@ -37,6 +37,7 @@ from duetbench.store.result_files import find_comparison
 
 @with_target
 def why_command(
+    context: Context,
     names: Annotated[
         list[str] | None,
         Argument(help="A comparison, BASE, or BASE HEAD.", show_default=False),
@@ -47,8 +48,6 @@ def why_command(
     results: ResultsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
-    *,
-    options: Options,
 ) -> None:
     """Count the instructions of a request on both sides, and rank the functions that differ.
 
@@ -61,7 +60,7 @@ def why_command(
     clearest change is counted.
     """
     console = Console(stderr=as_json)
-    project = with_options(repository(console), options)
+    project = with_options(repository(console), context.obj)
 
     def subject(copies: Path) -> Subject:
         return deployment.working(project, Narrator(console), copies)

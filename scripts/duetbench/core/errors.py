@@ -122,11 +122,7 @@ class FlagName(StrEnum):
         "another process listened on the server's port, or one of the server's survived its end",
     )
     IMPOSSIBLE = "impossible", "void", "a figure over its ceiling, below its floor or contradictory"
-    LOAD_FAILED = (
-        "load_failed",
-        "void",
-        "the load generator failed, or was the limit",
-    )
+    LOAD_FAILED = "load_failed", "void", "the load generator failed, or was the limit"
     HARNESS_ERROR = "harness_error", "void", "duetbench itself failed in this launch"
 
     HOST_NOISE = (

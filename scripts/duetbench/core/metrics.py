@@ -3,33 +3,12 @@
 Values are SI units throughout (seconds, bytes, 1/s, or 1 for ratios and counts).
 """
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from duetbench.core import units
 from duetbench.core.units import cores, count, octets, plain, rate, seconds, share, size
-
-Situation = Literal[
-    "always",
-    "unlimited",
-    "ceiling",
-    "response",
-    "service",
-    "response tail",
-    "service tail",
-    "start",
-    "start alone",
-    "idle",
-]
-"""The cases in which a comparison judges a metric.
-
-always: all. unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a
-declared ceiling. response, service: the other cases, by the times that describe the server. Tails,
-start and idle use the same duets and never prolong a comparison. start alone: comparisons of
-starts, which also judge start. idle: targets of which a server computes without requests.
-"""
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start", "idle"]
 
@@ -61,74 +40,62 @@ name, so it is left out. p50 and p90 are always given, as the articles do for th
 
 
 _SMALLEST: Final = 1e-12
-"""A figure other than 0 below this is a rounding error of a subtraction, or forged."""
+_LARGEST: Final = 1e15
+"""Smaller figures other than 0 are rounding errors of a subtraction, larger ones are faults."""
+
+_DIRECTIONS: Final = {
+    "has": ("higher", "lower"),
+    "has a": ("longer", "shorter"),
+    "needs": ("more", "less"),
+    "takes": ("more", "less"),
+    "serves": ("more", "fewer"),
+    "executes": ("more", "fewer"),
+    "causes": ("more", "fewer"),
+}
+"""What reports call a larger figure and a smaller one, after a verb."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """The meaning of a figure.
 
-    Attributes:
-        name: Key in run files.
-        format: Formatter for people, with the SI unit of the stored value.
-        meaning: One sentence.
-        title: Column heading; empty: the name.
-        label: Its name in a row of a report, at most 20 characters; empty: its noun.
-        lower: Relevance threshold, if lower is better: the relative change up to which there is
-            none, however precisely it is measured.
-        higher: The same, if higher is better.
-        concern: Which threshold of `MATERIAL` applies if the metric is judged.
-        situation: In which cases comparisons judge it and nights look for steps; None: in none.
-        moves: What reports say when the figure rose|fell, with `{}` for the amount; empty: that
-            the title is higher or lower.
-        highest: The largest possible value; None: that of the format.
-        least: The least figure that matters; comparisons take smaller ones for it, and judge the
-            metric only if a side has more.
+    Its situation says in which cases comparisons judge it, and nights look for steps. always: all.
+    unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a declared
+    ceiling. response, service: the other cases, by the times that describe the server. Tails, start
+    and idle use the same duets and never prolong a comparison. start alone: comparisons of starts,
+    which also judge start. idle: targets of which a server computes without requests.
     """
 
-    name: str
-    format: units.Format
-    meaning: str
-    title: str = ""
-    label: str = ""
-    lower: float | None = None
-    higher: float | None = None
-    concern: Concern = "cpu"
-    situation: Situation | None = None
-    moves: str = ""
-    highest: float | None = None
-    least: float = 0.0
+    name: str  # key in run files
+    format: units.Format  # for people, with the SI unit of the stored value
+    meaning: str  # one sentence
+    title: str = ""  # column heading; empty: the name
+    noun: str = ""  # what it measures, in a sentence's words; empty: the title
+    label: str = ""  # its name in a row of a report, at most 20 characters; empty: its noun
+    better: Literal["lower", "higher", "neither"] = "lower"  # neither: a figure of context
+    concern: Concern = "cpu"  # its threshold of `MATERIAL`
+    situation: str = ""  # empty: it is never judged
+    verb: str = "has"  # what a case does if the figure moved
+    floor: float = 0.0  # change, relative, up to which nothing moved; 0: a tenth of its limit
+    least: float = 0.0  # stands for smaller figures; it is judged only if a side has more
+    shrinks: bool = False  # figures below zero are possible
+    one: str = ""  # what a request does once, after the verb: an `SQL statement`
+    many: str = ""  # the plural of that
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", self.title or self.name.replace("_", " "))
+        object.__setattr__(self, "noun", self.noun or self.title)
         object.__setattr__(self, "label", self.label or self.noun)
+        object.__setattr__(self, "floor", self.floor or self.limit / 10)
 
     @property
     def unit(self) -> units.Unit:
         return self.format.unit
 
     @property
-    def noun(self) -> str:
-        """What it measures, in its sentence's words: `CPU per request`, `memory`."""
-        return self.moves.partition("|")[2].partition(" ")[2] or self.title
-
-    @property
     def directions(self) -> tuple[str, str]:
         """What reports call a larger figure and a smaller one: more, fewer."""
-        larger, _, smaller = self.moves.partition("{} ")[2].partition(" ")[0].partition("|")
-        return larger or "more", smaller or "less"
-
-    @property
-    def better(self) -> Literal["lower", "higher", "neither"]:
-        """Which direction is better; `neither` for context figures."""
-        if self.lower is not None:
-            return "lower"
-        return "neither" if self.higher is None else "higher"
-
-    @property
-    def floor(self) -> float:
-        """The relative change up to which nothing moved: if it is judged, a tenth of its limit."""
-        return self.limit / 10 if self.situation else self.lower or self.higher or 0.0
+        return _DIRECTIONS[self.verb]
 
     @property
     def executes(self) -> bool:
@@ -145,10 +112,14 @@ class Metric:
 
         With an amount in times: `needs 31 times the CPU per request`.
         """
-        words = self.moves or f"has {{}} higher|lower {self.title}"
         if amount.endswith(" times"):
-            words = re.sub(r"\w+\|\w+", "the", words.replace("has a ", "has "))
-        return re.sub(r"(\w+)\|(\w+)", r"\1" if rose else r"\2", words).format(amount)
+            return f"{self.verb.removesuffix(' a')} {amount} the {self.noun}"
+        return f"{self.verb} {amount} {self.directions[not rose]} {self.noun}"
+
+    def count(self, number: float) -> str:
+        """Write a number of effects with their noun: `21 SQL statements`."""
+        noun = self.one if number == 1 else self.many
+        return f"{self.format(number)} {noun}" if self.one else self.format(number)
 
     def rounded(self, value: float) -> float:
         """Round a value for a file; counts stay exact."""
@@ -157,163 +128,127 @@ class Metric:
 
     def wrong(self, value: float) -> str | None:
         """Say why a value is impossible for this metric, in half a sentence; None if it is not."""
-        highest, lowest = self.highest or self.format.highest, self.format.lowest
-        if not lowest <= value <= highest:  # also false for NaN
-            return (
-                f"expected {self.name} to be a number from {lowest:g} to {highest:g}, "
-                f"found {value:g}"
-            )
-        if 0 < abs(value) < _SMALLEST:
-            return f"expected {self.name} to be 0, or {_SMALLEST:g} and more, found {value:g}"
-        return None
-
-
-_UNJUDGED: Final[tuple[Concern, None]] = ("cpu", None)
-_JUDGED_TIMES: Final[dict[str, tuple[Concern, Situation]]] = {
-    "response_p50": ("latency", "response"),
-    "response_p99": ("tail", "response tail"),
-    "response_slow_half": ("tail", "response tail"),
-    "service_p50": ("latency", "service"),
-    "service_p99": ("tail", "service tail"),
-    "service_slow_half": ("tail", "service tail"),
-}
+        size = abs(value) if self.shrinks else value
+        if value == 0 or _SMALLEST <= size <= _LARGEST:
+            return None
+        return f"expected {self.name} to be 0, or {_SMALLEST:g} to {_LARGEST:g}, found {value:g}"
 
 
 def _latency(kind: str, meaning: str) -> Iterator[Metric]:
+    judged: Mapping[str, tuple[Concern, str]] = {
+        "p50": ("latency", kind), "p99": ("tail", f"{kind} tail"),
+    }  # fmt: skip
     for point in ("min", "mean", *(name for name, _, _ in PERCENTILES), "max"):
-        floor = 0.02 if point in {"p99", "p999", "max"} else 0.004
         text = "p99.9" if point == "p999" else point
         which = {"p50": "median", "min": "shortest", "max": "longest"}.get(point, text)
-        name, title = f"{kind}_{point}", f"{kind} {text}"
-        yield _time(name, f"{meaning}: {text}.", title, floor, f"{which} {kind} time")
-    yield _time(
+        concern, situation = judged.get(point, ("cpu", ""))
+        yield Metric(
+            f"{kind}_{point}", seconds, f"{meaning}: {text}.", f"{kind} {text}",
+            f"{which} {kind} time", concern=concern, situation=situation, verb="has a",
+        )  # fmt: skip
+    yield Metric(
         f"{kind}_slow_half",
+        seconds,
         f"{meaning}: mean of those from the median to the p99.",
         f"{kind} of the slower half",
-        0.01,
         f"{kind} time in the slower half",
         "slower half" if kind == "response" else "slower half, served",
+        concern="tail",
+        situation=f"{kind} tail",
+        verb="has a",
     )
-
-
-def _time(name: str, meaning: str, title: str, floor: float, noun: str, label: str = "") -> Metric:
-    concern, situation = _JUDGED_TIMES.get(name, _UNJUDGED)
-    return Metric(
-        name, seconds, meaning, title, label, lower=floor, concern=concern, situation=situation,
-        moves=f"has a {{}} longer|shorter {noun}",
-    )  # fmt: skip
 
 
 CPU_IDLE: Final = "cpu_idle"
 
 _ROWS: Final[list[Metric]] = [
-    Metric("offered", rate, "Requests that a paced or an open load asks for per second."),
     Metric(
         "throughput",
         rate,
         "Good answers (declared status) per second of the load window.",
+        noun="requests per second",
         label="requests/s",
-        higher=0.002,
+        better="higher",
         concern="throughput",
         situation="unlimited",
-        moves="serves {} more|fewer requests per second",
+        verb="serves",
     ),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
-    Metric("requests", count, "Requests with an answer."),
-    Metric("timeouts", count, "Requests that timed out.", lower=0),
-    Metric("errors", count, "Other transport errors.", lower=0),
+    Metric("timeouts", count, "Requests that timed out."),
+    Metric("errors", count, "Other transport errors."),
     Metric(
         "server_cpu_per_request",
         seconds,
         "CPU time of the whole server process tree per answered request.",
         "CPU per request",
-        lower=0.002,
         situation="always",
-        moves="needs {} more|less CPU per request",
+        verb="needs",
     ),
-    Metric(
-        "server_cores",
-        cores,
-        "Cores used by the whole server process tree.",
-        "server cores",
-        lower=0.02,
-    ),
-    Metric("client_cores", cores, "Cores used by the load generator."),
-    Metric("pss_idle", size, "Proportional set size before the load.", "PSS idle", lower=0.01),
+    Metric("server_cores", cores, "Cores used by the whole server process tree.", "server cores"),
+    Metric("pss_idle", size, "Proportional set size before the load.", "PSS idle"),
     Metric(
         "pss_steady",
         size,
         "Median proportional set size of the server tree under load.",
         "PSS steady",
-        lower=0.004,
+        "memory",
         concern="memory",
         situation="always",
-        moves="needs {} more|less memory",
+        verb="needs",
     ),
-    Metric("memory_per_request", octets, "Memory kept per request.", "bytes kept/request"),
-    Metric(
-        "memory_per_request_late",
-        octets,
-        "Memory kept per request of the second half of the load.",
-        "bytes kept/request, late",
-    ),
-    Metric("threads_peak", count, "Most threads of the server tree.", "threads"),
     Metric(
         "switches_voluntary",
         plain,
         "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
         "wake-ups/request",
-        lower=0.02,
-        moves="has {} more|fewer wake-ups per request",
+        "wake-ups per request",
+        verb="causes",
     ),
     Metric(
         "ready_time",
         seconds,
         "Time from the start of the server until every worker has answered.",
         "ready",
-        lower=0.05,
     ),
     Metric(
         "start_cpu",
         seconds,
         "CPU time of the whole server process tree until its first right answer.",
         "CPU to start",
-        lower=0.01,
         concern="start",
         situation="start alone",
-        moves="needs {} more|less CPU to start",
+        verb="needs",
     ),
     Metric(
         "start_time",
         seconds,
         "Time from the start of the server, with nothing beside it, to its first right answer.",
-        lower=0.01,
         concern="start",
         situation="start alone",
-        moves="has a {} longer|shorter start time",
+        verb="has a",
     ),
     Metric(
         "import_time",
         seconds,
         "CPU time of a worker for importing the application, or for creating it.",
         "CPU to import",
+        "CPU to import the application",
         "CPU to import",
-        lower=0.01,
         concern="start",
         situation="start",
-        moves="needs {} more|less CPU to import the application",
+        verb="needs",
     ),
     Metric(
         CPU_IDLE,
         seconds,
         "CPU time per second of the whole server process tree after its start, without requests.",
         "idle CPU per second",
+        "CPU per second without requests",
         "CPU without requests",
-        lower=0.1,
         concern="idle",
         situation="idle",
-        moves="needs {} more|less CPU per second without requests",
+        verb="needs",
         least=0.005,
     ),
     Metric(
@@ -321,21 +256,32 @@ _ROWS: Final[list[Metric]] = [
         seconds,
         "Fastest request of a series sent one at a time to the idle server.",
         "single request",
-        lower=0.02,
     ),
-    Metric("ceiling", rate, "What arithmetic allows: slots or connections over the floor."),
     Metric(
         "efficiency",
         share,
         "Throughput over its ceiling.",
-        higher=0.004,
+        better="higher",
         concern="throughput",
         situation="ceiling",
     ),
-    Metric("warm_up", seconds, "Length of the warm-up.", "warm-up"),
-    Metric("host_steal", share, "Share of core time that the hypervisor took.", "steal", highest=1),
-    Metric("host_other", cores, "Cores used by neither server nor generator.", "other load"),
-]
+    *(
+        Metric(name, form, meaning, title, better="neither", shrinks=form is octets)
+        for name, form, title, meaning in (
+            ("offered", rate, "", "Requests that a paced or an open load asks for per second."),
+            ("requests", count, "", "Requests with an answer."),
+            ("client_cores", cores, "", "Cores used by the load generator."),
+            ("memory_per_request", octets, "bytes kept/request", "Memory kept per request."),
+            ("memory_per_request_late", octets, "bytes kept/request, late",
+             "Memory kept per request of the second half of the load."),
+            ("threads_peak", count, "threads", "Most threads of the server tree."),
+            ("ceiling", rate, "", "What arithmetic allows: slots or connections over the floor."),
+            ("warm_up", seconds, "warm-up", "Length of the warm-up."),
+            ("host_steal", share, "steal", "Share of core time that the hypervisor took."),
+            ("host_other", cores, "other load", "Cores used by neither server nor generator."),
+        )
+    ),
+]  # fmt: skip
 
 METRICS: Final[dict[str, Metric]] = {row.name: row for row in _ROWS}
 
@@ -350,8 +296,9 @@ TIME_INSIDE: Final = Metric(
     seconds,
     "CPU time of a call inside the process.",
     "time in process (seconds)",
-    lower=0.01,
-    moves="takes {} more|less time in process",
+    "time in process",
+    verb="takes",
+    floor=0.01,
 )
 """The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
 
@@ -359,15 +306,71 @@ _COUNTED: Final = Metric(
     INSTRUCTIONS,
     count,
     "Instructions of a request inside the process.",
+    noun="instructions per request",
     label=INSTRUCTIONS,
-    lower=0.01,
-    moves="executes {} more|fewer instructions per request",
+    verb="executes",
+    floor=0.01,
 )
 
 
+def _effect(
+    name: str, noun: str, verb: str, one: str = "", many: str = "", form: units.Format = units.times
+) -> Metric:
+    meaning = f"What one request {verb}, seen in requests made without a server."
+    return Metric(name, form, meaning, noun=noun, verb=verb, one=one, many=many or f"{one}s")
+
+
+EFFECTS: Final[dict[str, Metric]] = {
+    row.name: row
+    for row in (
+        _effect("sql", "SQL statements", "sends", "SQL statement"),
+        _effect("transaction", "transaction commands", "sends", "transaction command"),
+        _effect(
+            "call", "calls to other hosts", "makes", "call to another host", "calls to other hosts"
+        ),
+        _effect("connect", "connections opened", "opens", "connection"),
+        _effect("cache", "cache commands", "sends", "cache command"),
+        _effect("read", "files opened", "opens", "file"),
+        _effect("write", "files written", "writes", "file"),
+        _effect("process", "processes started", "starts", "process", "processes"),
+        _effect("thread", "threads started", "starts", "thread"),
+        _effect("task", "tasks created", "creates", "task"),
+        _effect("threads left", "threads left behind", "leaves", "thread behind", "threads behind"),
+        _effect("tasks left", "tasks left behind", "leaves", "task behind", "tasks behind"),
+        _effect("log", "log records", "writes", "log record"),
+        _effect("exception", "exceptions raised", "raises", "exception"),
+        _effect("import", "modules imported", "imports", "module"),
+        _effect("first import", "modules imported at first", "imports at first", "module"),
+        _effect("collect", "garbage collections asked for", "asks for", "garbage collection"),
+        _effect("peak", "memory during it", "needs", form=units.kilobytes),
+        _effect("function", "function calls", "makes", "function call"),
+        _effect(
+            "library exception",
+            "exceptions in libraries",
+            "raises",
+            "exception in libraries",
+            "exceptions in libraries",
+        ),
+        _effect(
+            "young collections", "collections per 1,000", "causes per 1,000", "garbage collection"
+        ),
+    )
+}
+"""The kinds of effects of a request."""
+
+_OTHERS: Final[dict[str, Metric]] = {
+    INSTRUCTIONS: _COUNTED,
+    "answer": Metric("answer", units.whole, "What a request is answered."),
+    "memory kept": Metric(
+        "memory kept", units.about, "Kept for every request.", noun="memory kept after it"
+    ),
+    "failure": Metric("failure", count, "A side failed.", noun="the request"),
+}
+
+
 def row(name: str) -> Metric:
-    """The row of a metric, or of `instructions`; for times inside the process, `TIME_INSIDE`."""
-    return _COUNTED if name == INSTRUCTIONS else METRICS.get(name, TIME_INSIDE)
+    """The row of what a finding is about; for times inside the process, `TIME_INSIDE`."""
+    return METRICS.get(name) or EFFECTS.get(name) or _OTHERS.get(name, TIME_INSIDE)
 
 
 HEADLINES: Final = (
@@ -390,6 +393,6 @@ BRIEF: Final = HEADLINES[:3]
 """The metrics in a line of progress."""
 
 
-def judged_in(situations: Collection[Situation]) -> tuple[str, ...]:
+def judged_in(situations: Collection[str]) -> tuple[str, ...]:
     """The metrics that are judged in any of some situations, the first headline first."""
     return tuple(name for name in JUDGED if METRICS[name].situation in situations)

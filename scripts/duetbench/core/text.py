@@ -6,17 +6,22 @@ Standard library only, for a fast start of commands that print plain text. The o
 
 import base64
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Unicode's control characters, except tabs and line ends."""
 
-TURNING: Final = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
+_TURNING: Final = r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 """Characters that reverse the direction of text: it then looks like other text."""
+
+_UNSAFE: Final = re.compile(
+    rf"{_CONTROL.pattern}|{_TURNING}|[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+"""What stands in no output: those, halves of surrogate pairs, and what is no character."""
+
+UNFIT: Final = re.compile(rf"{_CONTROL.pattern}|{_TURNING}|[\t\n\u2028\u2029\ud800-\udfff]")
+"""What stands in no text of a stored file from elsewhere."""
 
 ENDLESS: Final = "an answer without end"
 """In the reason of a request whose answer does not end, or never begins."""
@@ -43,8 +48,6 @@ _DATA: Final = "data:;base64,"
 
 _SEQUENCE: Final = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|{_CONTROL.pattern}")
 _UNESCAPED: Final = re.compile(r"[\x7f-\x9f]|(?<=##)\[")
-_REPLACED: Final = frozenset({"Cc", "Cs", "Cn"})
-_REPLACEMENT: Final = "\ufffd"
 
 
 def endless(where: str, seconds: float, size: int) -> str:
@@ -53,8 +56,11 @@ def endless(where: str, seconds: float, size: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace each control character by its picture (`␛` for ESC); line ends and tabs stay."""
-    return _CONTROL.sub(_picture, text)
+    """Replace each control character by its picture (`␛` for ESC); line ends and tabs stay.
+
+    What has no picture becomes the replacement character: the text is valid XML, and harmless.
+    """
+    return text if text.isprintable() else _UNSAFE.sub(_picture, text)
 
 
 def visible_json(document: str) -> str:
@@ -131,29 +137,11 @@ def printable(text: str, most: int = 120) -> str:
     return quoted if len(quoted) <= most else f"{quoted[:most]}…"
 
 
-def clean(text: str) -> str:
-    """Make text valid for XML, and harmless to the text around it.
-
-    White space becomes a space. Other control characters, halves of surrogate pairs, unassigned
-    code points and characters that reverse the direction become the replacement character.
-    """
-    # Only unprintable characters are replaced, so most texts are done here.
-    return text if text.isprintable() else "".join(map(_clean, text))
-
-
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)  # U+2400 to U+241F picture the first 32 characters
-    return "\u2421" if code == 0x7F else _REPLACEMENT  # C1 has no pictures
-
-
-def _clean(character: str) -> str:
-    if character.isspace():
-        return " "
-    if character in TURNING or unicodedata.category(character) in _REPLACED:
-        return _REPLACEMENT
-    return character
+    return "\u2421" if code == 0x7F else "\ufffd"
 
 
 def some(names: Sequence[str], at_most: int) -> str:

@@ -14,21 +14,14 @@ Formatter = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure in SI units, or a ratio, with its 95 % interval.
-
-    Attributes:
-        estimate: The figure itself.
-        low: Lower end; None, as `high`, if the scatter is unknown (one sample).
-        high: Upper end.
-        n: Number of samples: launches, duets.
-    """
+    """A figure in SI units, or a ratio, with its 95 % interval."""
 
     confidence: ClassVar[float] = 0.95
 
     estimate: float
-    low: float | None = None
+    low: float | None = None  # None, as `high`, if the scatter is unknown: of one sample
     high: float | None = None
-    n: int = 1
+    n: int = 1  # samples: launches, duets
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -61,21 +54,11 @@ def student(freedom: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How to write the figures of one kind.
+    """How to write the figures of one kind."""
 
-    Attributes:
-        name: Its name in formats.js.
-        unit: SI unit of the figures.
-        write: Writes one figure, with its unit.
-        highest: No launch comes near it: a larger figure is a fault, or forged.
-        lowest: The same at the other end; below zero only for what can shrink.
-    """
-
-    name: str
-    unit: Unit
-    write: Formatter
-    highest: float
-    lowest: float = 0.0
+    name: str  # in formats.js; empty: no page has such figures
+    unit: Unit  # of the figures
+    write: Formatter  # writes one figure, with its unit
 
     def __call__(self, value: float) -> str:
         return self.write(value)
@@ -120,14 +103,22 @@ def _share(value: float) -> str:
     return f"{significant(value * 100)} %"
 
 
-plain: Final = Format("significant", "1", significant, 1e12)
-seconds: Final = Format("seconds", "s", _seconds, 1e6)
-rate: Final = Format("rate", "1/s", _rate, 1e9)
-size: Final = Format("size", "B", _size, 1e15)
-share: Final = Format("share", "1", _share, 10)
-cores: Final = Format("cores", "1", "{:.2f}".format, 1e5)
-count: Final = Format("count", "1", "{:,.0f}".format, 1e12)
-octets: Final = Format("count", "B", count.write, 1e9, lowest=-1e9)
+def _times(value: float) -> str:
+    return f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
+
+
+plain: Final = Format("significant", "1", significant)
+seconds: Final = Format("seconds", "s", _seconds)
+rate: Final = Format("rate", "1/s", _rate)
+size: Final = Format("size", "B", _size)
+share: Final = Format("share", "1", _share)
+cores: Final = Format("cores", "1", "{:.2f}".format)
+count: Final = Format("count", "1", "{:,.0f}".format)
+octets: Final = Format("count", "B", count.write)
+whole: Final = Format("", "B", "{:,.0f} bytes".format)
+kilobytes: Final = Format("", "B", lambda value: f"{significant(value / 1e3)} kB")
+about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
+times: Final = Format("", "1", _times)
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 """A time on a command line: 180s, 5m, 1h or 1h30m."""

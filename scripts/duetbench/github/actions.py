@@ -1,6 +1,6 @@
-"""GitHub Actions' interface to a step: variables, the event, outputs and the summary.
+"""GitHub Actions' interface to a step: variables, the event, outputs and messages.
 
-Outputs and the summary are files that the environment names. A random line delimits each value, so
+Outputs are a file that the environment names. A random line delimits each value, so
 that no value can begin another output.
 """
 
@@ -22,9 +22,6 @@ BOT: Final = "github-actions[bot]"
 API: Final = "https://api.github.com"
 SERVER: Final = "https://github.com"
 OUTPUT: Final = "GITHUB_OUTPUT"
-SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-MOST_SUMMARY: Final = 1_000_000
-"""Largest summary, bytes; GitHub refuses more than 1 MiB for all of it."""
 
 URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 """An address that is safe in Markdown."""
@@ -128,11 +125,3 @@ def annotate(level: str, text: str, file: str = "", line: int = 0) -> None:
 def _escape(text: str, *, is_property: bool = False) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return escaped.replace(":", "%3A").replace(",", "%2C") if is_property else escaped
-
-
-def summary(markdown: str) -> None:
-    """Add to the step's summary, if there is one."""
-    if path := os.environ.get(SUMMARY):
-        text = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(text.rstrip("\n") + "\n\n")

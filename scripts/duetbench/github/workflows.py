@@ -7,31 +7,11 @@ variables, and the steps that install Python and packages.
 import importlib.metadata
 import re
 from pathlib import Path
+from string import Template
 from typing import Final
 from urllib.parse import urlsplit
 
-_COMPARES: Final = """\
-name: duetbench
-on: pull_request
-{variables}jobs:
-  duetbench:
-{head}    permissions: {{ contents: read }}
-    steps:
-{indent}- {{ uses: actions/checkout@v7, with: {{ persist-credentials: false }} }}
-{steps}{indent}- {{ uses: {ours}@main{root} }}
-"""
-_COMMENTS: Final = """\
-name: duetbench's comment
-on: # zizmor: ignore[dangerous-triggers]
-  workflow_run: {{ workflows: [duetbench], types: [completed] }}
-jobs:
-  comment:
-    if: github.event.workflow_run.event == 'pull_request'
-    runs-on: ubuntu-24.04
-    permissions: {{ actions: read, contents: read, pull-requests: write }}
-    steps:
-      - uses: {ours}/.github/actions/comment@main
-"""
+_TEMPLATES: Final = Path(__file__).with_name("templates")
 _TRUSTED: Final = """\
     # Its steps have secrets, which forks' jobs do not get; the compared code gets none of them.
     if: github.event.pull_request.head.repo.full_name == github.repository
@@ -92,8 +72,11 @@ def make(top: Path, within: Path) -> tuple[dict[str, str], str]:
         alone = match["key"] and match["end"] is not None
         return f': "{value}"' if alone else f"{match['key'] or ''}{value}"
 
-    text = _MATRIX.sub(chosen, _COMPARES.format(**fields))
-    return {"duetbench.yml": text, "duetbench-comment.yml": _COMMENTS.format(**fields)}, file
+    made = {}
+    for name in ("duetbench.yml", "duetbench-comment.yml"):
+        template = Template((_TEMPLATES / name).read_text("utf-8"))
+        made[name] = _MATRIX.sub(chosen, template.substitute(fields))
+    return made, file
 
 
 def _of_tests(top: Path) -> tuple[str, str, str]:

@@ -32,6 +32,10 @@ PLAIN_WIDTH: Final = 120
 STANDARD: Final = Path("-")
 """Stands for standard output where a file is named."""
 
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+MOST_SUMMARY: Final = 1_000_000
+"""Largest summary, bytes; GitHub refuses more than 1 MiB for all of it."""
+
 BRIEF_STEP_S: Final = 5.0
 """Seconds up to which a step prints no line, so the first minute of a run fits one screen."""
 
@@ -90,6 +94,14 @@ def write(text: str, output: Path = STANDARD) -> None:
         sys.stdout.flush()  # a closed pipe raises its error here, not when the interpreter ends
     else:
         output.write_text(text, "utf-8")
+
+
+def write_summary(markdown: str) -> None:
+    """Add to the page of a job in GitHub Actions, if this is one: `actions` has the rest of it."""
+    if path := os.environ.get(SUMMARY):
+        text = markdown.encode()[:MOST_SUMMARY].decode(errors="ignore")
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text.rstrip("\n") + "\n\n")
 
 
 def duration(seconds: float) -> str:

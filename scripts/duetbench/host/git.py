@@ -104,6 +104,15 @@ def ask_or_none(root: Path, *arguments: str) -> str | None:
         return None
 
 
+def revision(root: Path) -> tuple[str | None, bool]:
+    """Commit of the checkout, and whether tracked files differ from it, results excluded."""
+    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    try:
+        return ask_or_none(root, "rev-parse", "HEAD"), bool(ask_or_none(root, *status))
+    except HopelessError:
+        return None, False
+
+
 @cache
 def _own_objects() -> Path:
     folder = proc.make_scratch()

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -88,6 +89,12 @@ def inside(root: Path, name: str) -> Path:
     if not (root / name).resolve().is_relative_to(top.resolve()):
         raise UsageError(f"{name}: expected a path in the repository, as {root} names it")
     return root / name
+
+
+def keep_newest_logs(folder: Path, most: int = 20) -> None:
+    """Remove all but the newest folders of logs: they explain failures, and old ones do not."""
+    for old in sorted(path for path in folder.iterdir() if path.is_dir())[:-most]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def make_logs(folder: Path) -> None:

@@ -27,9 +27,6 @@ from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.configuration import Interpreter
 from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
-KEPT_LOGS: Final = 20
-"""Number of comparisons whose server logs are kept."""
-
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
 
@@ -48,8 +45,7 @@ class Real:
         self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers, self._rotation = count(), Rotation()
-        for old in sorted(self._folder.parent.iterdir())[:-KEPT_LOGS]:
-            shutil.rmtree(old, ignore_errors=True)
+        paths.keep_newest_logs(self._folder.parent)
 
     def duets(
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int

@@ -21,7 +21,7 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
-from duetbench.measure import runner, testbed
+from duetbench.measure import testbed
 
 MAIN: Final = ("main", "master")
 """Names of default branches, for a clone that does not say which it has."""
@@ -84,7 +84,7 @@ def resolve(root: Path, name: str) -> Revision:
 
 def checkout(root: Path, label: str = "") -> Revision:
     """Describe the files as they are."""
-    commit, dirty = runner.revision(root)
+    commit, dirty = git.revision(root)
     return Revision(label, commit or "", dirty)
 
 

@@ -138,13 +138,6 @@ def within_limit(finding: Finding) -> Finding:
     return finding.model_copy(update={"verdict": Verdict.SAME}) if small else finding
 
 
-def record(limits: Limits) -> dict[str, float | int | str]:
-    """Return the parameters of the rule for a comparison's file."""
-    sizes = {f"limit_{concern}": size for concern, size in limits.items()}
-    own = {"fewest": FEWEST, "most": MOST, "patience": PATIENCE, "early": EARLY, "rate": RATE}
-    return {**own, "power": POWER, **sizes}
-
-
 class _Findings:
     """The findings of all cases, whose number corrects the p values of each."""
 

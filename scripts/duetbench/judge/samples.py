@@ -12,7 +12,7 @@ import numpy as np
 
 from duetbench.core import metrics
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import METRICS, Situation
+from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
@@ -231,11 +231,10 @@ def choose_metrics(
     if start:
         return metrics.judged_in({"start", "start alone"}), ()
     times = case.load.times
-    situations: set[Situation] = {"always", times}
+    situations: set[str] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
         situations = {"always", times if waits else "unlimited"}
     elif case.load.model is LoadModel.CLOSED:
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
-    tail: Situation = "response tail" if times == "response" else "service tail"
-    return metrics.judged_in(situations), metrics.judged_in({tail, "start", "idle"})
+    return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})

@@ -41,7 +41,6 @@ from duetbench.project import plan as planning
 from duetbench.project.setting import SERVED, Contrast
 from duetbench.store import result_files
 from duetbench.store.comparison import (
-    METHOD_VERSION,
     SIDES,
     CaseComparison,
     Comparison,
@@ -378,7 +377,6 @@ class _Session:
             wall_seconds=self.clock() - self.began,
             cases=tuple(cases),
             findings=self.findings(),
-            method={**rule.record(self.limits), "seed": self.question.extent.seed},
             notes=tuple(self.notes),
             first_answer_seconds=self.first_answer_seconds,
         )
@@ -425,7 +423,6 @@ def _record(
     status: ResultStatus,
     started: str,
     *,
-    method: Mapping[str, float | int | str] | None = None,
     notes: tuple[str, ...] = (),
     **measured: Any,
 ) -> Comparison:
@@ -452,7 +449,6 @@ def _record(
         untouched=sides.untouched,
         coverage=question.coverage,
         missing=sides.missing,
-        method={"version": METHOD_VERSION, **(method or {})},
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
         notes=(*question.notes, *sides.notes, *notes),

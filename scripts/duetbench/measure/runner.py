@@ -1,8 +1,10 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.text import Text
 
@@ -10,21 +12,66 @@ from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
+from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.units import rounded, utc_now
-from duetbench.host import git
-from duetbench.host.console import Progress, duration
-from duetbench.host.git import HopelessError
+from duetbench.host import git, paths
+from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.launch import perform
+from duetbench.measure.testbed import SideCase, Testbed, assemble
 from duetbench.project import interpreters, tools
+from duetbench.project import plan as planning
 from duetbench.project.plan import launch_order
-from duetbench.store import result_files
+from duetbench.project.subject import Subject
+from duetbench.store import files, result_files
+
+
+def launch_all(
+    plan: Plan,
+    subject: Subject,
+    results: Path,
+    console: Console,
+    *,
+    begin: Callable[[Run], Run] = lambda run: run,
+    before: Callable[[Sequence[SideCase]], object] = id,
+    missing: Mapping[str, str] = MappingProxyType({}),
+    installs: Narrator | None = None,
+) -> tuple[Run, Path]:
+    """Launch a plan's cases on this machine; return the finished run and its file.
+
+    `begin` completes the header of the run. `before` gets the cases before any load. `missing` are
+    cases that cannot be launched, with the reason. With `installs`, missing environments are made.
+    Raises as `execute`.
+    """
+    attainable = [case for case in plan.cases if case.id not in missing]
+    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
+    start = begin(header(plan, testbed, subject.repository))
+    files.require_room(results)
+    before([SideCase(case, testbed) for case in attainable])
+    folder = testbed.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    paths.keep_newest_logs(testbed.logs)
+    numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
+
+    def launch(case: Case, number: int, order: int) -> Launch:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return perform(case, testbed, log, window=window, number=number, order=order)
+
+    return execute(
+        plan,
+        start,
+        perform=launch,
+        expected=lambda case: planning.launch_seconds(case, plan.profile),
+        results=results,
+        progress=Progress(console),
+        missing=missing,
+    )
 
 
 def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     """The run of a plan on this machine, without results."""
     started = utc_now()
-    commit, dirty = revision(root)
+    commit, dirty = git.revision(root)
     return Run(
         id=result_files.run_id(started, plan.profile, commit),
         status="partial",
@@ -42,15 +89,6 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
         interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
         stacks=tuple(stack.record() for stack in testbed.stacks.values()),
     )
-
-
-def revision(root: Path) -> tuple[str | None, bool]:
-    """Commit of the checkout, and whether tracked files differ from it, results excluded."""
-    status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
-    try:
-        return git.ask_or_none(root, "rev-parse", "HEAD"), bool(git.ask_or_none(root, *status))
-    except HopelessError:
-        return None, False
 
 
 def execute(
@@ -110,7 +148,11 @@ def execute(
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
         notes.append(f"interrupted by {interruption} at {utc_now()}")
-        result_files.save(results, snapshot("partial"))
+        partial = snapshot("partial")
+        result_files.save(results, partial)
+        usable = sum(len(result.usable) for result in partial.results)
+        planned = plan.launches * len(plan.cases)
+        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {partial.id}"
         raise
     finally:
         progress.end()

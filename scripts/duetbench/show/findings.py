@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from duetbench.core import units
-from duetbench.core.metrics import CPU, INSTRUCTIONS
+from duetbench.core.metrics import CPU, EFFECTS, INSTRUCTIONS, Metric
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Case, Effects, Verdict
 from duetbench.core.text import short, some
@@ -22,46 +22,12 @@ HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
 
 _NAMED: Final = 3  # metrics or functions that a line names
 
-_LABELS: Final = {ANSWER: "answer", KEPT: "memory kept after it", FAILURE: "the request"}
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
 _SAME: Final = 0.0005  # change of an exact count up to which it is the same
 _DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 _USUAL: Final = 200  # status of an answer
-KINDS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "sql": ("SQL statements", "sends", "SQL statement"),
-    "transaction": ("transaction commands", "sends", "transaction command"),
-    "call": ("calls to other hosts", "makes", "call to another host"),
-    "connect": ("connections opened", "opens", "connection"),
-    "cache": ("cache commands", "sends", "cache command"),
-    "read": ("files opened", "opens", "file"),
-    "write": ("files written", "writes", "file"),
-    "process": ("processes started", "starts", "process"),
-    "thread": ("threads started", "starts", "thread"),
-    "task": ("tasks created", "creates", "task"),
-    "threads left": ("threads left behind", "leaves", "thread behind"),
-    "tasks left": ("tasks left behind", "leaves", "task behind"),
-    "log": ("log records", "writes", "log record"),
-    "exception": ("exceptions raised", "raises", "exception"),
-    "import": ("modules imported", "imports", "module"),
-    "first import": ("modules imported at first", "imports at first", "module"),
-    "collect": ("garbage collections asked for", "asks for", "garbage collection"),
-    "peak": ("memory during it", "needs", ""),
-    "function": ("function calls", "makes", "function call"),
-    "library exception": ("exceptions in libraries", "raises", "exception in libraries"),
-    "young collections": ("collections per 1,000", "causes per 1,000", "garbage collection"),
-}
-"""Of each kind of effect: its row, and the verb and the noun of a sentence."""
-
-_NO_KIND: Final = ("", "", "")
-_PLURALS: Final = {
-    "thread behind": "threads behind",
-    "task behind": "tasks behind",
-    "process": "processes",
-    "call to another host": "calls to other hosts",
-    "exception in libraries": "exceptions in libraries",
-}
 
 
 def titles(comparison: Comparison) -> dict[str, str]:
@@ -81,31 +47,15 @@ def _other(series: str) -> str:
 
 def noun(finding: Finding) -> str:
     """Return what was seen, in words: `CPU per request`, `SQL statements`."""
-    subject = finding.subject
-    return _LABELS.get(subject) or title(subject) or row_of(subject).noun
-
-
-def _label(finding: Finding) -> str:
-    """Return the same, short enough for a row of eighty columns."""
-    subject = finding.subject
-    return _LABELS.get(subject) or title(subject) or row_of(subject).label
-
-
-def figure(finding: Finding, value: float) -> str:
-    """Write a figure of one side."""
-    subject = finding.subject
-    if subject == ANSWER:
-        return f"{value:,.0f} bytes"
-    if title(subject) or subject == KEPT:
-        return effect_figure(subject, value)
-    return row_of(subject).format(value)
+    return row_of(finding.subject).noun
 
 
 def figures(finding: Finding) -> str:
     """Write what it was before and after; empty if that is not known."""
+    write = row_of(finding.subject).format
     if finding.base is None or finding.head is None:
-        return "" if finding.head is None else figure(finding, finding.head)
-    both = [figure(finding, value) for value in (finding.base, finding.head)]
+        return "" if finding.head is None else write(finding.head)
+    both = [write(value) for value in (finding.base, finding.head)]
     unit = both[1].rpartition(" ")[2]
     if both[0].endswith(f" {unit}"):
         both[0] = both[0].removesuffix(f" {unit}")  # `126 → 159 µs`
@@ -114,17 +64,21 @@ def figures(finding: Finding) -> str:
 
 def row(finding: Finding) -> tuple[str, str, str, str, str]:
     """Write a finding below `HEAD`."""
-    sign = finding.verdict.sign
+    sign, label = finding.verdict.sign, row_of(finding.subject).label
     if finding.exact or finding.subject in {FAILURE, KEPT}:
         size = ""
-        if finding.moved and None not in {finding.base, finding.head} and title(finding.subject):
+        if (
+            finding.moved
+            and None not in {finding.base, finding.head}
+            and finding.subject in EFFECTS
+        ):
             size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
         what = short(finding.why, _REASON) if finding.subject == FAILURE else what
-        return _label(finding), figures(finding), size, "", f"{sign} {what or finding.verdict}"
+        return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
     change, ends = sizes(finding)
-    return _label(finding), figures(finding), change, ends, f"{sign} {_sure(finding)}"
+    return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
 
 
 def sizes(finding: Finding) -> tuple[str, str]:
@@ -161,15 +115,14 @@ def excludes_limit(finding: Finding) -> bool:
 
 def sentence(finding: Finding) -> str:
     """Say what a request does otherwise: `needs 26 % more CPU per request`."""
-    subject = finding.subject
-    if subject == FAILURE:
+    if finding.subject == FAILURE:
         return short(finding.why, _REASON)
-    if subject == ANSWER:
+    if finding.subject == ANSWER:
         return f"does different work: {finding.text}"
-    if subject == KEPT:
+    if finding.subject == KEPT:
         return _keeps(finding)
-    _, verb, what = KINDS.get(subject, _NO_KIND)
-    return _does(finding, verb, what) if verb else _moves(finding)
+    kind = EFFECTS.get(finding.subject)
+    return _does(finding, kind) if kind else _moves(finding)
 
 
 def _moves(finding: Finding) -> str:
@@ -194,13 +147,13 @@ def _executes(ratio: Interval) -> str:
     return f"{words} ({within})"
 
 
-def _does(finding: Finding, verb: str, what: str) -> str:
+def _does(finding: Finding, kind: Metric) -> str:
     """Say how often a request does something."""
     old, new = finding.base or 0.0, finding.head or 0.0
     over = f", {finding.why}" if finding.why else ""
     if old == new:
-        return f"{verb} other {plural(what)}: {finding.text} {finding.place}".rstrip() + over
-    return f"{verb} {count(finding.subject, new)} instead of {figure(finding, old)}{over}"
+        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip() + over
+    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}{over}"
 
 
 def _keeps(finding: Finding) -> str:
@@ -208,7 +161,7 @@ def _keeps(finding: Finding) -> str:
     where = f" ({finding.place})" if finding.place else ""
     if finding.verdict is Verdict.DIFFERENT and finding.text:
         return finding.text + where
-    head, base = (figure(finding, value or 0.0) for value in (finding.head, finding.base))
+    head, base = (row_of(KEPT).format(value or 0.0) for value in (finding.head, finding.base))
     doubt = f", {finding.why}" if finding.why else ""
     if finding.verdict is Verdict.BETTER:
         return f"keeps {head} for every request, before {finding.text or base}{where}"
@@ -247,9 +200,9 @@ def alike(findings: Sequence[Finding]) -> str:
         if not (finding.exact and finding.verdict is Verdict.SAME and finding.head):
             continue
         if finding.subject == ANSWER:
-            parts.append(f"the same answer ({figure(finding, finding.head)})")
-        elif title(finding.subject) and finding.subject not in _DULL:
-            parts.append(count(finding.subject, finding.head))
+            parts.append(f"the same answer ({figures(finding)})")
+        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+            parts.append(EFFECTS[finding.subject].count(finding.head))
     return ", ".join(parts)
 
 
@@ -427,7 +380,7 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     if not moved:
         yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
     # What differs at first sight has been said: what follows is the table of it.
-    elif len(moved) == 1 and moved[0].subject in KINDS:
+    elif len(moved) == 1 and moved[0].subject in EFFECTS:
         yield f"{name}, checked ({took})"
     else:
         yield f"{name} {sentence(moved[0])} ({took})"
@@ -447,7 +400,7 @@ def describe(case: Case, seen: Effects) -> Iterator[str]:
     for line in rows(found):
         yield line.replace("0 → ", "").replace("+", "", 1)
     for kind, spread in seen.unsteady.items():
-        yield f"  {title(kind):<28}  {spread.partition(' in ')[0]}, from request to request"
+        yield f"  {EFFECTS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
     yield from (f"  {text}" for text in doubts(seen))
 
 
@@ -462,7 +415,7 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
     """Make a row of each difference: what, before, after, its text; and one of each detail."""
     for finding in findings:
         ends = (finding.base, finding.head)
-        old, new = ("" if end is None else figure(finding, end) for end in ends)
+        old, new = ("" if end is None else row_of(finding.subject).format(end) for end in ends)
         text = "   ".join(filter(None, (finding.text, finding.place)))
         yield noun(finding), old, new, text
         for detail in finding.details:
@@ -472,43 +425,17 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
 # The words of effects.
 
 
-def title(subject: str) -> str:
-    """Return a kind's row: `SQL statements`; empty if the subject is no kind of effect."""
-    return KINDS.get(subject, _NO_KIND)[0]
-
-
-def effect_figure(kind: str, value: float) -> str:
-    """Write how often a request does something, or the bytes that it needs or keeps."""
-    if kind == KEPT:
-        return f"{units.significant(value / 1e3, 2)} kB" if value else "0 kB"
-    if kind == "peak":
-        return f"{units.significant(value / 1e3)} kB"
-    return f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
-
-
-def count(kind: str, number: float) -> str:
-    """Write a number of effects with their noun: `21 SQL statements`."""
-    what = KINDS.get(kind, _NO_KIND)[2]
-    if not what:
-        return effect_figure(kind, number)
-    return f"{effect_figure(kind, number)} {what if number == 1 else plural(what)}"
-
-
-def plural(what: str) -> str:
-    """Return the plural of what a request does: `processes`."""
-    return _PLURALS.get(what, f"{what}s")
-
-
 def effect_change(kind: str, base: float, head: float) -> str:
     """Describe how an effect moved: `SQL statements 2 → 21`."""
-    name = f"{KEPT} for every request" if kind == KEPT else title(kind)
-    return f"{name} {effect_figure(kind, base)} → {effect_figure(kind, head)}"
+    of = row_of(kind)
+    name = f"{KEPT} for every request" if kind == KEPT else of.noun
+    return f"{name} {of.format(base)} → {of.format(head)}"
 
 
 def doubts(seen: Effects) -> Iterator[str]:
     """Say what was not measured, and what is never seen."""
     for kind, spread in seen.unsteady.items():
-        yield f"{KINDS[kind][0]}: not compared, since they vary within a side ({spread})"
+        yield f"{EFFECTS[kind].noun}: not compared, since they vary within a side ({spread})"
     if seen.unmeasured:
         yield f"memory: not measured, {seen.unmeasured}"
     if seen.unseen:

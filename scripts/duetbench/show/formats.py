@@ -52,13 +52,9 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
     if half is not None and half <= _SYMMETRIC:
         return f"±{units.significant(100 * half, 2)} %"
     low, high = map(write, figure.ends)
-    # `1.2…3.4 ms`, not `1.2 ms…3.4 ms`.
-    number, _, unit = low.partition(" ")
-    if unit and high.endswith(f" {unit}"):
-        return f"{number}…{high}"
-    if low.endswith("/s") and high.endswith("/s"):
-        return f"{low.removesuffix('/s')}…{high}"
-    return f"{low}…{high}"
+    units_ = (f" {high.rpartition(' ')[2]}", "/s")
+    unit = next((u for u in units_ if low.endswith(u) and high.endswith(u)), "")
+    return f"{low.removesuffix(unit)}…{high}"  # `1.2…3.4 ms`, not `1.2 ms…3.4 ms`
 
 
 def duration(seconds: float) -> str:

@@ -54,37 +54,21 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     command: str = ""
 
-    def has_content(self) -> bool:
-        return bool(self.lines or self.rows or self.command)
-
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a reader sees, in this order.
+    """What a reader sees, in this order."""
 
-    Attributes:
-        headline: One line that says no more than the intervals.
-        news: Whether something moved.
-        head: Columns of the rows: a case if there are several, what was seen, and `words.HEAD`.
-        rows: The first findings.
-        more: How many other findings there are.
-        causes: What differs: functions that the requests enter, packages.
-        sure: How it was measured, and what would have been seen.
-        advice: What to do next, or what the command lacks.
-        command: The command that finds the functions, or that would decide.
-        sections: All figures, the method, and how to repeat it.
-    """
-
-    headline: str
-    news: bool
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    more: int
-    causes: Sequence[str]
-    sure: str
-    advice: str
-    command: str
-    sections: Sequence[Section]
+    headline: str  # one line that says no more than the intervals
+    news: bool  # whether something moved
+    head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
+    rows: Sequence[Sequence[str]]  # the first findings
+    more: int  # how many others there are
+    causes: Sequence[str]  # what differs: functions that the requests enter, packages
+    sure: str  # how it was measured, and what would have been seen
+    advice: str  # what to do next, or what the command lacks
+    command: str  # finds the functions, or would decide
+    sections: Sequence[Section]  # all figures, the method, and how to repeat it
 
     @property
     def lines(self) -> Iterable[str]:
@@ -97,7 +81,6 @@ def make_report(comparison: Comparison, code: Attribution | None = None) -> Repo
     names = words.titles(comparison)
     rows = [(names[f.case], *words.row(f)) for f in comparison.findings]
     headline, seen = words.headline(comparison, names), words.seen(comparison.findings)
-    details, doubts = words.details(comparison, names), words.disagreements(comparison)
     listed = [*zip(comparison.findings, rows, strict=True)]
     shown = [(finding, row) for finding, row in listed if _is_shown(finding, comparison)]
     first = [row for _, row in shown[:MOST]]
@@ -106,6 +89,12 @@ def make_report(comparison: Comparison, code: Attribution | None = None) -> Repo
         order = [row[0] for row in first]
         first.sort(key=lambda row: order.index(row[0]))
     advice, command = _next(comparison)
+    sections = (
+        Section("", [*_facts(comparison, seen)]),
+        _other_findings(listed, first, several=len(names) > 1),
+        Section("What one request does", words.details(comparison, names)),
+        *_circumstances(comparison),
+    )
     return Report(
         headline=headline,
         news=any(finding.moved for finding in comparison.findings),
@@ -113,20 +102,10 @@ def make_report(comparison: Comparison, code: Attribution | None = None) -> Repo
         rows=first if several else [row[1:] for row in first],
         more=max(0, len(rows) - len(first)),
         causes=[*([code_line(code)] if code else []), *_causes(comparison)],
-        sure="; ".join(_sure(comparison, seen, doubts)),
+        sure="; ".join(_sure(comparison, seen)),
         advice="; ".join(comparison.to_repeat) if command else advice,
         command="" if code else command,
-        sections=[
-            *filter(
-                Section.has_content,
-                (
-                    Section("", [*_facts(comparison, seen)]),
-                    _other_findings(listed, first, several=len(names) > 1),
-                    Section("What one request does", details),
-                    *_circumstances(comparison),
-                ),
-            )
-        ],
+        sections=[part for part in sections if part.lines or part.rows or part.command],
     )
 
 
@@ -192,7 +171,7 @@ def code_line(code: Attribution) -> str:
     return f"code: `{name}` {first.effect} ({state}`{where}`)"
 
 
-def _sure(comparison: Comparison, seen: str, doubts: Iterable[str]) -> Iterator[str]:
+def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     """Say how it was measured, what would have been seen, and what disturbed it."""
     duets = [duet for case in comparison.cases for duet in case.duets]
     if comparison.counts_only:
@@ -215,7 +194,7 @@ def _sure(comparison: Comparison, seen: str, doubts: Iterable[str]) -> Iterator[
         yield "other programs took time, so intervals are wider"
     if seen and not any(finding.moved for finding in comparison.findings):
         yield f"{seen} would have been seen"
-    yield from doubts
+    yield from words.disagreements(comparison)
 
 
 def _next(comparison: Comparison) -> tuple[str, str]:

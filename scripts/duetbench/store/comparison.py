@@ -365,9 +365,7 @@ class Comparison(Artefact):
         max_length=10 * MOST,
         description="All that was found, the most important first.",
     )
-    method: dict[str, float | int | str] = Field(
-        default_factory=dict, description="Thresholds and error rates that the verdicts used."
-    )
+    method: int = Field(default=METHOD_VERSION, description="Version of the method that decided.")
     reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
     to_repeat: tuple[str, ...] = Field(
         default=(), description="What these commands lack: options that no report may have."

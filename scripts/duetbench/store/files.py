@@ -11,8 +11,7 @@ import math
 import os
 import re
 import tempfile
-import unicodedata
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,11 +20,10 @@ from pydantic_core import ErrorDetails
 
 from duetbench.core.errors import ArtifactError, RecordError
 from duetbench.core.model import Artefact
-from duetbench.core.text import TURNING, printable, visible_json
+from duetbench.core.text import UNFIT, printable, visible_json
 
 MOST_BYTES: Final = 16_000_000  # of one file: many times the largest one
 
-_T = TypeVar("_T")
 _Kind = TypeVar("_Kind", bound=Artefact)
 _SHOWN_PROBLEMS: Final = 3
 PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
@@ -33,7 +31,6 @@ PARTIAL: Final = ".partial.json"  # end of the name of a file that still grows
 MOST_CHARACTERS: Final = 4000
 """Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
-_CONTROL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
 REMEDIES: Final = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -151,8 +148,7 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {twice!r} twice in one object")
     return document
 
@@ -170,28 +166,18 @@ def require_plain(document: Any) -> None:
             raise ArtifactError(f"{fault} in the text {printable(value)}")
 
 
-def _fault(text: str) -> str | None:
+def _fault(text: str) -> str:
     if len(text) > MOST_CHARACTERS:
         return f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"
-    if text.isascii() and text.isprintable():
-        return None
-    for character in text:
-        turns = character in TURNING
-        if turns or unicodedata.category(character) in _CONTROL:
-            kind = "a character that reverses the text" if turns else "a control character"
-            return f"{kind} (U+{ord(character):04X})"
-    return None
+    control = UNFIT.search(text)
+    return f"a control character (U+{ord(control[0]):04X})" if control else ""
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a whole file, replacing what was there; raises RecordError."""
-    with draft(path, data) as temporary:
-        temporary.replace(path)
+    """Write a whole file, replacing what was there; raises RecordError.
 
-
-@contextlib.contextmanager
-def draft(path: Path, data: bytes) -> Iterator[Path]:
-    """Write bytes to a temporary file beside `path`, flushed to the disk; raises RecordError."""
+    It is flushed to the disk before it has its name, and so is the name then.
+    """
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +188,7 @@ def draft(path: Path, data: bytes) -> Iterator[Path]:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes it private; results are public
-        yield temporary
+        temporary.replace(path)
         # The folder too, so that a new name survives a power cut.
         handle = os.open(path.parent, os.O_RDONLY)
         try:

@@ -56,19 +56,18 @@ def runs(results: Path) -> list[Path]:
     return [path for name, path in _ids(Run, results).items() if path.stem == name]
 
 
-def find(name: str, results: Path) -> Path:
-    """The file that a name means: a path, `latest` of the runs, an id, or part of an id.
+def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
+    """The file that a name means: a path, `latest`, an id, or part of an id.
 
-    Results are those in a folder, and the comparisons that are kept on this machine.
+    Results are those in a folder, and the comparisons that are kept on this machine. The latest is
+    the newest finished run, or with `Comparison` the repository's newest result of any kind.
 
     Raises:
         UsageError: No result has that name, or several have.
         RecordError: There is no `latest`.
     """
     if name == "latest":
-        if finished := runs(results):
-            return finished[-1]
-        raise RecordError(f"{results / 'runs'}: no run has been recorded; make one: duetbench run")
+        return _latest(results, kind)
     if (path := Path(name)).is_file():
         return path
     kept = paths.state_dir().glob("projects/*")
@@ -85,42 +84,34 @@ def find(name: str, results: Path) -> Path:
     )
 
 
-def newest(results: Path) -> Path:
-    """The repository's newest result of any kind; RecordError if it has none.
-
-    Names begin with their time.
-    """
-    root = paths.project_root()
-    found = _ids(Comparison, paths.project_state(root), results)
-    found |= {path.stem: path for path in runs(results)}
+def _latest(results: Path, kind: type[Run | Comparison]) -> Path:
+    found, root = {path.stem: path for path in runs(results)}, paths.project_root()
+    if kind is Comparison:
+        found |= _ids(Comparison, paths.project_state(root), results)
     if not found:
+        place = root if kind is Comparison else results / "runs"
         raise RecordError(
-            f"{root}: no run has been recorded, and no comparison; make one: duetbench run or "
+            f"{place}: no run has been recorded, and no comparison; make one: duetbench run or "
             "duetbench compare. Those of another repository go by their ids"
         )
-    return found[max(found)]
+    return found[max(found)]  # names begin with their time
 
 
-def load(name: str | Path, results: Path) -> Run | Comparison:
-    """Read a result by its file, its id, part of its id, or `latest`; errors as of `find`."""
-    path = find(str(name), results)
-    return files.read(type_of(path), path)
-
-
-def type_of(path: Path) -> type[Run | Comparison]:
-    """The type of a file's content, by its keys; RecordError if it is other JSON."""
+def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) -> Run | Comparison:
+    """Read a result by a name of `find`, whose errors it has."""
+    path = find(str(name), results, kind)
     try:
         keys = list(dict(json.loads(path.read_bytes())))
     except (OSError, TypeError, ValueError, RecursionError):
-        return Run  # reading it as a run reports the problem
-    if {"base", "head", "cases"} <= set(keys):
-        return Comparison
+        keys = []  # reading it as a run reports the problem
+    if {"base", "head", "cases"} <= {*keys}:
+        return files.read(Comparison, path)
     if keys and "results" not in keys:
         raise RecordError(
             f"{path}: expected a run file, or a comparison (duetbench compare -o FILE.json), found "
             f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
         )
-    return Run
+    return files.read(Run, path)
 
 
 def find_comparison(name: str, results: Path) -> Comparison | None:

@@ -15,7 +15,7 @@ from duetbench.cli.options import (
     clean_up,
 )
 from duetbench.core.errors import UsageError
-from duetbench.host import machine, paths
+from duetbench.host import git, machine, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
@@ -23,7 +23,6 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
-from duetbench.measure import runner
 from duetbench.store import files
 from observatory.cli.options import (
     PlanOption,
@@ -85,7 +84,7 @@ def run_command(
     clean_up(console)
     globs, commit = select or [], None
     if assigned is not None:
-        assigned.require(machine.fingerprint().id, runner.revision(root)[0])
+        assigned.require(machine.fingerprint().id, git.revision(root)[0])
         # The commit's name: a machine's other user can write files, but not what git reads by it.
         commit = assigned.commit and assigned.commit[:12]
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from duetbench.cli import compare as of_tool
-from duetbench.cli.compare import Asked
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
@@ -14,7 +13,7 @@ from duetbench.cli.options import (
     ReportsOption,
     WaitOption,
     budget_option,
-    budget_seconds,
+    console_beside,
     reports,
     repository,
 )
@@ -70,22 +69,23 @@ def compare_command(
     """
     contrast = Contrast((base, head), of_base or (), of_head or ())
     globs = tuple(select or ())
-    extent = Extent(
-        globs, budget_seconds(budget), everything=everything, start=start, only=only or "",
-        seed=seed,
-    )  # fmt: skip
+    extent = Extent(globs, everything=everything, start=start, only=only or "", seed=seed)
     words = (
         *(word for glob in globs for word in ("--select", glob)),
         *("--profile", profile, "--seed", str(seed)),
-        *of_tool.repeating(extent, budget, limit),
     )
 
     def keep(comparison: Comparison) -> None:
         if results is not None:
             Console().say(f"\nsaved: {files.save(results, comparison)}")
 
-    def find(console: Console) -> Asked:
-        return Asked(Checkout(repository(console), profile), words, prepare=sides.prepare)
-
     written = reports(output, ".json", ".md", ".html", as_json=as_json)
-    of_tool.run(find, contrast, extent, limit or (), why, files=written, wait=wait, keep=keep)
+    console = console_beside(written)
+
+    def find() -> Checkout:
+        return Checkout(repository(console), profile)
+
+    of_tool.run(
+        console, find, contrast, extent, {}, budget=budget, limits=limit or (), why=why,
+        files=written, wait=wait, words=words, keep=keep, prepare=sides.prepare,
+    )  # fmt: skip

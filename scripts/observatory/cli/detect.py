@@ -14,7 +14,7 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import machine
-from duetbench.host.console import Console, Narrator, errors
+from duetbench.host.console import Console, Narrator, errors, write_summary
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.session import DEFAULT_SEED
@@ -94,7 +94,7 @@ def detect_command(
     news += [f"{new.id}: {narrowed_line(new.narrowed)}" for new in narrowed if new.narrowed]
     lines = [*news, *map(_headline, detected.candidates)]
     heading = f"### Detection: {len(detected.candidates)} candidates"
-    actions.summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
+    write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
     lines.append(
         f"{len(detected.candidates)} candidates, {detected.known} judged already; steps without a "
         f"change of the stack (machine, or duetbench's own commits): {len(detected.unexplained)}"
@@ -159,7 +159,7 @@ def _confirm(
     sentences = [_sentence(record) for record in judged]
     for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
         console.say(line)
-    actions.summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
+    write_summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
     for name, reason in left.items():
         errors().say(f"{name}: not judged: {reason}")
     if left:

@@ -13,7 +13,7 @@ from duetbench.github import actions, archives, comments
 from duetbench.github.actions import Context
 from duetbench.github.api import GitHub
 from duetbench.host import paths
-from duetbench.host.console import Console, errors
+from duetbench.host.console import Console, errors, write_summary
 from duetbench.project import stacks
 from duetbench.store import files
 from duetbench.store.attribution import Attribution
@@ -112,7 +112,7 @@ def _show(acceptance: Acceptance, action: str) -> None:
     heading = f"**{len(acceptance.accepted)} {action}, {len(refused)} refused**\n\n"
     # Untrusted text is shown as code, which it cannot end.
     items = ["`{}`".format(line.replace("`", "'")) for line in refused]
-    actions.summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
+    write_summary(heading + "\n".join(f"- {line}" for line in (*items, *missing)))
     lines = [f"{action}: {path}" for path in acceptance.accepted]
     for line in [*lines, *refused, *missing] or ["nothing arrived, and nothing was expected"]:
         Console().say(line)
@@ -184,7 +184,7 @@ def slash_command() -> None:
     with GitHub(context) as github:
         decision = requests.answer(github)
     Console().say(decision)
-    actions.summary(f"`/bench`: {decision}")
+    write_summary(f"`/bench`: {decision}")
 
 
 def announce_command(results: ResultsOption = None) -> None:
@@ -224,6 +224,6 @@ def announce_command(results: ResultsOption = None) -> None:
     for problem in problems:
         errors().say(f"duetbench: {problem}")
     items = [f"- {line}" for line in (*lines, *map(comments.plain, problems))]
-    actions.summary("### Changes\n\n" + ("\n".join(items) or "No news."))
+    write_summary("### Changes\n\n" + ("\n".join(items) or "No news."))
     if problems:
         raise Exit(1)

@@ -10,7 +10,7 @@ from duetbench.core.model import Run
 from duetbench.core.text import some
 from duetbench.github import actions
 from duetbench.host import paths
-from duetbench.host.console import Console, errors
+from duetbench.host.console import Console, errors, write_summary
 from duetbench.store import files as files_
 from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import pull, push, tracked_files
@@ -154,7 +154,7 @@ def _report(record: NightRecord) -> None:
     sentences = nights.sentences(record)
     absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
     lines = [f"- {line}" for line in (*sentences, *absent)]
-    actions.summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
+    write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))
     for sentence in sentences:
         errors().say(sentence)
     if record.status == "empty":

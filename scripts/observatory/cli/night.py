@@ -25,6 +25,7 @@ from duetbench.cli.options import (
 from duetbench.core.errors import DeclarationError, NothingMeasuredError, SetupError
 from duetbench.core.units import utc_now
 from duetbench.github import actions
+from duetbench.host import git
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.measure import runner
 from duetbench.project import plan as planning
@@ -92,7 +93,7 @@ def plan_command(
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, checkout.settings.fleet)
-    commit, _ = runner.revision(root)
+    commit, _ = git.revision(root)
     anchor = load_anchor(root).name if anchor_file(root).is_file() else None
     created = utc_now()
     name = result_files.run_id(created, plan.profile, commit)
@@ -166,7 +167,7 @@ def measure_command(
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
         notes = partial(of_tool.add_notes, ended, seconds)
         begin = assigned.begin if assigned else notes
-        run, path = of_tool.execute(plan, checkout, folder, console, begin=begin, missing=lost)
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
     if assigned:
         of_tool.report(run, path, console)
     else:

@@ -210,9 +210,9 @@ def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 
 def _metrics() -> Iterator[tuple[str, ...]]:
     for row in METRICS.values():
-        sizes = share(row.floor) if row.floor else "", share(row.limit) if row.situation else ""
+        sizes = (share(row.floor), share(row.limit)) if row.situation else ("", "")
         better = "" if row.better == "neither" else row.better
-        yield f"`{row.name}`", row.unit, better, *sizes, row.situation or "", row.meaning
+        yield f"`{row.name}`", row.unit, better, *sizes, row.situation, row.meaning
 
 
 def _files() -> Iterator[tuple[str, str, str]]:

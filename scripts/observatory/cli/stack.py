@@ -10,7 +10,7 @@ from duetbench.cli.options import ResultsOption, day
 from duetbench.core.errors import UsageError
 from duetbench.github import actions
 from duetbench.host import command
-from duetbench.host.console import Console, Narrator, errors, write
+from duetbench.host.console import Console, Narrator, errors, write, write_summary
 from duetbench.project.stacks import Stack
 from duetbench.store.comparison import PackageChange
 from observatory.github import lock_branch
@@ -88,7 +88,7 @@ def bump_command(
     )
     report(bump.moved, bump.commit)
     text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
-    actions.summary(f"```text\n{text}```")
+    write_summary(f"```text\n{text}```")
     write(f"{text}commit {bump.commit}\n")
 
 

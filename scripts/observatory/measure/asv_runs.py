@@ -17,11 +17,10 @@ from typing import Any, Final
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Machine
-from duetbench.host import cache, command, machine, paths
+from duetbench.host import cache, command, git, machine, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_session import Session
-from duetbench.measure import runner
 from duetbench.measure.testbed import INHERITED
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import read_suites
@@ -104,7 +103,7 @@ def require_commit(root: Path) -> tuple[str, bool]:
             "(benchmarks/), and measure no other repository; run this in a checkout of duetbench. "
             "`observatory measure` and `observatory compare` measure this repository's applications"
         )
-    commit, dirty = runner.revision(root)
+    commit, dirty = git.revision(root)
     if commit is None:
         raise UsageError(
             f"{root} is not in a git repository with a commit: asv measures commits; clone "

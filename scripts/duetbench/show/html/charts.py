@@ -51,25 +51,16 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A change that a forest shows.
-
-    Attributes:
-        ratio: None if it is missing; `note` has the reason.
-        verdict: Determines the colour.
-        word: Stands in place of the verdict.
-        samples: The samples behind the ratio, drawn as small dots.
-        mirror: Whether more is better: it is drawn on the other side of "no change", so that of all
-            rows the left side is better.
-    """
+    """A change that a forest shows."""
 
     label: str
-    ratio: Interval | None
-    verdict: Verdict
-    word: str = ""
+    ratio: Interval | None  # None if it is missing; `note` has the reason
+    verdict: Verdict  # determines the colour
+    word: str = ""  # stands in place of the verdict
     note: str = ""
     href: str = ""
-    samples: tuple[float, ...] = ()
-    mirror: bool = False
+    samples: tuple[float, ...] = ()  # those behind the ratio, drawn as small dots
+    mirror: bool = False  # more is better: drawn on the other side, so that better is left
 
     @property
     def drawn(self) -> Interval | None:

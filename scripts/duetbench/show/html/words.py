@@ -8,7 +8,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.core.text import clean
+from duetbench.core.text import visible
 from duetbench.project.case_names import name
 from duetbench.show.formats import quantity
 
@@ -29,7 +29,7 @@ def moment(time: float | str | datetime) -> str:
 @lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
 def breakable(name: str) -> Markup:
     """Allow line breaks in a case id or file name only at its joints."""
-    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(clean(name)))
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(visible(name)))
 
 
 def utc(time: float | str | datetime) -> datetime:
@@ -62,7 +62,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
         # Not `isinstance`: markup is a str too, and is clean already.
-        finalize=lambda value: clean(value) if type(value) is str else value,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
     made.filters |= {"moment": moment, "iso": iso, "breakable": breakable}
     made.globals |= {"name_of": name, "quantity": quantity}

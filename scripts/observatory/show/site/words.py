@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from duetbench.core.metrics import CPU, METRICS, judged_in
 from duetbench.core.model import Verdict
-from duetbench.core.text import clean
+from duetbench.core.text import visible
 from duetbench.project.case_names import name
 from duetbench.show import formats
 from duetbench.show.formats import quantity
@@ -40,12 +40,12 @@ def day(time: float | str | datetime) -> str:
 
 def unbroken(sentence: str) -> Markup:
     """Keep each figure of a sentence on one line with its percent sign."""
-    return Markup("&nbsp;%").join(escape(part) for part in clean(sentence).split(" %"))
+    return Markup("&nbsp;%").join(escape(part) for part in visible(sentence).split(" %"))
 
 
 def prose(sentence: str) -> Markup:
     """Mark up a sentence in which backticks enclose `code`."""
-    escaped = str(escape(clean(sentence)))
+    escaped = str(escape(visible(sentence)))
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped before
 
 
