@@ -20,8 +20,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.measure.launch import perform
 from duetbench.measure.testbed import SideCase, Testbed, assemble
 from duetbench.project import interpreters, tools
-from duetbench.project import plan as planning
-from duetbench.project.plan import launch_order
+from duetbench.project.plan import launch_order, launch_seconds
 from duetbench.project.subject import Subject
 from duetbench.store import files, result_files
 
@@ -61,7 +60,6 @@ def launch_all(
         plan,
         start,
         perform=launch,
-        expected=lambda case: planning.launch_seconds(case, plan.profile),
         results=results,
         progress=Progress(console),
         missing=missing,
@@ -96,7 +94,6 @@ def execute(
     header: Run,
     *,
     perform: Callable[[Case, int, int], Launch],
-    expected: Callable[[Case], float],
     results: Path,
     progress: Progress,
     missing: Mapping[str, str],
@@ -104,8 +101,7 @@ def execute(
     """Do all launches of `plan`; `header` is its run without results.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
-    only `InterruptedRun`. `expected` gives the seconds of a launch. `missing` cases have a
-    reason, and no launch.
+    only `InterruptedRun`. `missing` cases have a reason, and no launch.
 
     InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
     RecordError: the run could not be saved at its end; earlier failures are only reported.
@@ -133,7 +129,7 @@ def execute(
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    left = [expected(case) for case, _ in steps]
+    left = [launch_seconds(case, plan.profile) for case, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:
