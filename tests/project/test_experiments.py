@@ -199,7 +199,7 @@ MISTAKES = {
     "unknown key": ("overlap = 4", "overlaps = 4",
         ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
         " factory, method, path, paths, headers, body, expect, floor, overlap, slots,"
-        " takes, env, verify_only")),
+        " takes, ceiling, env, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',

@@ -93,6 +93,7 @@ class EndpointTable(Frozen):
     overlap: int = Field(default=0, ge=0)
     slots: Formula = "inf"
     takes: Formula | None = None
+    ceiling: object = None  # of the anchor's revision; a case knows its own
     env: dict[str, str] = Field(default_factory=dict)
     verify_only: bool = False
 
