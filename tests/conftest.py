@@ -25,7 +25,7 @@ from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import effects
 from duetbench.measure import testbed, verify
-from duetbench.project import source_builds, tools
+from duetbench.project import tools
 from fake_github import FakeGitHub
 from steps import Step
 
@@ -146,7 +146,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no archive named in the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
+    monkeypatch.delenv(tools.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

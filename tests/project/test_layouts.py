@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from bare import QUIET
 from duetbench.core.errors import UsageError
@@ -32,6 +33,7 @@ name = "shop"
 [tool.poetry.dependencies]
 python = ">=3.12,<3.15"
 alpha = "*"
+winonly = [{version = "*", platform = "win32"}, {version = "*", python = "<3.12"}]
 [tool.poetry.group.dev.dependencies]
 delta = "*"
 """
@@ -114,6 +116,10 @@ LAYOUTS = {
         {"backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha==1.0"]\n',
          "backend/web.py": "", "frontend/index.html": "hello"},
         "web:app", "pyproject.toml", "backend",
+    ),
+    "packages above": Layout(
+        {"requirements.txt": PINNED, "services/api/web.py": ""},
+        "web:app", "../../requirements.txt", "services/api", python="any",
     ),
     "workspace": Layout(
         {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["backend"]\n',
@@ -291,3 +297,31 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
 def test_bounds_of_poetry_are_read(asked: str, specifier: str, tmp_path: Path) -> None:
     write(tmp_path, "pyproject.toml", f'[tool.poetry.dependencies]\npython = "{asked}"\n')
     assert foreign_locks.interpreter(tmp_path) == (specifier, "pyproject.toml")
+
+
+def test_tables_of_poetry_are_read_beside_its_lock(tmp_path: Path) -> None:
+    """Those of the standard come first."""
+    text = """\
+[tool.poetry.dependencies]
+python = "^3.10"
+alpha = {version = "^1", extras = ["fast"]}
+beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
+gamma = {version = "1", optional = true, platform = "linux"}
+[tool.poetry.extras]
+more = ["gamma"]
+[tool.poetry.group.dev.dependencies]
+delta = "*"
+"""
+    write(tmp_path, "pyproject.toml", text)
+    assert foreign_locks.metadata(tmp_path)[0] is None
+    write(tmp_path, "poetry.lock", "")
+    needed, extras, groups = foreign_locks.metadata(tmp_path)
+    assert list(map(Requirement, needed or ())) == [
+        Requirement("alpha[fast]"),
+        Requirement("beta ; python_full_version >= '3.11' and python_full_version < '4'"),
+        Requirement("beta ; os_name == 'nt'"),
+    ]
+    assert extras == {"more": ["gamma[] ; sys_platform == 'linux'"]}
+    assert groups == {"dev": ["delta[]"]}
+    write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
+    assert foreign_locks.metadata(tmp_path)[0] == ["own"]

@@ -19,7 +19,7 @@ from bare import NOBODY, QUIET, Programs
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, source_builds, tools
+from duetbench.project import interpreters, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.schema import OhaSpec
 from observatory.matrix import declared_interpreters
@@ -64,7 +64,7 @@ def test_the_script_builds_cpython_for_its_home(
         entry = tarfile.TarInfo("Python-3.14.7/configure")
         entry.size, entry.mode = len(CONFIGURE), 0o755
         out.addfile(entry, io.BytesIO(CONFIGURE.encode()))
-    monkeypatch.setenv(source_builds.ARCHIVE, str(source))
+    monkeypatch.setenv(tools.ARCHIVE, str(source))
     monkeypatch.setenv("MAKEFLAGS", "--dry-run")
     folder, home = tmp_path / "folder", tmp_path / "home"
     folder.mkdir()
@@ -72,7 +72,7 @@ def test_the_script_builds_cpython_for_its_home(
     request = {**RECIPE, "home": str(home), "sha256": sha256}
     log = tmp_path / "log"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    source_builds.build(request, folder, log=log, tick=print)
+    tools.build(request, folder, log=log, tick=print)
     assert [path.name for path in folder.iterdir()] == ["bin"]
     text = (folder / "bin" / "python").read_text()
     assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
@@ -169,7 +169,7 @@ def test_archive_from_a_path_is_taken_and_kept(
     """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
-    monkeypatch.setenv(source_builds.ARCHIVE, str(given))
+    monkeypatch.setenv(tools.ARCHIVE, str(given))
     with pytest.raises(SystemExit, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
         fetched(tmp_path)
     assert [p.name for p in (tmp_path / "downloads").iterdir()] == [".python.tar.lock"]
@@ -189,7 +189,7 @@ def test_archive_comes_from_the_mirrors_of_apt(
     Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
     it the sentence says what was tried, how it ended, and that a copy can be named.
     """
-    remedy = f"set {source_builds.ARCHIVE} to a copy"
+    remedy = f"set {tools.ARCHIVE} to a copy"
     with pytest.raises(SystemExit, match=f"{remedy}.*apt names no mirror"):
         fetched(tmp_path)
     address = httpserver.url_for("")
@@ -248,7 +248,7 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(source_builds.ARCHIVE, raising=False)
+    monkeypatch.delenv(tools.ARCHIVE, raising=False)
     return listed
 
 

@@ -136,10 +136,11 @@ def test_no_release_runs_code_where_that_is_asked_for(
 @pytest.mark.parametrize(
     "line", [f"alpha {HASH}", f"alpha>=1 {HASH}", "alpha==1", f"==1 {HASH}", "-r other.txt"]
 )
-def test_a_lock_holds_nothing_but_pinned_packages(line: str) -> None:
+def test_a_lock_holds_nothing_but_pinned_packages(line: str, tmp_path: Path) -> None:
     """Unpinned, unhashed and foreign lines are refused with file, line and remedy."""
+    (lock := tmp_path / "lock.txt").write_text(line + "\n")
     with pytest.raises(DeclarationError, match=r"lock\.txt: line: found .*observatory stack lock"):
-        stacks.parse(line + "\n", "lock.txt", "3.14.0")
+        stacks.read_lock("one", lock, "3.14.0")
 
 
 def test_the_pydantic_arms_differ_in_nothing_else() -> None:

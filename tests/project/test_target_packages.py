@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,10 +97,8 @@ def uv(root: Path, *arguments: str) -> None:
 
 
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
-    file = target_locks.lock_of(root)
-    if file is None:
-        return target_locks.NOTHING
-    return target_locks.read(LockFile(root, file, file.name), wanted, python, QUIET)
+    lock = target_locks.lock_of(root)
+    return target_locks.read(lock, wanted, python, QUIET) if lock else target_locks.NOTHING
 
 
 def newer(index: Index) -> None:
@@ -166,7 +165,9 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         write(tmp_path, name.strip(), text)
         write(tmp_path, "requirements-dev.txt", "")
-        assert target_locks.lock_of(tmp_path) == tmp_path / name.strip()
+        found = target_locks.lock_of(tmp_path)
+        assert found is not None
+        assert found.file == tmp_path / name.strip()
     other = tmp_path / "other"
     for name in ("requirements-a.txt", "requirements-b.txt"):
         write(other, name, "")
@@ -199,7 +200,10 @@ def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
     with serving() as second:
         second.add("own", "1.0+cpu", "2026-01-10")
         named = f'{{ name = "second", url = "{second.address}/simple", explicit = true }}'
-        sources = f'\n[tool.uv]\nindex = [{named}]\nsources = {{ own = {{ index = "second" }} }}\n'
+        sources = 'sources = { own = { index = "second" } }\n'
+        # uv refuses such a constraint where it requires hashes.
+        limits = 'constraint-dependencies = ["alpha>=1"]\n'
+        sources = f"\n[tool.uv]\nindex = [{named}]\n{sources}{limits}"
         write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
         file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
         for day, beta in ((date(2026, 1, 12), "1.0"), (date(1999, 1, 1), "2.0"), (None, "2.0")):
@@ -211,6 +215,24 @@ def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
         stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
         assert stack.packages.items() >= {"own": "1.0+cpu", "granian": "2.0"}.items()
         assert stacks.make_environment(stack, python, QUIET)
+
+
+@pytest.mark.real
+def test_a_project_may_lock_a_package_without_a_hash(
+    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its other hashes are checked."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    line = index.add("old", "1.0", "2026-01-10")
+    for digest, right in ((line.rpartition(":")[2], True), ("a" * 64, False)):
+        write(root, "mixed.txt", f"alpha==1.0\nold==1.0 --hash=sha256:{digest}\n")
+        stack = stacks.read_lock("project", root / "mixed.txt", python.version, root)
+        assert stack.packages == {"alpha": "1.0", "old": "1.0"}
+        if right:
+            assert stacks.make_environment(stack, python, QUIET)
+            continue
+        with pytest.raises(SetupError, match="Hash mismatch"):
+            stacks.make_environment(stack, python, QUIET)
 
 
 @pytest.mark.real
@@ -256,13 +278,12 @@ def test_packages_that_are_folders_and_commits_are_built(
         assert wheels.add_wheels(text, root, python, QUIET) == text
     # The same files are the same wheel, others are not.
     wheel = wheels.build(root / "libs" / "lib", python, QUIET)
+    shutil.copy(wheel, root)
+    text = wheels.add_wheels(f"./{wheel.name} --hash=sha256:{'a' * 64}\n", root, python, QUIET)
+    assert stacks.parse(text, "it", python.version) == {"lib": "2.0"}
     assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
     write(root, "libs/lib/more.py", "")
     assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
-    with pytest.raises(SetupError, match=r"lock has 'lib' without a hash"):
-        wheels.add_wheels("lib @ https://me:secret@x/lib.zip\n", root, python, QUIET)
-    with pytest.raises(SetupError, match="expected a whole commit behind @"):
-        wheels.add_wheels("lib @ git+https://x/lib@main\n", root, python, QUIET)
 
 
 @pytest.mark.real

@@ -81,7 +81,9 @@ def environment_of(
     if environment is None:
         return None
     reason = ""
-    if file := target_locks.differing(places, target, environment.executable):
+    if file := target_locks.differing(
+        places, revisions.within(project.root), target, environment.executable
+    ):
         reason = f"{file} differs"
     elif lacking:
         reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
@@ -101,7 +103,7 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     environment = find(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None:
         return None, ()
-    asked = target_locks.direct(root, project.target)
+    asked = target_locks.direct(root, revisions.within(root), project.target)
     lacking = sorted({package.name for package in asked if not environment.has(package)})
     if not environment.chosen:
         version = interpreters.prove(environment.executable)["version"]
@@ -173,7 +175,7 @@ def _deploy(
     declared, within = (like or project).target, revisions.within(project.root)
     choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
     choice = choices[-1]
-    lock = lock or (None if environment else lock_in(place, choice))
+    lock = lock or (None if environment else lock_in(place, within, choice))
     if like is None:
         by_name = _interpreters(project, place, choice, narrator, environment)
     else:
@@ -289,14 +291,16 @@ def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     )
 
 
-def lock_in(place: Path, choice: Target) -> LockFile | None:
+def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
     """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
-    file = place / choice.packages if choice.packages else target_locks.lock_of(place)
-    if choice.packages and file and not file.is_file():
+    if not choice.packages:
+        return target_locks.lock_of(place, within)
+    file = place / choice.packages
+    if not file.is_file():
         raise UsageError(
             f"--packages {choice.packages}: expected a file of the project, found none"
         )
-    return LockFile(place, file, os.path.relpath(file, place)) if file else None
+    return LockFile(place, file, os.path.relpath(file, place))
 
 
 def _packages(

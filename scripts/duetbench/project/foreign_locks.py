@@ -1,15 +1,19 @@
-"""Locks of other tools than uv and pip, as lines of requirements: Poetry, PDM and Pipenv."""
+"""Locks that uv does not read: Poetry's, PDM's, Pipenv's and `pylock.toml`, as lines for it.
+
+A lock of Poetry or PDM is read as versions that limit what its project asks for. The others list
+just what is to be installed.
+"""
 
 import json
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError
@@ -19,82 +23,118 @@ from duetbench.project.target import Target
 POETRY: Final = "poetry.lock"
 PDM: Final = "pdm.lock"
 PIPENV: Final = "Pipfile.lock"
-LOCKS: Final = (POETRY, PDM, PIPENV)
+LIMITS: Final = (POETRY, PDM)
+"""Locks of whose packages a project asks for some."""
+
+LOCKS: Final = (*LIMITS, PIPENV)
+
+_COMMITS: Final = ("commit-id", "resolved_reference", "revision", "ref")
 
 _Table = Mapping[str, Any]
 
-_ELSEWHERE: Final = re.compile(r"-(win|macosx)[^-]*\.whl$")
-"""Files for other platforms."""
 
+def read(file: Path, target: Target, values: Mapping[str, str]) -> list[str]:
+    """List the versions or places in a lock that hold on a platform with these marker values.
 
-def read(file: Path, target: Target, values: Mapping[str, str]) -> tuple[str, ...]:
-    """List the packages that a platform with these marker values gets from a lock, one per line.
-
-    A package without hashes in the lock has none here. See `ungrouped` for other locks.
+    Packages with several of them are left out.
 
     Raises DeclarationError if the lock is invalid.
     """
+    lines: dict[str, set[str]] = defaultdict(set)
     try:
         text = file.read_text("utf-8")
+        document: _Table = json.loads(text) if file.name == PIPENV else tomllib.loads(text)
         if file.name == PIPENV:
-            document: _Table = json.loads(text)
-            sections = ("default", *target.groups)
-            entries = {name: entry for key in sections for name, entry in document[key].items()}
-            lines = [_line(name, entry) for name, entry in entries.items() if _fits(entry, values)]
+            sections = (document[key] for key in ("default", *target.groups))
+            named = {name: entry for section in sections for name, entry in section.items()}
+            entries = [{"name": name, **entry} for name, entry in named.items()]
         else:
-            groups = {"default", "main", *target.groups, *target.extras}
-            lines = [
-                _line(entry["name"], entry)
-                for entry in tomllib.loads(text)["package"]
-                if groups.intersection(_groups(entry))
-                and (target.extras or not entry.get("optional"))
-                and _fits(entry, values, target.extras)
-            ]
+            entries = document["package" if file.name in LOCKS else "packages"]
+        groups = frozenset((*target.groups, *document.get("default-groups", ())))
+        chosen: dict[str, Any] = {
+            **values,
+            "extras": frozenset(target.extras),
+            "dependency_groups": groups,
+        }
+        for entry in entries:
+            marker = entry.get("markers") or entry.get("marker")
+            if isinstance(marker, dict):  # Poetry has one per group
+                marker = marker.get("main")
+            if not marker or any(
+                Marker(marker).evaluate({**chosen, "extra": extra}, "lock_file")
+                for extra in ("", *target.extras)
+            ):
+                lines[entry["name"]].add(_line(entry, file.parent))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
         allowed = f"a {file.name} of its tool"
         raise DeclarationError(file.name, "file", problem, allowed) from error
-    return tuple(sorted(dict.fromkeys(lines)))
+    return sorted(line for some in lines.values() for line in some if len(some) == 1)
 
 
-def ungrouped(file: Path) -> list[str]:
-    """List all of a lock that does not say what its packages are for, as constraints.
+def _line(package: _Table, root: Path) -> str:
+    """Write a package's line: its version, or its place."""
+    name = package["name"]
+    tables = (package.get(key) for key in ("source", "vcs", "directory", "archive"))
+    source: _Table = next(filter(None, tables), package)
+    kind, address = source.get("type", ""), source.get("url")
+    if git := source.get("git") or (address if kind == "git" else None):
+        commit = next(source[key] for key in _COMMITS if source.get(key))
+        below = f"#subdirectory={source['subdirectory']}" if source.get("subdirectory") else ""
+        return f"{name} @ git+{git}@{commit}{below}"
+    place = source.get("path") or (address if kind != "legacy" else None)
+    if place is None:
+        return f"{name}=={package['version'].removeprefix('==')}"
+    if "://" not in place:
+        place = (root / place / source.get("subdirectory", "")).resolve().as_uri()
+    return f"{name} @ {place}"
 
-    Poetry from 1.5 to 1.8 wrote such locks, and older PDMs. Otherwise there are none.
+
+def metadata(root: Path) -> tuple[list[str] | None, dict[str, list[str]], dict[str, list[str]]]:
+    """Read what a project asks for, by default (None: not listed), by extra and by group.
+
+    Poetry's own tables count beside its lock, which has the versions.
     """
-    if file.name == PIPENV:
-        return []
-    with suppress(ValueError, LookupError, TypeError, AttributeError):
-        entries = tomllib.loads(file.read_text("utf-8"))["package"]
-        names = Counter(entry["name"] for entry in entries)
-        if not any(map(_groups, entries)):
-            lines = (_line(e["name"], e) for e in entries if names[e["name"]] == 1)
-            return [line.partition(" --hash=")[0] for line in lines]
-    return []
-
-
-def asked(root: Path, target: Target) -> tuple[str, ...]:
-    """List the packages that Poetry's own table asks for."""
-    poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
-    tables = [poetry.get("dependencies", {})]
-    tables += [poetry.get("group", {})[group]["dependencies"] for group in target.groups]
-    chosen = {name for extra in target.extras for name in poetry.get("extras", {}).get(extra, ())}
-    fields = {
-        name: spec if isinstance(spec, dict) else {}
-        for table in tables
-        for name, spec in table.items()
-        if name != "python"
+    document = read_pyproject(root)
+    project, tools = document.get("project", {}), document.get("tool", {})
+    poetry = tools.get("poetry", {})
+    specs = poetry.get("dependencies", {})
+    tables = {"dev": poetry.get("dev-dependencies", {})}
+    tables |= {
+        name: table.get("dependencies", {}) for name, table in poetry.get("group", {}).items()
     }
-    return tuple(
-        f"{name}[{','.join(spec.get('extras', ()))}]"
-        for name, spec in fields.items()
-        if name in chosen or not spec.get("optional")
+    extras = {
+        extra: [text for name in names for text in _texts(name, specs.get(name, {}))]
+        for extra, names in poetry.get("extras", {}).items()
+    }
+    groups = {
+        group: [text for name, spec in table.items() for text in _texts(name, spec)]
+        for group, table in tables.items()
+    }
+    groups |= tools.get("pdm", {}).get("dev-dependencies", {})
+    needed: list[str] = [
+        text
+        for name, spec in specs.items()
+        if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
+        for text in _texts(name, spec)
+    ]
+    return (
+        project.get("dependencies", needed if (root / POETRY).is_file() else None),
+        extras | project.get("optional-dependencies", {}),
+        groups | document.get("dependency-groups", {}),
     )
 
 
-def _groups(entry: _Table) -> list[str]:
-    """The groups that a package is locked for; Poetry up to 1.4 has one, its category."""
-    return entry.get("groups") or [entry[key] for key in ("category",) if key in entry]
+def _texts(name: str, spec: Any) -> Iterator[str]:
+    """Write one of Poetry's dependencies, which may have several conditions, as requirements."""
+    for table in spec if isinstance(spec, list) else [spec]:
+        fields = table if isinstance(table, dict) else {}
+        conditions = [f"({text})" for text in [fields.get("markers")] if text]
+        conditions += [f"sys_platform == '{text}'" for text in [fields.get("platform")] if text]
+        for one in SpecifierSet(_specifier(fields.get("python", "*"))):
+            conditions.append(f"python_full_version {one.operator} '{one.version}'")
+        marker = f" ; {' and '.join(conditions)}" * bool(conditions)
+        yield f"{name}[{','.join(fields.get('extras', ()))}]{marker}"
 
 
 def interpreter(root: Path) -> tuple[str, str]:
@@ -128,35 +168,3 @@ def _specifier(text: str) -> str:
         elif word != "*":
             parts.append(word.replace(" ", ""))
     return ",".join(parts)
-
-
-def _fits(package: _Table, values: Mapping[str, str], extras: Iterable[str] = ()) -> bool:
-    """Whether a package is for this platform, given its user's extras."""
-    marker = package.get("markers") or package.get("marker")
-    if isinstance(marker, dict):  # Poetry has one per group
-        marker = marker.get("main")
-    files = [item.get("file", "") for item in package.get("files", ())]
-    if files and all(_ELSEWHERE.search(file) for file in files):
-        return False
-    return not marker or any(
-        Marker(marker).evaluate({**values, "extra": extra}) for extra in ("", *extras)
-    )
-
-
-def _line(name: str, package: _Table) -> str:
-    """Write a package's line: its version or place, and the hashes of its files."""
-    source = package.get("source", package)
-    kind = source.get("type", "")
-    if git := source.get("git") or (source.get("url") if kind == "git" else None):
-        commit = next(
-            source[key] for key in ("resolved_reference", "revision", "ref") if source.get(key)
-        )
-        below = f"#subdirectory={source['subdirectory']}" if source.get("subdirectory") else ""
-        return f"{name} @ git+{git}@{commit}{below}"
-    if place := source.get("path") or (source["url"] if kind in {"directory", "file"} else ""):
-        return f"{name} @ {place}"
-    hashes = package.get("hashes") or [item["hash"] for item in package.get("files", ())]
-    options = "".join(f" --hash={item}" for item in hashes)
-    if address := source["url"] if kind == "url" else "":
-        return f"{name} @ {address}{options}"
-    return f"{name}=={package['version'].removeprefix('==')}{options}"

@@ -43,13 +43,11 @@ def resolve(
     return stacks.compile_lock(
         argv,
         f"stack {stack}",
-        stack,
         tick,
-        subject.code,
         version=subject.version,
         keep=keep,
         pins=pins,
-        config=not subject.fixed,  # which may have an index of its own
+        home=subject.home,  # which may have an index of its own
     )
 
 

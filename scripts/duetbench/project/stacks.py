@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -49,8 +48,6 @@ _INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
 _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
 """As pip reads such lines; what is installed is pinned by its hash."""
 
-_NONE: Final = "No solution found"  # what uv prints if no release is old enough
-
 
 @dataclass(frozen=True, slots=True)
 class Stack:
@@ -87,6 +84,9 @@ def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> 
         ) from error
     digest = hashlib.sha256(content).hexdigest()
     text = content.decode()
+    for line in () if home else _lines(text):
+        if "--hash" not in line:
+            raise DeclarationError(str(lock), "line", line, _PINNED)
     packages = parse(text, str(lock), version)
     return Stack(name, lock, digest, packages, home, of_lock(text))
 
@@ -115,10 +115,10 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
             requirement = Requirement(pin_text)
         except InvalidRequirement as error:
             raise DeclarationError(file, "line", pin_text, _PINNED) from error
-        pins = list(requirement.specifier)
-        exact = [pin.version for pin in pins if len(pins) == 1 and pin.operator == "=="]
-        pin_version = _of_file(requirement.url) if requirement.url else next(iter(exact), None)
-        if pin_version is None or "--hash" not in line:
+        pin_version = _of_file(requirement.url) if requirement.url else None
+        if exact := re.fullmatch(r"==([^=,]+)", str(requirement.specifier)):
+            pin_version = exact[1]
+        if pin_version is None:
             raise DeclarationError(file, "line", pin_text, _PINNED)
         if requirement.marker is None or requirement.marker.evaluate(platform):
             packages[canonicalize_name(requirement.name)] = pin_version
@@ -163,66 +163,48 @@ def versions(lock: str) -> Mapping[str, str]:
     return {name: " and ".join(sorted(values)) for name, values in by_name.items()}
 
 
-def newest(requirement: str, day: date, tick: Tick = lambda _: None) -> str | None:
-    """Find the newest release at the end of a day (UTC) that a requirement allows; None: none.
-
-    `requirement` is a package with optional limits of its version: `uvicorn<0.50.0`.
-
-    Raises SetupError if uv cannot reach its index.
-    """
-    package = Requirement(requirement).name
-    with proc.scratch() as folder:
-        place = folder / "requirements.in"
-        place.write_text(f"{requirement}\n", "utf-8")
-        argv: list[str | Path] = ["--no-deps", "--exclude-newer", day.isoformat(), place]
-        try:
-            text = compile_lock(argv, requirement, f"newest-{package}", tick, Path(folder))
-        except SetupError as error:
-            if _NONE in str(error):
-                return None
-            raise
-    return versions(text).get(canonicalize_name(package))
-
-
 def compile_lock(
     argv: Sequence[str | Path],
     what: str,
-    log_name: str,
     tick: Tick,
-    cwd: Path,
     *,
+    lines: Sequence[str] = (),
     version: str | None = None,
     keep: str = "",
     pins: Sequence[str] = (),
-    config: bool = False,
+    home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
-    It is for Pythons of `version` and newer; with `config`, settings of uv around `cwd` apply. The
-    versions of `keep`, a lock, are preferred. `pins` are requirements that limit all packages, and
-    `env` are variables for what is built.
+    `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
+    and newer; with a `home`, settings of uv there apply. The versions of `keep`, a lock, are
+    preferred. `pins` are requirements that limit all packages, and `env` are variables for what is
+    built.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
     # Any interpreter can resolve; naming one saves uv a slow search for a 3.14.
     full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
-    full += [] if config else ["--no-config"]
+    full += [] if home else ["--no-config"]
     full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
     files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
-    more = indexes("\n".join(file.read_text("utf-8") for file in files_))
+    more = indexes("\n".join([*lines, *(file.read_text("utf-8") for file in files_)]))
     full += _ANY_INDEX if more else ()
     with proc.scratch() as folder:
+        if lines:
+            (asked := folder / "requirements.in").write_text("\n".join(lines), "utf-8")
+            full.append(asked)
         output = folder / "requirements.txt"
         if keep:
             output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
         constraints = folder / "pins.txt"
         constraints.write_text("\n".join(pins), "utf-8")
         full += ["--constraint", constraints]
-        log = command.new_log(f"lock-{log_name}", cache.digest(str(Path.cwd())))
+        log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
         full += [*command.no_build(), *argv, "--output-file", output]
         try:
-            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=cwd, env=env)
+            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         except SetupError as error:
             raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
         return more + one_line_per_package(output.read_text("utf-8"))
@@ -270,8 +252,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
             stack.environment.link(staging, place(stack, python), python.executable)
             lacking -= {*stack.environment.packages}
             lock = _part(stack.lock, lacking, staging)
-        sync: list[str | Path] = [command.uv(), "pip", "install", "--require-hashes", "--no-deps"]
-        sync += [*([] if stack.home else ["--no-config"]), *command.no_build()]
+        sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
+        # Hashes that a project's lock has are checked, but its settings may name ranges.
+        sync += [] if stack.home else ["--no-config", "--require-hashes"]
+        sync += command.no_build()
         # Compile now, so that the first start of a server is no slower than the others.
         sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
         sync += _ANY_INDEX if indexes(lock.read_text("utf-8")) else ()

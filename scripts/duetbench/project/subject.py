@@ -119,6 +119,11 @@ class Subject:
         """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
         return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
 
+    @property
+    def home(self) -> Path | None:
+        """The folder to which locks name files of the project itself; None: they name none."""
+        return None if self.fixed else self.root
+
     def lock_file(self, stack: str) -> Path:
         """Return the place of a stack's lock."""
         return self.root / FOLDER / f"{stack}.txt"
@@ -145,8 +150,8 @@ class Subject:
         return find_text(texts, digest)
 
     def read_lock(self, stack: str, file: Path) -> Stack:
-        """Read a lock from any file, which may name files of the project; raises like `lock`."""
-        return stacks.read_lock(stack, file, self.version, None if self.fixed else self.root)
+        """Read a lock from any file; raises like `lock`."""
+        return stacks.read_lock(stack, file, self.version, self.home)
 
     @property
     def version(self) -> str:

@@ -9,34 +9,31 @@ with other versions.
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.dependency_groups import resolve_dependency_groups
-from packaging.pylock import Package, Pylock, PylockValidationError
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.text import short
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, stacks, target, wheels
 from duetbench.project.configuration import Interpreter
 from duetbench.project.environment import Environment
-from duetbench.project.pyproject import read_pyproject
+from duetbench.project.pyproject import project_name, read_pyproject
 from duetbench.project.stacks import Stack
 from duetbench.project.target import NOWHERE, Target
 
 UV: Final = "uv.lock"
-PYLOCK: Final = "pylock.toml"
 PYPROJECT: Final = "pyproject.toml"
-LOCKS: Final = (UV, PYLOCK, *foreign_locks.LOCKS)
+LOCKS: Final = (UV, "pylock.toml", *foreign_locks.LOCKS)
 
 SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
@@ -99,11 +96,20 @@ def workspace(root: Path) -> Path:
     return root
 
 
-def lock_of(root: Path) -> Path | None:
+def lock_of(root: Path, within: Path = Path()) -> LockFile | None:
     """Find the file to read a project's packages from; None if it names no packages.
+
+    A folder of a repository, `within` it, has those of the next folder above if it names none.
 
     Raises UsageError if several files are possible.
     """
+    for folder in (root, *root.parents[: len(within.parts)]):
+        if file := _file_in(folder):
+            return LockFile(folder, file, os.path.relpath(file, root))
+    return None
+
+
+def _file_in(root: Path) -> Path | None:
     for file in (workspace(root) / UV, *(root / name for name in (*LOCKS, "requirements.txt"))):
         if file.is_file():
             return file
@@ -149,23 +155,22 @@ def read(
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
     build one, and UsageError for an unknown kind of file, or one that is no text.
     """
-    root, file = lock.root, lock.file
+    file = lock.file
     stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
-    asked = _of_requirements(root, file) if file.suffix in {".txt", ".in"} else None
-    day = day if asked or file.name in _PROJECTS else None
+    open_ended = file.suffix in {".txt", ".in"} and not _is_lock(file)
+    day = day if open_ended or file.name in _PROJECTS else None
     try:
         text = _lines(lock, target, python, narrator, day)
     except SetupError:
         if day is None:
             raise
         day, text = None, _lines(lock, target, python, narrator, None)
-    text = _indexes(root) + text
-    text = wheels.add_wheels(text, root, python, narrator)
-    packages = stacks.parse(text, str(file), python.version)
-    direct = _direct(root, target)
-    direct = asked if direct is None else direct
-    requirements = direct if direct is not None else _names(text)
+    text = wheels.add_wheels(_indexes(lock.root) + text, lock.root, python, narrator)
+    requirements = _direct(lock.root, target)
+    if requirements is None:
+        requirements = (f"-r {file}",) if open_ended else _names(text)
     label = f"{lock.label}{f' as of {day}' if day else ''}"
+    packages = stacks.parse(text, str(file), python.version)
     return ProjectPackages(label, text, packages, requirements)
 
 
@@ -174,95 +179,80 @@ def of_environment(environment: Environment) -> ProjectPackages:
     return ProjectPackages(environment.label, environment.lock, environment.packages, ())
 
 
-def differing(roots: Sequence[Path], target: Target, program: Path) -> str:
+def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
     """Name the locks by which states of a project get other packages; empty if they get the same.
 
     A lock may differ in what an application does not get: its own version, or a group's packages.
     """
-    locks = {root: lock_of(root) for root in roots}
-    contents = {file.read_bytes() if file else b"" for file in locks.values()}
-    if len(contents) > 1:
-        contents = {_content(root, file, target, program) for root, file in locks.items()}
-    names = sorted({file.name for file in locks.values() if file})
-    return " and ".join(names) * (len(contents) > 1)
+    locks = [lock for root in roots if (lock := lock_of(root, within))]
+    same = len(locks) in {0, len(roots)} and (
+        len({lock.file.read_bytes() for lock in locks}) <= 1
+        or len({_content(lock, target, program) for lock in locks}) == 1
+    )
+    return "" if same else " and ".join(sorted({lock.file.name for lock in locks}))
 
 
-def _content(root: Path, file: Path | None, target: Target, program: Path) -> bytes:
+def _content(lock: LockFile, target: Target, program: Path) -> str | bytes:
     """Return what tells in a project's lock which packages an application gets."""
-    if file is not None and file.name == UV:
-        return _of_uv(root, (), program).encode()
-    if file is not None and file.name == PYPROJECT:
-        return repr(_direct(root, target) or file.read_bytes()).encode()
-    return file.read_bytes() if file else b""
+    if lock.file.name == UV:
+        return _of_uv(lock.root, (), program)
+    if lock.file.name == PYPROJECT and (asked := _direct(lock.root, target)):
+        return repr(asked)
+    return lock.file.read_bytes()
 
 
-def direct(root: Path, target: Target) -> list[Requirement]:
+def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
     """List what a project asks for itself on this machine; raises UsageError.
 
     Of a lock that only lists packages these are all of them.
     """
-    file = lock_of(root)
-    texts = _direct(root, target)
-    if texts is None and file is not None and file.suffix in {".txt", ".in"}:
-        texts = tuple(line.partition(" #")[0] for line in file.read_text("utf-8").splitlines())
-    found = []
-    for text in texts or ():
-        with suppress(InvalidRequirement):
-            requirement = Requirement(text.partition(" --hash")[0].rstrip(" \\"))
-            if requirement.marker is None or requirement.marker.evaluate():
-                found.append(requirement)
-    return found
+    lock = lock_of(root, within)
+    texts = _direct(lock.root if lock else root, target)
+    listed = [requirement for text in texts or () if (requirement := _parsed(text))]
+    if texts is None and lock is not None and lock.file.suffix in {".txt", ".in"}:
+        listed = _requirements(lock.file)
+    return [one for one in listed if one.marker is None or one.marker.evaluate()]
 
 
 def _lines(
     lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
 ) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
-    root, file, label = lock.root, lock.file, lock.label
+    root, file = lock.root, lock.file
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
-    if file.stem.partition(".")[0] == "pylock" and file.suffix == ".toml":
-        return _of_pylock(lock, target, python)
-    if file.name in foreign_locks.LOCKS:
-        return _of_others(lock, target, python, narrator)
-    why = "finding what has no version"
     until = [] if day is None else ["--exclude-newer", day.isoformat()]
+    if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
+        locked = foreign_locks.read(file, target, stacks.markers(python.version))
+        if file.name not in foreign_locks.LIMITS:
+            return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
+        asked = _direct(root, target)
+        return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
-        return _compile(root, [file, *until], python, label, why, narrator)
+        return _compile(lock, [file, *until], python, narrator)
     if file.name in _PROJECTS:
         if file.name == PYPROJECT and _direct(root, target) == ():
             return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(root, [file, *options, *until], python, label, why, narrator)
-    raise UsageError(f"{label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}")
+        return _compile(lock, [file, *options, *until], python, narrator)
+    raise UsageError(
+        f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
+    )
 
 
-def _of_others(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
-    """Read the lines of another tool's lock; uv finds the hashes that it lacks."""
-    root, file = lock.root, lock.file
-    lines, why = foreign_locks.read(file, target, stacks.markers(python.version)), "hash"
-    if pins := foreign_locks.ungrouped(file):
-        lines, why = _direct(root, target) or foreign_locks.asked(root, target), "group"
-    text = "".join(f"{line}\n" for line in lines)
-    if not pins and all(" --hash=" in line or " @ " in line for line in lines):
-        return text
-    with proc.scratch() as folder:
-        lines_file = folder / "locked.txt"
-        lines_file.write_text(text, "utf-8")
-        what = f"finding what has no {why}"
-        return _compile(root, [lines_file], python, lock.label, what, narrator, pins=pins)
-
-
-def _of_requirements(root: Path, file: Path) -> tuple[str, ...] | None:
-    """Return the requirements of a file; None for a lock, which does not show them."""
+def _requirements(file: Path) -> list[Requirement]:
+    """List the requirements in a file, without those that other files have."""
     text = file.read_text("utf-8").replace("\\\n", " ")
-    lines = (line.partition(" #")[0].strip() for line in text.splitlines())
-    requirements = [line for line in lines if _name(line)]
-    if requirements and all("==" in line or " @ " in line for line in requirements):
-        return None
-    return (f"-r {os.path.relpath(file, root / target.FOLDER)}",)
+    lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
+    return [requirement for line in lines if (requirement := _parsed(line))]
+
+
+def _is_lock(file: Path) -> bool:
+    """Whether a file of requirements has one version or place of each, as tools write it."""
+    requirements = _requirements(file)
+    return bool(requirements) and all("==" in f"{r.specifier}" or r.url for r in requirements)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
@@ -270,87 +260,48 @@ def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
     argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
     argv += ["--format", "requirements.txt", "--python", python, *options]
     with proc.scratch() as folder:
-        out, log = (
-            folder / "exported.txt",
-            command.new_log("export", cache.digest(str(Path.cwd()))),
-        )
+        out = folder / "exported.txt"
+        log = command.new_log("export", cache.digest(str(Path.cwd())))
         argv += ["--output-file", out]
         command.run(argv, what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root)
         return stacks.one_line_per_package(out.read_text("utf-8"))
 
 
-def _of_pylock(lock: LockFile, target: Target, python: Interpreter) -> str:
-    try:
-        found = Pylock.from_dict(tomllib.loads(lock.file.read_text("utf-8")))
-    except (OSError, ValueError, PylockValidationError) as error:
-        allowed = "a pylock.toml (PEP 751)"
-        raise DeclarationError(lock.label, "file", str(error), allowed) from error
-    values: dict[str, Any] = {
-        **stacks.markers(python.version),
-        "extras": frozenset(target.extras),
-        "dependency_groups": frozenset((*target.groups, *(found.default_groups or ()))),
-    }
-    packages = [
-        p for p in found.packages if p.marker is None or p.marker.evaluate(values, "lock_file")
-    ]
-    return "".join(f"{line}\n" for line in sorted(map(_lock_line, packages)))
-
-
-def _lock_line(package: Package) -> str:
-    name = package.name
-    if (vcs := package.vcs) is not None:
-        below = f"#subdirectory={vcs.subdirectory}" if vcs.subdirectory else ""
-        return f"{name} @ {vcs.type}+{vcs.url or vcs.path}@{vcs.commit_id}{below}"
-    if (folder := package.directory) is not None:
-        return f"{name} @ {Path(folder.path) / (folder.subdirectory or '')}"
-    if (archive := package.archive) is not None:
-        return f"{name} @ {archive.url or archive.path}{_hashes([archive.hashes])}"
-    hashes = [wheel.hashes for wheel in package.wheels or ()]
-    hashes += [package.sdist.hashes] if package.sdist is not None else []
-    return f"{name}=={package.version}{_hashes(hashes)}"
-
-
-def _hashes(digests: Sequence[Mapping[str, str]]) -> str:
-    options = dict.fromkeys(
-        f" --hash={kind}:{value}" for entry in digests for kind, value in entry.items()
-    )
-    return "".join(options)
+def _parsed(line: str) -> Requirement | None:
+    """Parse a requirement, or a line of a lock; None if it names no package."""
+    with suppress(InvalidRequirement):
+        return Requirement(line.partition(" --hash=")[0])
+    return None
 
 
 def _name(line: str) -> str:
-    """Return the package of a line in a lock or of a requirement; empty if it names none."""
-    try:
-        return canonicalize_name(Requirement(line.split(" --hash=", 1)[0]).name)
-    except InvalidRequirement:
-        return ""
+    """Return the package of such a line; empty if it names none."""
+    requirement = _parsed(line)
+    return canonicalize_name(requirement.name) if requirement else ""
 
 
 def _names(text: str) -> tuple[str, ...]:
     """List a lock's packages with their markers, and the file of those without a version."""
+    requirements = filter(None, map(_parsed, text.splitlines()))
     return tuple(
-        plain if " @ " in plain else f"{_name(plain)}{sign}{marker}"
-        for line in text.splitlines()
-        if not line.startswith("--")
-        for plain in [line.split(" --hash=", 1)[0]]
-        for _, sign, marker in [plain.partition(" ; ")]
+        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
+        for one in requirements
     )
 
 
 def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
     """Return the requirements of a project's metadata; None if the file does not list them."""
-    document = read_pyproject(root)
-    project = document.get("project", {})
-    if "dependencies" not in project:
+    needed, by_extra, by_group = foreign_locks.metadata(root)
+    if needed is None:
         return None
-    extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
+    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
     try:
-        groups = resolve_dependency_groups(document.get("dependency-groups", {}), *target.groups)
+        groups = resolve_dependency_groups(by_group, *target.groups)
         of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
     except (LookupError, ValueError) as error:
         raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
-    name = canonicalize_name(project.get("name", ""))
-    texts = (*project["dependencies"], *of_extras, *groups)
-    return tuple(text for text in texts if _name(text) != name)
+    name = canonicalize_name(project_name(root))
+    return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
 
 
 def lock_copy(
@@ -375,17 +326,13 @@ def lock_copy(
     if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
         text = like.lock.read_text("utf-8")
     elif lacking:
-        others = like.packages if like else {}
-        own = packages.packages
-        asked = [f"{name}=={others[name]}" if name in others else name for name in lacking]
-        with proc.scratch() as folder:
-            server = folder / "server.in"
-            server.write_text("\n".join([stacks.indexes(text), *places.values(), *asked]), "utf-8")
-            added = _compile(
-                root, [server], python, packages.label, f"adding {', '.join(lacking)}", narrator,
-                "\n".join(f"{name}=={version}" for name, version in others.items()),
-                [f"{name}=={version}" for name, version in own.items()],
-            )  # fmt: skip
+        lock, own = LockFile(root, file, packages.label), packages.packages
+        added = _compile(
+            lock, [], python, narrator, f"adding {', '.join(lacking)}",
+            lines=(*stacks.indexes(text).splitlines(), *places.values(), *lacking),
+            keep="\n".join(map("==".join, like.packages.items())) if like else "",
+            pins=list(map("==".join, own.items())),
+        )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
     lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
@@ -396,28 +343,22 @@ def lock_copy(
 
 
 def _compile(
-    root: Path,
+    lock: LockFile,
     argv: Sequence[str | Path],
     python: Interpreter,
-    label: str,
-    why: str,
     narrator: Narrator,
+    why: str = "resolving them",
+    *,
+    lines: Sequence[str] = (),
     keep: str = "",
     pins: Sequence[str] = (),
 ) -> str:
-    with narrator.step(f"packages of {label}", why) as tick:
+    what = f"packages of {lock.label}"
+    with narrator.step(what, why) as tick:
         return stacks.compile_lock(
-            argv,
-            f"the packages of {label}",
-            target.STACK,
-            tick,
-            root,
-            version=python.version,
-            keep=keep,
-            pins=pins,
-            config=True,
-            env=wheels.unversioned(root),
-        )
+            argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
+            home=lock.root, env=wheels.unversioned(lock.root),
+        )  # fmt: skip
 
 
 def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:

@@ -123,8 +123,14 @@ def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -
     if installed:
         # Without a requested version, a usual interpreter wins over optional ones.
         return max(installed, key=lambda pair: (not pair[0].optional, Version(pair[0].version)))[1]
+    request = _spell(need)
     try:
-        found = describe(_find(need) or _install(need, narrator), jit=need.jit)
+        if (program := _find(request)) is None:
+            with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
+                interpreters.install(request, "python-install", tick)
+            if (program := _find(request)) is None:
+                raise SetupError("uv installed another one")  # noqa: TRY301
+        found = describe(program, jit=need.jit)
     except SetupError as error:
         raise SetupError(
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
@@ -151,11 +157,11 @@ def describe(program: Path, *, jit: bool = False) -> Interpreter:
     return Interpreter.model_validate({"name": name, **facts})
 
 
-def _find(need: PythonRequest) -> Path | None:
+def _find(request: str) -> Path | None:
     """Find the first one on this machine with uv, outside of environments, which add packages."""
     argv: list[str | Path] = [command.uv(), "python", "find", "--system", "--no-project"]
     process = subprocess.run(
-        [*argv, "--no-python-downloads", _spell(need)],
+        [*argv, "--no-python-downloads", request],
         capture_output=True,
         text=True,
         check=False,
@@ -171,15 +177,6 @@ def _without_shims() -> str:
     home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     versions = sorted(map(str, home.glob("versions/*/bin")), reverse=True)
     return os.pathsep.join([name for name in folders if Path(name) != home / "shims"] + versions)
-
-
-def _install(need: PythonRequest, narrator: Narrator) -> Path:
-    request = _spell(need)
-    with narrator.step(f"CPython {request}", "asking uv for a prebuilt one") as tick:
-        interpreters.install(request, "python-install", tick)
-    if (executable := _find(need)) is None:
-        raise SetupError("uv installed another one")
-    return executable
 
 
 def _spell(need: PythonRequest) -> str:

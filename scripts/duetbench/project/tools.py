@@ -1,22 +1,24 @@
 """Programs that set-up installs: the load generator, and valgrind.
 
-oha is the program of its release, which is pinned, or one of PATH, or built. valgrind is not
-required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user gets
-the command that installs it.
+oha is the program of its release, which is pinned, or one of PATH, or built from source by
+`scripts/build_from_source.py` of a checkout, whose docstring says how it is started. valgrind is
+not required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user
+gets the command that installs it.
 """
 
+import json
 import os
 import platform
 import shutil
 import subprocess
+import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
-from duetbench.project import source_builds
 from duetbench.project.schema import OhaSpec
 
 RELEASES: Final = "DUETBENCH_OHA_RELEASES"
@@ -26,14 +28,17 @@ _RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no system library."""
 
-_MOST: Final = 100e6  # largest size of that file, bytes; it has about 20 million
+ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
+"""Variable with the path or address of a source archive to use instead of the mirror's."""
+
+Request = dict[str, Any]
+"""What to build from source."""
 
 VALGRIND: Final = "valgrind"
 WHY_VALGRIND: Final = "duetbench counts instructions with it"
 VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind gcc libc6-dev"
 
 _TIMEOUT_S: Final = 30
-_CHUNK: Final = 1 << 18
 
 
 def version(program: Path | str) -> str | None:
@@ -127,32 +132,10 @@ def oha_fault(spec: OhaSpec) -> str | None:
     return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
 
 
-def _download(address: str, file: Path, tick: Tick) -> None:
-    """Download a file over HTTP; the caller checks its contents."""
-    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
-
-    received = 0
-    try:
-        with (
-            httpx.stream("GET", address, timeout=_TIMEOUT_S, follow_redirects=True) as response,
-            file.open("wb") as out,
-        ):
-            response.raise_for_status()
-            for chunk in response.iter_bytes(_CHUNK):
-                received += out.write(chunk)
-                if received > _MOST:
-                    raise _UnusableError(f"it has more than {_MOST / 1e6:g} MB")
-                tick(f"{received / 1e6:.0f} MB")
-    except httpx.HTTPStatusError as error:
-        raise _UnusableError(f"the server answered {error.response.status_code}") from error
-    except httpx.HTTPError as error:
-        raise _UnusableError(f"no connection ({error})") from error
-    except OSError as error:
-        raise _UnusableError(str(error)) from error
-
-
 def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
     """Download the program of oha's release."""
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
+
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
@@ -160,8 +143,14 @@ def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
     if file not in spec.prebuilt:
         raise _UnusableError(f"none is pinned for {platform.machine()}")
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
-    with narrator.step(f"oha {spec.version}", f"fetching it from {address}") as tick:
-        _download(address, program, tick)
+    try:
+        with narrator.step(f"oha {spec.version}", f"fetching it from {address}"):
+            answer = httpx.get(address, timeout=_TIMEOUT_S, follow_redirects=True)
+            program.write_bytes(answer.raise_for_status().content)
+    except httpx.HTTPStatusError as error:
+        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise _UnusableError(f"no connection ({error})") from error
     digest = cache.sha256(program)
     if digest != spec.prebuilt[file]:
         raise SetupError(
@@ -170,17 +159,37 @@ def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
             "instead"
         )
     program.chmod(0o755)
-    actual = version(program)
-    if actual != spec.version:
-        raise _UnusableError(f"{file} does not run here: expected {spec.version}, found {actual}")
 
 
 def _build(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
     request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-    command.require(source_builds.faults(request))
+    command.require(faults(request))
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
-        source_builds.build(request, folder, log=command.new_log("oha"), tick=tick)
+        build(request, folder, log=command.new_log("oha"), tick=tick)
+
+
+def _argv(verb: str, request: Request) -> list[str | Path]:
+    words = json.dumps({**request, "cache": str(paths.cache_dir())})
+    return [sys.executable, paths.SOURCE_BUILDER, verb, words]
+
+
+def faults(request: Request) -> list[str]:
+    """List what is missing here to build a program: the builder, or the tools that it needs."""
+    if not paths.SOURCE_BUILDER.is_file():
+        what = f"{request['program']} {request['version']}"
+        return [f"{what} cannot be downloaded: connect to the network, or put it on PATH"]
+    argv = _argv("check", request)
+    answer = subprocess.run(
+        argv, capture_output=True, text=True, check=True, timeout=2 * _TIMEOUT_S
+    )
+    return answer.stdout.splitlines()
+
+
+def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
+    """Build a program into a folder; raises SetupError if it fails."""
+    what = f"building {request['program']} {request['version']}"
+    command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
 
 
 def ensure_valgrind(narrator: Narrator) -> bool | None:
@@ -215,12 +224,7 @@ def _as_root() -> list[str] | None:
 
 def _install(apt: list[str], tick: Tick) -> None:
     log, env = command.new_log("apt-valgrind"), {"DEBIAN_FRONTEND": "noninteractive"}
-    install = [*apt, "-o", "DPkg::Lock::Timeout=300", "install", "--yes"]
-    install += ["--no-install-recommends", VALGRIND, "gcc", "libc6-dev"]
-    what = f"installing {VALGRIND}"
-    try:
-        command.run(install, what=what, log=log, tick=tick, env=env)
-    except SetupError:
-        # The package lists may be old, or missing.
-        command.run([*apt, "update"], what="apt-get update", log=log, tick=tick, env=env)
-        command.run(install, what=what, log=log, tick=tick, env=env)
+    install = ["-o", "DPkg::Lock::Timeout=300", "install", "--yes", *VALGRIND_REMEDY.split()[2:]]
+    for verb in (["update"], install):  # the package lists may be old, or missing
+        what = f"apt-get {verb[0]}" if len(verb) == 1 else f"installing {VALGRIND}"
+        command.run([*apt, *verb], what=what, log=log, tick=tick, env=env)

@@ -21,10 +21,13 @@ from duetbench.host.console import Narrator
 from duetbench.project import pyproject, target
 from duetbench.project.configuration import Interpreter
 
-_NAME: Final = r"[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s*"
-_NAMED: Final = re.compile(rf"{_NAME}(?:==|@\s)")
-_PLACED: Final = re.compile(rf"(?:-e\s+)?(?:{_NAME}@\s*)?(?P<place>\S+)")
-_MARKER: Final = re.compile(r"\s;\s*(?P<marker>.+)$")
+_PLACED: Final = re.compile(
+    r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
+    r"(?P<place>(?:git\+|file://|\.|(?!\w+://)[^\s=]*/)\S*)"
+    r"(?P<marker>\s;.+)?"
+)
+"""A folder, an archive or a git commit on a line of a lock."""
+
 _LEFT_OUT: Final = frozenset(
     {".git", ".venv", "__pycache__", "node_modules", target.FOLDER, pyproject.FILE}
 )
@@ -50,11 +53,11 @@ def unversioned(root: Path) -> Mapping[str, str]:
 
 
 def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
-    """Return a lock, one line per package, with a built wheel for each package without a hash.
+    """Return a lock, one line per package, with a built wheel for each folder and git commit.
 
     Folders are relative to `root`; the project there is left out.
 
-    Raises SetupError if a package cannot be built, or might be another one next time.
+    Raises SetupError if a package cannot be built.
     """
     lines = (_line(line, root, python, narrator) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line)
@@ -62,36 +65,25 @@ def add_wheels(text: str, root: Path, python: Interpreter, narrator: Narrator) -
 
 def _line(line: str, root: Path, python: Interpreter, narrator: Narrator) -> str:
     plain, hashes, _ = line.partition(" --hash=")
-    if line.startswith("--") or (hashes and _NAMED.match(plain)):
+    match = _PLACED.fullmatch(plain)
+    if match is None or (hashes and " @ " in plain):
         return line
-    marker = _MARKER.search(plain)
-    match = _PLACED.fullmatch(plain[: marker.start()] if marker else plain)
-    place = match["place"] if match else ""
+    place, marker = match["place"], match["marker"] or ""
     if place.startswith("git+"):
         source = _of_git(place.removeprefix("git+"), narrator)
-    elif not place or "://" in place.removeprefix("file://") or "==" in place:
-        raise SetupError(
-            # The message omits its address, which may contain a password.
-            f"the project's lock has {plain.partition('@')[0].strip()!r} without a hash, which "
-            "might be another file next time: lock it with hashes (as uv lock does), or name it by "
-            "a folder or a git commit"
-        )
     else:
         source = (root / unquote(place.removeprefix("file://"))).resolve()
         if source == root.resolve():
             return ""
     wheel = build(source, python, narrator)
     name = parse_wheel_filename(wheel.name)[0]
-    condition = f" ; {marker['marker']}" if marker else ""
-    return f"{name} @ {wheel.as_uri()}{condition} --hash=sha256:{cache.sha256(wheel)}"
+    return f"{name} @ {wheel.as_uri()}{marker} --hash=sha256:{cache.sha256(wheel)}"
 
 
 def _of_git(address: str, narrator: Narrator) -> Path:
     """Return the cache's folder of a commit, or of a subdirectory in it."""
     parts = urlsplit(address)
     path, _, commit = parts.path.rpartition("@")
-    if not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise SetupError(f"{Path(path or parts.path).stem}: expected a whole commit behind @")
     remote = parts._replace(path=path, fragment="", query="").geturl()
     place = paths.cache_dir() / "sources" / cache.digest(remote, commit)
 

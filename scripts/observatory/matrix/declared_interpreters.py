@@ -12,7 +12,7 @@ from typing import Any
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, source_builds
+from duetbench.project import interpreters, tools
 from duetbench.project.configuration import ORIGINS, Configuration
 from duetbench.project.schema import InterpreterSpec
 
@@ -26,7 +26,7 @@ def ensure(configured: Configuration, narrator: Narrator) -> bool:
         return False
     if not _fetch(configured, narrator):
         requests = [_request(name, configured) for name in configured.usual]
-        command.require([f for asked in requests if asked for f in source_builds.faults(asked)])
+        command.require([f for asked in requests if asked for f in tools.faults(asked)])
         for name in configured.usual:
             _from_source(name, configured, narrator)
     return True
@@ -69,9 +69,9 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
 
 def _fetch(configured: Configuration, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
-    if os.environ.get(source_builds.ARCHIVE):
+    if os.environ.get(tools.ARCHIVE):
         sentence = "is set, so the interpreters are built from that source"
-        narrator.say(f"{source_builds.ARCHIVE} {sentence}")
+        narrator.say(f"{tools.ARCHIVE} {sentence}")
         return False
     try:
         for name in configured.usual:
@@ -129,14 +129,14 @@ def _from_source(name: str, configured: Configuration, narrator: Narrator) -> No
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
             log = command.new_log(f"source-{name}")
-            source_builds.build(request, staging, log=log, tick=tick)
+            tools.build(request, staging, log=log, tick=tick)
         facts = interpreters.describe(staging / _program(spec), "source", jit=spec.jit)
         return {**facts, "executable": str(target / _program(spec))}
 
     _make(target, spec, fill, narrator)
 
 
-def _request(name: str, configured: Configuration) -> source_builds.Request | None:
+def _request(name: str, configured: Configuration) -> tools.Request | None:
     """Return what the builder has to know of an interpreter; None without a recipe."""
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)

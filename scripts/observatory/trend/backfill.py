@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
@@ -147,7 +148,15 @@ def releases(package: str, first: date, last: date, newest: Newest) -> tuple[Pas
 def newest(package: str, tick: Tick, day: date, below: str | None) -> str | None:
     """The newest release of a package, as `Newest`, from the index."""
     tick(f"as of {day}")
-    return stacks.newest(f"{package}<{below}" if below else package, day, tick)
+    asked = f"{package}<{below}" if below else package
+    argv = ["--no-deps", "--exclude-newer", day.isoformat()]
+    try:
+        text = stacks.compile_lock(argv, asked, tick, lines=[asked])
+    except SetupError as error:
+        if "No solution found" in str(error):  # no release is old enough
+            return None
+        raise
+    return stacks.versions(text).get(canonicalize_name(package))
 
 
 @dataclass(frozen=True, slots=True)
