@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetbench.api import bisect, compare, load, run, why
+    from duetbench.api import (
+        bisect,
+        compare,
+        decide,
+        duet,
+        load,
+        observe,
+        prepare,
+        render,
+        run,
+        why,
+    )
     from duetbench.core.model import Run
     from duetbench.judge.session import Extent
     from duetbench.project.setting import Contrast
@@ -27,7 +38,12 @@ __all__ = [
     "Target",
     "bisect",
     "compare",
+    "decide",
+    "duet",
     "load",
+    "observe",
+    "prepare",
+    "render",
     "run",
     "why",
 ]

@@ -1,30 +1,43 @@
-"""The Python API: what `duetbench` has at its root."""
+"""The Python API: what `duetbench` has at its root.
 
-from collections.abc import Iterator, Sequence
+`prepare`, `observe`, `duet` and `decide` are the steps of `compare`, and `render` writes what it
+found. The command line stands on the same functions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
-from duetbench.core.model import Run
+from duetbench.core.metrics import MATERIAL
+from duetbench.core.model import Effects, Run
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import preparation, revisions
+from duetbench.judge import effects, findings, preparation, revisions
 from duetbench.judge.deployment import deployed
-from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import Extent
+from duetbench.judge.duet_loop import Loop, Reporter
+from duetbench.judge.instruments import Real
+from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.preparation import Scope
+from duetbench.judge.session import DEFAULT_SEED, Extent
 from duetbench.judge.why import attribute as attribution
 from duetbench.measure import runner
+from duetbench.measure.testbed import prepare_all
 from duetbench.project.plan import make_plan
 from duetbench.project.pyproject import results_dir
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target, of
+from duetbench.show import comparison_text
+from duetbench.show.html.comparison_page import one_file
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
 from duetbench.store.change import CommitCause
-from duetbench.store.comparison import Comparison
+from duetbench.store.comparison import Comparison, Duet, Finding
 from duetbench.trend import commit_search
 
 
@@ -70,6 +83,66 @@ def compare(
         return comparisons.compare(
             project, _contrast(contrast), extent or Extent(), reporter or _silent()
         )
+
+
+@contextmanager
+def prepare(
+    contrast: Contrast | str | None = None,
+    target: Target | None = None,
+    *,
+    root: Path | None = None,
+    reporter: Reporter | None = None,
+) -> Iterator[Sides]:
+    """Provide both sides of an application, each in a copy of its files; they are gone at the end.
+
+    The arguments are those of `compare`. Meanwhile the machine is held for measuring. A pair of
+    `pairs` is a case as base and as head have it; it keeps the duets that are run of it.
+
+    Raises:
+        DuetbenchError: The sides cannot be prepared; the message says what to do.
+    """
+    with _measured(root, target) as project, revisions.copies() as copies:
+        scope = Scope((), paths.state_dir() / "logs", reporter or _silent(), copies)
+        sides = preparation.prepare(project, _contrast(contrast), scope)
+        prepare_all(side for pair in sides.pairs for side in pair.sides)
+        yield sides
+
+
+def observe(sides: Sides) -> Mapping[str, Effects]:
+    """Observe what one request of each case does on both sides, by the case's id; seconds, exact.
+
+    A case that cannot be observed is missing.
+    """
+    return effects.observe(sides.pairs).effects
+
+
+def duet(pair: Pair) -> Duet:
+    """Load both sides of a case at the same time, once. A failure is a flag of the duet."""
+    loop = Loop(_instruments(), _silent(), DEFAULT_SEED + len(pair.duets.all))
+    loop.launch([pair], lambda of, made: of.duets.add(made), 0.0)
+    return pair.duets.all[-1]
+
+
+@cache
+def _instruments() -> Real:
+    return Real(paths.state_dir() / "logs")
+
+
+def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
+    """Judge what was observed and the duets so far, at any time; the most important first.
+
+    Three duets are the fewest that decide anything.
+    """
+    evidence = [
+        findings.CaseEvidence(pair.case, pair.duets, effects=seen.get(pair.case.id))
+        for pair in sides.pairs
+    ]
+    return findings.judge(evidence, MATERIAL, {})
+
+
+def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:
+    """Write what a comparison found, as Markdown or as one HTML file."""
+    return (one_file if medium == "html" else comparison_text.as_markdown)(comparison)
 
 
 def run(

@@ -443,6 +443,33 @@ def test_the_python_api_returns_the_answer_and_prints_nothing(
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("patient_verification")
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_python_api_has_the_steps_of_a_comparison(
+    shop: Path, capsys: pytest.CaptureFixture[str], *, swapped: bool
+) -> None:
+    """The second commit computes five times as much, opens a file, and answers the same."""
+    work = "open(__file__).close()\n    sum(range(100_000))"
+    commit(shop, "It computes", **{"src/shop/items.py": SLOWER.replace("sum(range(20_000))", work)})
+    sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")
+    target = Target(app="shop.main:app", requests=("GET /one",))
+    with duetbench.prepare(Contrast(sides), target) as both:
+        seen = duetbench.observe(both)
+        (pair,) = both.pairs
+        for _ in range(3):
+            assert not duetbench.duet(pair).failed
+        found = {one.subject: one for one in duetbench.decide(both, seen)}
+    better, worse = (found[CPU].base, found[CPU].head)[:: -1 if swapped else 1]
+    assert better is not None
+    assert worse is not None
+    assert worse > 2 * better
+    assert found[CPU].verdict is (Verdict.BETTER if swapped else Verdict.WORSE)
+    assert (found["read"].base, found["read"].head) == ((1, 0) if swapped else (0, 1))
+    assert found["answer"].verdict is Verdict.SAME
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.real
 @pytest.mark.usefixtures("much", "unobserved")
 def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     target = Target(app="much.web:app", requests=("GET /one",))
