@@ -24,7 +24,7 @@ from duetbench.core import protocol
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import effects
-from duetbench.measure import testbed, verify
+from duetbench.measure import testbed
 from duetbench.project import tools
 from fake_github import FakeGitHub
 from steps import Step
@@ -65,12 +65,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first: at the end, idle workers would wait for them."""
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
-
-
-@pytest.fixture
-def patient_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let launches check longer whether requests overlap: several tests share the cores."""
-    monkeypatch.setattr(verify, "_OVERLAP_SECONDS", 30.0)
 
 
 @pytest.fixture

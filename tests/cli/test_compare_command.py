@@ -106,11 +106,13 @@ def test_what_only_documents_change_is_not_measured(repository: Path, bench: Ben
     done = bench("observatory", "compare", "HEAD~1", "HEAD", "-o", files[0], "-o", files[1])
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"repository: {repository}\n")
-    assert "Nothing to judge: only documents differ" in " ".join(done.out.split())
+    assert "Nothing to judge: no measured case depends on what differs: README.md." in " ".join(
+        done.out.split()
+    )
     record = json.loads(files[0].read_text())
     assert (record["status"], record["planned"], record["cases"]) == ("complete", 0, [])
     assert record["untouched"] > 20
-    assert "only documents" in files[1].read_text()
+    assert "README.md" in files[1].read_text()
     assert not bench.alive()
 
 

@@ -229,7 +229,14 @@ def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: P
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:
     line = "42 (a) b (c) Z 7 42 41 0 -1 0 0 0 0 0 150 25 3 4 20 0 9 0 95153 0 0"
     assert proc.parse_stat(line) == proc.Stat(
-        pid=42, state="Z", parent=7, session=41, ticks=175, children_ticks=7, threads=9, start=95153
+        pid=42,
+        state="Z",
+        parent=7,
+        session=41,
+        cpu=175 * proc.TICK,
+        children=7 * proc.TICK,
+        threads=9,
+        start=95153,
     )
 
 

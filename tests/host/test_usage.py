@@ -8,7 +8,7 @@ import pytest
 
 from duetbench.host import proc, tree_usage
 from duetbench.host.machine import CoreTimes
-from duetbench.host.tree_usage import Edge, MemorySample, ProcessEdge, TreeSampler
+from duetbench.host.tree_usage import Edge, MemorySample, TreeSampler
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -18,16 +18,9 @@ MB = 1 << 20
 
 
 def process(
-    pid: int,
-    cpu: float,
-    *,
-    parent: int = 1,
-    children: float = 0,
-    start: int = 0,
-    switches: dict[int, int] | None = None,
-) -> ProcessEdge:
-    stat = proc.Stat(pid, "R", parent, 0, 0, round(children / proc.TICK), 1, start or 1000 + pid)
-    return ProcessEdge(stat, cpu, switches or {})
+    pid: int, cpu: float, *, parent: int = 1, children: float = 0, start: int = 0
+) -> proc.Stat:
+    return proc.Stat(pid, "R", parent, 0, cpu, children, 1, start or 1000 + pid)
 
 
 def burned(folder: Path, program: str, *told: object) -> tuple[float, tree_usage.Usage]:
@@ -70,34 +63,33 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "seconds", "switches"),
+    ("before", "after", "seconds"),
     [
         pytest.param(
-            (process(1, 1.0, switches={1: 5}), process(2, 2.0)),
-            (process(1, 3.5, switches={1: 9, 7: 2}), process(2, 2.25, parent=1)),
-            2.75, 6, id="(3.5 - 1.0) + (2.25 - 2.0); thread 7 counts from 0",
+            (process(1, 1.0), process(2, 2.0)),
+            (process(1, 3.5), process(2, 2.25, parent=1)),
+            2.75, id="(3.5 - 1.0) + (2.25 - 2.0)",
         ),
         pytest.param(
             (process(1, 4.0, children=1.0), process(2, 0.5, parent=1)),
             (process(1, 4.2, children=1.8), process(3, 0.1, parent=1)),
-            0.6, 0, id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
+            0.6, id="2 ends at 0.8 s, 3 comes: 0.3 + 0.1 + 0.2 of the master",
         ),
         pytest.param(
             (process(2, 9.0),), (process(2, 0.25, start=99_999),),
-            0.25, 0, id="the same pid with another start is another process",
+            0.25, id="the same pid with another start is another process",
         ),
     ],
 )  # fmt: skip
 def test_usage_is_the_difference_of_the_edges(
-    before: tuple[ProcessEdge, ...],
-    after: tuple[ProcessEdge, ...],
-    seconds: float,
-    switches: int,
+    before: tuple[proc.Stat, ...], after: tuple[proc.Stat, ...], seconds: float
 ) -> None:
-    cost = tree_usage.between(Edge(10, before), Edge(14, after))
+    """Thread 7 is new, and 3 has ended: 9 - 5 and 2 switches."""
+    switches: tuple[dict[int, int], ...] = {1: 5, 3: 8}, {1: 9, 7: 2}
+    cost = tree_usage.between(Edge(10, before, switches[0]), Edge(14, after, switches[1]))
     assert cost.cpu_seconds == pytest.approx(seconds)
     assert cost.cores == pytest.approx(seconds / 4)
-    assert cost.switches == switches
+    assert cost.switches == 6
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:
@@ -105,16 +97,24 @@ def taken(at: float, *pss: int | None) -> MemorySample:
     return MemorySample(at, tuple(range(len(pss))), total, 2 * len(pss))
 
 
+def summary(*samples: MemorySample, start: float = 0, end: float = 9) -> dict[str, float]:
+    sampler = TreeSampler(list)
+    sampler.samples = [*samples]
+    return sampler.metrics(start, end)
+
+
 def test_memory_is_summarised_over_the_window() -> None:
     """Idle 100 + 20; in the window 200, 300, 280: median 280; 900 comes after it."""
     samples = [taken(0, 100, 20), taken(5, 150, 50), taken(6, 300), taken(7, 280), taken(9, 900)]
-    found = tree_usage.summarise(samples, 5, 8)
-    assert found == {"pss_idle": 120, "pss_steady": 280, "threads_peak": 4}
+    assert summary(*samples, start=5, end=8) == {
+        "pss_idle": 120,
+        "pss_steady": 280,
+        "threads_peak": 4,
+    }
 
 
 def test_memory_that_may_not_be_read_is_missing_not_zero() -> None:
-    found = tree_usage.summarise([taken(0, 100), taken(1, None)])
-    assert found == {"pss_idle": 100, "threads_peak": 2}
+    assert summary(taken(0, 100), taken(1, None)) == {"pss_idle": 100, "threads_peak": 2}
 
 
 def test_the_machines_account_is_a_difference() -> None:

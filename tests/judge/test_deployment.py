@@ -151,7 +151,6 @@ async def find(path):
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("patient_verification")
 @pytest.mark.parametrize(("locks", "swapped"), [(False, True), (True, False)])
 def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
@@ -184,7 +183,6 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("patient_verification")
 @pytest.mark.parametrize(
     ("work", "swapped"), [("time.sleep(0.25)", False), ("sum(range(30_000_000))", True)]
 )

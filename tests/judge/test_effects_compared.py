@@ -30,7 +30,7 @@ from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
-from duetbench.measure.effects.observation import Activity
+from duetbench.measure.effects.program import Activity
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target
@@ -191,8 +191,8 @@ def activity(*places: str) -> Activity:
     """Two requests that raise a KeyError at each of these places."""
     events = [[("exception", "KeyError", place) for place in places]] * 2
     return Activity(
-        paths=("",), events=events, calls=[0, 0], functions=[], peaks=[0], young=None, kept=None,
-        answers=[[reply(NAMES)] * 2], alone=[], unseen=(), seconds=0.0,
+        paths=("",), events=events, calls=[0, 0], functions=[], loaded=None,
+        answers=[[reply(NAMES)] * 2], alone=[], seconds=0.0,
     )  # fmt: skip
 
 

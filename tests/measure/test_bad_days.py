@@ -16,9 +16,10 @@ import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
 from disks import small_disk
-from duetbench.core.model import Case, Launch, Run, Status
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Flag, Launch, Run, Status
 from duetbench.host import ports, process_session
-from duetbench.measure import launch, oha_results
+from duetbench.measure import launch, oha_results, runner, validity
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
 from duetbench.store import result_files
@@ -34,13 +35,13 @@ GRACE = 0.5  # s to stop, and 1 s to get ready, are plenty where it never happen
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> Figures:
     found: Figures = {}
-    real = launch._conclude
+    real = validity.judge
 
-    def conclude(seen: launch.Observation, other: None) -> dict[str, float]:
-        found[_name(seen.serving.case)] = real(seen, other)
-        return found[_name(seen.serving.case)]
+    def judge(seen: validity.Facts) -> tuple[Flag, ...]:
+        found[_name(seen.case)] = {n: v for n, v in seen.figures.items() if n in METRICS}
+        return real(seen)
 
-    monkeypatch.setattr(launch, "_conclude", conclude)
+    monkeypatch.setattr(validity, "judge", judge)
     return found
 
 
@@ -82,7 +83,7 @@ def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
                 case = shortened(case, duration=day.seconds)
             return real(case, day.testbed(given), *arguments, **place)
 
-    monkeypatch.setattr(launch, "perform", perform)
+    monkeypatch.setattr(runner, "perform", perform)
 
 
 @contextmanager
@@ -289,7 +290,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         launched = ok(case.id, place["number"], {"throughput": 40.0})
         return launched.model_copy(update={"order": place["order"]})
 
-    monkeypatch.setattr(launch, "perform", good)
+    monkeypatch.setattr(runner, "perform", good)
     bench.results.mkdir()
     with small_disk(bench.results) as fill:
         saves: list[str] = []

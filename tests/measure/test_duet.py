@@ -24,8 +24,6 @@ from duetbench.store.comparison import SIDES, Duet, SideName
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 
-pytestmark = pytest.mark.usefixtures("patient_verification")
-
 Play = Callable[..., tuple[Duet, ...]]
 TAILS = {"response_p99", "response_p999"}
 

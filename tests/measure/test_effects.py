@@ -14,7 +14,7 @@ from duetbench.judge.effects import compare, describe
 from duetbench.measure import testbed
 from duetbench.measure.effects import memory
 from duetbench.measure.effects.libraries import plain
-from duetbench.measure.effects.observation import Activity
+from duetbench.measure.effects.program import Activity
 from duetbench.project import target_python
 from duetbench.show import findings as words
 from duetbench.show.findings import announce
@@ -645,7 +645,7 @@ def test_python_files_are_seen_however_they_are_used(python: str, tmp_path: Path
             tmp_path, source("import later, link", "wsgi", USES), executable(python), "wsgi"
         )
         assert found.loaded is not None
-        assert own & found.loaded == own - {"unused.py"}
+        assert own & {*found.loaded} == own - {"unused.py"}
 
 
 @pytest.mark.real

@@ -122,7 +122,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     # 12,800 * 1.01 = 12,928
     (FlagName.IMPOSSIBLE, facts({"throughput": 12_929}), "at most 12,800/s, the ceiling"),
     (FlagName.IMPOSSIBLE, facts({"response_min": 0.0089}), "the floor"),
-    (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "to be a number"),
+    (FlagName.IMPOSSIBLE, facts({"throughput": math.nan}), "found nan"),
     (FlagName.IMPOSSIBLE, facts({"server_cores": 1.06}), "not above the server's cores"),
     (FlagName.LOAD_FAILED, facts({"client_cores": 0.95}), "found 0.95"),
     # Of two generators none is held back as long as some time is left.
@@ -251,7 +251,7 @@ def test_all_that_is_wrong_is_said_fails_first() -> None:
 
 
 def test_without_figures_only_the_counts_are_judged() -> None:
-    counts = {"requests": 0, "good": 0, "timeouts": 0, "errors": 500}
+    counts = {"requests": 0.0, "good": 0, "timeouts": 0, "errors": 500}
     found = judge(Facts(case=case(), figures=counts, server_cores=1, client_cores=1))
     assert names(found) == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
 

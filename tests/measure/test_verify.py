@@ -9,7 +9,7 @@ import pytest
 
 from bench import eventually
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Endpoint, Expectation
+from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
 from duetbench.measure import reading
 from duetbench.measure.identity import Identity, check_identity, probe
 from duetbench.measure.verify import Answer as Found
@@ -23,6 +23,7 @@ from duetbench.measure.verify import (
     verify,
 )
 from duetbench.measure.verify import ask as ask_once
+from synthetic import make_case
 from tiny_http import Answer, serving
 
 SCHEMA = {
@@ -36,10 +37,10 @@ def text(pattern: str = "hello") -> Expectation:
     return Expectation(content_type="text/plain", text=pattern)
 
 
-def endpoint(expect: Expectation | None = None, floor: float = 0.0, overlap: int = 0) -> Endpoint:
+def endpoint(expect: Expectation | None = None, floor: float = 0.0) -> Endpoint:
     return Endpoint(
         name="x", app="app:app", interface="asgi", path="/x", expect=expect or text(),
-        floor=floor, overlap=overlap,
+        floor=floor,
     )  # fmt: skip
 
 
@@ -215,42 +216,9 @@ def test_spot_checks_find_a_wrong_answer_of_the_right_length() -> None:
 
 
 @pytest.mark.real
-def test_a_slow_endpoint_that_overlaps_is_asked_once_together() -> None:
-    """Four waits of 0.2 s at once show everything: answer, floor, concurrency."""
-    with serving(Answer(delay=0.2)) as server:
-        found = verify(endpoint(floor=0.2, overlap=4), server.port)
-        assert server.requests == len(found)
-        assert len(found) % 4 == 0  # more than four only if the machine was busy
-    assert min(answer.seconds for answer in found) >= 0.199
-
-
-@pytest.mark.real
-def test_a_server_that_waits_in_turn_is_not_concurrent() -> None:
-    """Six waits of 0.05 s one after another take 0.3 s: no busy machine explains that."""
-    answer = Answer(delay=0.05, serial=True)
-    with serving(answer) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=0.05, overlap=6), server.port)
-    assert caught.value.flag is FlagName.IMPOSSIBLE
-    assert "expected 6 requests at once within" in caught.value.detail
-
-
-@pytest.mark.real
-def test_a_machine_that_was_busy_is_no_serial_server() -> None:
-    """Three singles and three times six in turn, 0.9 s of them, then six together."""
-
-    def busy_at_first(_path: str, number: int) -> Answer:
-        return Answer(delay=0.05, serial=number < 3 + 3 * 6)
-
-    with serving(busy_at_first) as server:
-        found = verify(endpoint(floor=0.05, overlap=6), server.port)
-    assert len(found) >= 3 + 4 * 6
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("overlap", [0, 3])
-def test_the_right_answer_too_fast_is_too_good_to_be_true(overlap: int) -> None:
+def test_the_right_answer_too_fast_is_too_good_to_be_true() -> None:
     with serving(Answer()) as server, pytest.raises(LaunchError) as caught:
-        verify(endpoint(floor=3.0, overlap=overlap), server.port)
+        verify(endpoint(floor=3.0), server.port)
     assert caught.value.flag is FlagName.IMPOSSIBLE
     assert "too fast to be true: expected at least 3 s" in caught.value.detail
 
@@ -335,11 +303,18 @@ def without_gil(**changes: Any) -> Identity:
 
 
 def check(
-    *identities: Identity, free_threaded: bool = False, version: str = "3.14.7", **more: Any
+    *identities: Identity, free_threaded: bool = False, jit: bool = False, **changes: Any
 ) -> None:
-    check_identity(
-        identities, free_threaded=free_threaded, python_version=version, packages=LOCK, **more
+    python = InterpreterRecord(
+        name="3.14",
+        version="3.14.7",
+        free_threaded=free_threaded,
+        jit=jit,
+        build="",
+        origin="found",
     )
+    case = make_case("e/x", **{"server": "granian", "loop": "auto", **changes})
+    check_identity(identities, case, python, LOCK)
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -347,7 +322,8 @@ def test_a_jit_is_on_where_it_should_be_and_nowhere_else(on: bool) -> None:
     """Unless the case says itself whether it is."""
     found = identity(jit_enabled=on)
     check(found, jit=on)
-    check(found, jit=None)
+    check(found, env={"PYTHON_JIT": "0"})
+    check(found, env_names=("PYTHON_JIT",))
     words = "off, found it on" if on else "on, found it off"
     with pytest.raises(LaunchError, match=f"not_ready.*expected the JIT to be {words}"):
         check(found, jit=not on)
@@ -364,10 +340,10 @@ def workers(*numbers: int) -> Callable[[str, int], Answer]:
 
 
 def test_the_right_workers_pass() -> None:
-    check(identity(), identity(worker="100-2"), required=["FastAPI"], loop="asyncio")
+    check(identity(), identity(worker="100-2"), loop="asyncio")
     check(without_gil(loop="uvloop.Loop"), free_threaded=True, loop="uvloop")
     check(identity(loop=None), loop="none")
-    check(identity(packages={"FastAPI": "0.163.2"}))
+    check(identity(packages={"FastAPI": "0.163.2", "Granian": "2.8.7"}))
 
 
 @pytest.mark.parametrize(
@@ -395,9 +371,9 @@ def test_a_gil_in_the_wrong_state_is_named(
         (identity(python="3.14.6"), {}, "expected Python 3.14.7, found 3.14.6"),
         (identity(packages={"pydantic": "1.10.27"}), {},
          "pydantic: expected 2.14.3, found 1.10.27"),
-        (identity(packages={"fastapi": "0.163.2"}), {"required": ["pydantic"]},
-         "pydantic: expected 2.14.3, found none installed"),
-        (identity(packages={"uvicorn": "0.54.0"}), {"required": ["uvicorn"]},
+        (identity(packages={"fastapi": "0.163.2"}), {},
+         "granian: expected 2.8.7, found none installed"),
+        (identity(packages={"uvicorn": "0.54.0"}), {"server": "uvicorn"},
          "uvicorn: expected it in the lock, found 0.54.0 installed"),
         (identity(), {"loop": "uvloop"}, "expected the event loop uvloop, found asyncio."),
         (identity(loop=None), {"loop": "asyncio"}, "expected the event loop asyncio, found None"),

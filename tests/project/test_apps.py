@@ -106,12 +106,11 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     assert not report.killed, log.read_text()
 
 
-@pytest.mark.usefixtures("patient_verification")
 @pytest.mark.parametrize("arrangement", list(_params()))
 def test_every_app_answers_as_declared_wherever_a_case_runs_it(
     arrangement: str, tmp_path: Path, state_home: Path
 ) -> None:
-    """Status, content type, body, floor and overlap; and the process is what the case names."""
+    """Status, content type, body and floor; and the process is what the case names."""
     cases = arrangements()[arrangement]
     # One server for all endpoints: their variables are put together, and must not contradict.
     merged = {name: value for case in cases for name, value in case.env.items()}
@@ -126,15 +125,7 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
         identities = identity.probe(
             port, workers_expected=first.workers if visible else 1, timeout=READY_SECONDS
         )
-        identity.check_identity(
-            identities,
-            free_threaded=python.free_threaded,
-            python_version=python.version,
-            packages=prepared.stacks[first.stack].packages,
-            required=(first.server,),
-            loop=first.loop if asgi else None,
-            jit=python.jit,
-        )
+        identity.check_identity(identities, first, python, prepared.stacks[first.stack].packages)
         for case in cases:
             verify.verify(case.endpoint, port, repeats=1)
         for endpoint in verify_only(EXPERIMENTS[first.experiment], first.endpoint.app):

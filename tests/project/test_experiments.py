@@ -56,7 +56,6 @@ path = "/nap"
 expect = { content_type = "text/plain", text = "done" }
 env = { WAIT = "{wait}" }
 floor = "2 * wait"
-overlap = 4
 slots = "3 if gil else inf"
 
 [loads.closed]
@@ -166,12 +165,6 @@ body = '{"long": true}'
     assert case.env == {"WAIT": "{tmp}/0.2/{port}"}
 
 
-def test_overlap_never_asks_for_more_than_the_slots(tmp_path: Path) -> None:
-    quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
-    assert quick["naps/nap/py3.14/closed/w1/c16/wait0.2"].endpoint.overlap == 3
-    assert quick["naps/nap/py3.14t/closed/w1/c16/wait0.2"].endpoint.overlap == 4
-
-
 def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
     """Three slots of 0.4 s give 7.5/s; offered 8/s they stay the limit, offered 4/s they do not."""
     text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
@@ -196,9 +189,9 @@ MISTAKES = {
         "file: found 'Invalid value (at line 1, column 11)'; allowed: valid TOML in UTF-8"),
     "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
-    "unknown key": ("overlap = 4", "overlaps = 4",
-        ("endpoints.nap.overlaps: found 'overlaps'; allowed: only the keys title, app, interface,"
-        " factory, method, path, paths, headers, body, expect, floor, overlap, slots,"
+    "unknown key": ("slots = ", "slotted = ",
+        ("endpoints.nap.slotted: found 'slotted'; allowed: only the keys title, app, interface,"
+        " factory, method, path, paths, headers, body, expect, floor, slots,"
         " takes, ceiling, env, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),

@@ -1,12 +1,13 @@
 """Small applications whose requests do known things, and what is seen of them."""
 
 import json
+import time
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Interface
 from duetbench.measure.effects import observation
-from duetbench.measure.effects.observation import Activity
+from duetbench.measure.effects.program import Activity
 from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY
 
@@ -69,4 +70,6 @@ def seen(
     }
     safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
     client = Program(python, [*safe, "-m", observation.PROGRAM], env)
-    return observation.observe(client, seconds=seconds, timeout=60, patience=patience)
+    ends = time.monotonic() + 60
+    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as process:
+        return process.activity()

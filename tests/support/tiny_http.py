@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request, after `delay` s; `serial`: one at a time, `chunked`: in two chunks.
+    """The answer to a request, after `delay` s; `chunked`: in two chunks.
 
     Status 0 closes the connection instead. With `endless` the body comes again and again, with as
     many seconds between.
@@ -20,7 +20,6 @@ class Answer:
     body: bytes = b"hello"
     media: str = "text/plain; charset=utf-8"
     delay: float = 0.0
-    serial: bool = False
     chunked: bool = False
     encoding: str = "identity"
     endless: float | None = None
@@ -41,7 +40,6 @@ class TinyServer:
         self.bodies: list[bytes] = []
         self._behaviour = behaviour
         self._loop = asyncio.new_event_loop()
-        self._serial = asyncio.Lock()
         self._writers: set[asyncio.StreamWriter] = set()
         self._listener: asyncio.Server | None = None
 
@@ -67,10 +65,7 @@ class TinyServer:
                 number, self.requests = self.requests, self.requests + 1
                 result = self._behaviour(head.split(" ")[1], number)
                 answer = result if isinstance(result, Answer) else await result
-                if answer.serial:
-                    async with self._serial:
-                        await asyncio.sleep(answer.delay)
-                elif answer.delay:
+                if answer.delay:
                     await asyncio.sleep(answer.delay)
                 if not answer.status:
                     break

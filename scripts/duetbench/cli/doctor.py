@@ -120,7 +120,7 @@ def diagnose(configured: Configuration, others: Sequence[Item] = ()) -> Diagnosi
 
 def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
     server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
-    shared = list(machine.siblings_split(machine.allocate()))
+    shared = machine.siblings_split(facts.server_cores, facts.client_cores)
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
     memory = "unlimited" if memory_limit is None else units.size(memory_limit)

@@ -235,7 +235,6 @@ class Endpoint(Frozen):
     )
     expect: Expectation
     floor: float = Field(ge=0, description="Service floor in s: no answer can be faster.")
-    overlap: int = Field(default=0, ge=0, description="How many requests must overlap.")
     takes: float = Field(
         default=0, ge=0, description="About how long one request takes, in s; for planning only."
     )

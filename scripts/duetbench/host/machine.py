@@ -47,19 +47,6 @@ _VENDOR_WORDS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Cores:
-    """The cores of the server and of the generator; `pinned` if they are different ones."""
-
-    server: tuple[int, ...]
-    client: tuple[int, ...]
-    pinned: bool
-
-    @property
-    def all(self) -> tuple[int, ...]:
-        return tuple(sorted({*self.server, *self.client}))
-
-
-@dataclass(frozen=True, slots=True)
 class CoreTimes:
     """Seconds of core time since boot, summed over cores, at a moment of the monotonic clock.
 
@@ -83,16 +70,14 @@ class CoreTimes:
         return self.steal / self.total if self.total > 0 else 0.0
 
 
-def allocate(allowed: Iterable[int] | None = None) -> Cores:
-    """Assign the cores: the last one to the generator, the others to the server.
+def allocate(allowed: Iterable[int] | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Assign the cores of the server and of the generator: the last one to the latter.
 
     A single core serves both, unpinned. If `allowed` is None, it is what affinity and cpuset leave
     the process, whatever this thread is pinned to.
     """
     cores = tuple(sorted(os.sched_getaffinity(os.getpid()) if allowed is None else allowed))
-    if len(cores) == 1:
-        return Cores(cores, cores, pinned=False)
-    return Cores(cores[:-1], cores[-1:], pinned=True)
+    return cores[:-1] or cores, cores[-1:]
 
 
 def fingerprint() -> Machine:
@@ -101,9 +86,9 @@ def fingerprint() -> Machine:
     Figures of machines with different ids must not be compared. The id contains neither the
     kernel's version nor the host's name, which do not make figures incomparable.
     """
-    cores, cpu, virtual = allocate(), cpu_model(), hypervisor()
-    memory = psutil.virtual_memory().total
-    count = len(cores.all)
+    (server, client), cpu, virtual = allocate(), cpu_model(), hypervisor()
+    cores, memory = tuple(sorted({*server, *client})), psutil.virtual_memory().total
+    count = len(cores)
     system = {"ID": platform.system().lower(), "PRETTY_NAME": platform.system()}
     with suppress(OSError):
         system |= platform.freedesktop_os_release()
@@ -113,14 +98,14 @@ def fingerprint() -> Machine:
         id=f"{slug(cpu)}-{count}c-{rest[:6]}",
         cpu=cpu,
         cores=count,
-        server_cores=cores.server,
-        client_cores=cores.client,
+        server_cores=server,
+        client_cores=client,
         memory=memory,
         kernel=platform.release(),
         os=system["PRETTY_NAME"],
         virtual=virtual,
-        governor=governor(cores.all),
-        pinned=cores.pinned,
+        governor=governor(cores),
+        pinned=server != client,
     )
 
 
@@ -150,11 +135,11 @@ def governor(cores: Sequence[int]) -> str | None:
     return ", ".join(sorted(governors - {""})) or None
 
 
-def siblings_split(cores: Cores) -> tuple[int, ...]:
+def siblings_split(server: Sequence[int], client: Sequence[int]) -> list[int]:
     """Server cores that share a physical core with one of the generator's."""
-    files = (_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list" for core in cores.client)
+    files = (_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list" for core in client)
     shared = {core for file in files for core in cpu_set(file)}
-    return tuple(sorted(shared & set(cores.server) - set(cores.client)))
+    return sorted(shared & set(server) - set(client))
 
 
 def cpu_set(file: Path) -> set[int]:
@@ -175,7 +160,7 @@ def core_times() -> CoreTimes:
 
 def disturbance(seconds: float = 1.0) -> str:
     """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before, earlier = core_times(), {(p.pid, p.start): p.ticks for p in proc.stats()}
+    before, earlier = core_times(), {(p.pid, p.start): p.cpu for p in proc.stats()}
     time.sleep(seconds)
     spent = core_times().since(before)
     if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
@@ -185,10 +170,10 @@ def disturbance(seconds: float = 1.0) -> str:
     return ""
 
 
-def _busiest(earlier: Mapping[tuple[int, int], int], seconds: float) -> str:
+def _busiest(earlier: Mapping[tuple[int, int], float], seconds: float) -> str:
     """Name the other processes that have used the most core time since then, if any is visible."""
     cores = {
-        p.pid: (p.ticks - earlier.get((p.pid, p.start), 0)) * proc.TICK / seconds
+        p.pid: (p.cpu - earlier.get((p.pid, p.start), 0)) / seconds
         for p in proc.stats()
         if p.pid != os.getpid()
     }

@@ -112,11 +112,9 @@ def listening(port: int) -> set[int]:
 def wait_free(port: int, timeout: float) -> None:
     """Wait until nothing listens on `port`; LaunchError stray_process after `timeout` s."""
     deadline = time.monotonic() + timeout
-    while listeners(port):
-        if time.monotonic() >= deadline:
-            require_free(port)
-            return
+    while listening(port) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
+    require_free(port)
 
 
 def connections_per_process(

@@ -35,17 +35,18 @@ _KILL_SECONDS: Final = 10.0  # for processes to end after SIGKILL; they may be i
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The fields of /proc/<pid>/stat that duetbench uses; times in ticks.
+    """The fields of /proc/<pid>/stat that duetbench uses.
 
-    `children_ticks` are those of the children that it has waited for; `start` is since boot.
+    `cpu` is in seconds, and so is `children`, of those that it has waited for; `start` is in ticks
+    since boot. Pid and start identify it.
     """
 
     pid: int
     state: str
     parent: int
     session: int
-    ticks: int
-    children_ticks: int
+    cpu: float
+    children: float
     threads: int
     start: int
 
@@ -67,8 +68,8 @@ def parse_stat(text: str) -> Stat:
         state=fields[0],
         parent=int(fields[1]),
         session=int(fields[3]),
-        ticks=int(fields[11]) + int(fields[12]),
-        children_ticks=int(fields[13]) + int(fields[14]),
+        cpu=(int(fields[11]) + int(fields[12])) * TICK,
+        children=(int(fields[13]) + int(fields[14])) * TICK,
         threads=int(fields[17]),
         start=int(fields[19]),
     )

@@ -8,12 +8,11 @@ its mmap calls need. Anonymous memory, which shows growth, is sampled at 5 Hz.
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
-import math
 import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from duetbench.host import proc
@@ -27,29 +26,19 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessEdge:
-    """One process at one moment; pid and start identify it.
+class Edge:
+    """A process tree at one moment of the monotonic clock (s).
 
-    `cpu` is in seconds. `switches` are the voluntary context switches of each live thread, by its
-    id.
+    `switches` are the voluntary context switches of each live thread, by its id.
     """
 
-    stat: proc.Stat
-    cpu: float
+    at: float
+    processes: tuple[proc.Stat, ...]
     switches: Mapping[int, int]
 
     @property
-    def children(self) -> float:
-        """CPU seconds of the children that it has waited for, in ticks."""
-        return self.stat.children_ticks * proc.TICK
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A process tree at one moment of the monotonic clock (s)."""
-
-    at: float
-    processes: tuple[ProcessEdge, ...]
+    def pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in self.processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +63,16 @@ def between(a: Edge, b: Edge) -> Usage:
     A process that started in between counts from 0. The usage after `a` of a process that ended
     counts if its parent waited for it. Ended threads lose their switches; new ones count from 0.
     """
-    before = {(p.stat.pid, p.stat.start): p for p in a.processes}
-    after = {(p.stat.pid, p.stat.start): p for p in b.processes}
-    cpu, switches = 0.0, 0
+    before, after = ({(p.pid, p.start): p for p in edge.processes} for edge in (a, b))
+    cpu = 0.0
     for identity, now in after.items():
-        then = before.get(identity)
-        if then is None:
-            cpu += now.cpu
-        else:
-            cpu += now.cpu - then.cpu
+        cpu += now.cpu
+        if then := before.get(identity):
             # The children's time includes the whole life of those that have ended.
             children = (p for identity, p in before.items() if identity not in after)
-            earlier = sum(p.cpu for p in children if p.stat.parent == now.stat.pid)
-            cpu += max(0.0, now.children - then.children - earlier)
-        for thread, count in now.switches.items():
-            switches += max(0, count - (then.switches.get(thread, 0) if then else 0))
+            earlier = sum(p.cpu for p in children if p.parent == now.pid)
+            cpu += max(0.0, now.children - then.children - earlier) - then.cpu
+    switches = sum(max(0, n - a.switches.get(thread, 0)) for thread, n in b.switches.items())
     return Usage(cpu, b.at - a.at, switches)
 
 
@@ -105,27 +89,6 @@ class MemorySample:
     threads: int
 
 
-def summarise(
-    samples: Sequence[MemorySample], start: float = -math.inf, end: float = math.inf
-) -> dict[str, float]:
-    """Compute the metrics of memory and threads over a window of the monotonic clock.
-
-    Idle is the first sample of all, taken before the load. The others are those within the window,
-    or the last one before its end if there are none. What is not readable is left out.
-    """
-    if not samples:
-        raise ValueError("no memory sample was taken; enter the sampler first")
-    last = [s for s in samples if s.at <= end] or list(samples[:1])
-    inside = [s for s in last if s.at >= start] or last[-1:]
-    metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
-    if samples[0].pss is not None:
-        metrics["pss_idle"] = samples[0].pss
-    readable = [sample.pss for sample in inside if sample.pss is not None]
-    if len(readable) == len(inside):
-        metrics["pss_steady"] = statistics.median(readable)
-    return metrics
-
-
 def edge(members: Members) -> Edge:
     """Read the CPU and the context switches of a session's processes now."""
     stats = members()
@@ -133,29 +96,25 @@ def edge(members: Members) -> Edge:
     at = time.monotonic()
     clocks = [proc.cpu_clock(item.pid) for item in stats]
     at = (at + time.monotonic()) / 2
-    return Edge(
-        at,
-        tuple(
-            ProcessEdge(
-                stat,
-                stat.ticks * proc.TICK if clock is None else clock,
-                proc.switches(stat.pid),
-            )
-            for stat, clock in zip(stats, clocks, strict=True)
-        ),
+    processes = tuple(
+        stat if clock is None else replace(stat, cpu=clock)
+        for stat, clock in zip(stats, clocks, strict=True)
     )
+    switches = {thread: n for stat in stats for thread, n in proc.switches(stat.pid).items()}
+    return Edge(at, processes, switches)
 
 
 class TreeSampler:
     """Samples all processes of a session, as `Session.members` lists them. A context manager.
 
-    Entering takes the idle sample at once; then a thread takes one per second.
+    Entering takes the idle sample at once; then a thread takes one per second, and adds the
+    anonymous bytes of all processes to the `course`, each with its moment.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
-        self._samples: list[MemorySample] = []
-        self._course: list[tuple[float, int]] = []
+        self.samples: list[MemorySample] = []
+        self.course: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._cost = 0.0  # CPU seconds of sampling so far
@@ -174,17 +133,26 @@ class TreeSampler:
         began = time.thread_time()
         sample = memory_of(self._members)
         if sample.pids:  # the memory of an ended tree means nothing
-            self._samples.append(sample)
+            self.samples.append(sample)
         self._cost += time.thread_time() - began
         return sample
 
     def metrics(self, start: float, end: float) -> dict[str, float]:
-        """Summarise the samples taken between two moments of the monotonic clock."""
-        return summarise(tuple(self._samples), start, end)
+        """Compute the metrics of memory and threads between two moments of the monotonic clock.
 
-    def course(self, start: float, end: float) -> list[tuple[float, int]]:
-        """Return the anonymous bytes of all processes between two moments, each with its moment."""
-        return [(at, size) for at, size in self._course if start <= at <= end]
+        Idle is the first sample of all, taken before the load. The others are those within the
+        window, or the last one before its end if there are none. What is not readable is left out.
+        """
+        first, *_ = self.samples
+        last = [s for s in self.samples if s.at <= end] or [first]
+        inside = [s for s in last if s.at >= start] or last[-1:]
+        metrics: dict[str, float] = {"threads_peak": max(sample.threads for sample in inside)}
+        if first.pss is not None:
+            metrics["pss_idle"] = first.pss
+        readable = [sample.pss for sample in inside if sample.pss is not None]
+        if len(readable) == len(inside):
+            metrics["pss_steady"] = statistics.median(readable)
+        return metrics
 
     def _run(self) -> None:
         due = time.monotonic() + _INTERVAL
@@ -195,9 +163,9 @@ class TreeSampler:
                 spent = self._cost - cost
                 due = max(due + _INTERVAL, began + spent / _COST_SHARE)
             started = time.thread_time()
-            sizes = [proc.anonymous(pid) for pid in self._samples[-1].pids]
+            sizes = [proc.anonymous(pid) for pid in self.samples[-1].pids]
             if None not in sizes:
-                self._course.append((time.monotonic(), sum(size for size in sizes if size)))
+                self.course.append((time.monotonic(), sum(size for size in sizes if size)))
             self._cost += time.thread_time() - started
 
 

@@ -5,32 +5,29 @@ the only harmful mistake, so anything unknown counts as affected.
 
 - An interpreter affects its cases, and a package all cases of its stack.
 - A file affects the cases that may read it (`Subject.reads`), except a Python file that the
-  observed requests of a case load on neither side (`Seen.loaded`).
+  observed requests of a case load on neither side (`Seen.loaded`), a document, or a file for
+  git or CI, and a file whose code is the same on both sides.
 - Declarations and locks affect nothing: the cases and packages that they lead to are compared.
-- Documents, results, and files for git or CI affect nothing, nor does a file whose code is the same
-  on both sides.
 
 If the requests enter none of the functions that differ, "no change" says nothing about them. The
-syntax trees of both sides show which differ; `effects` shows which are entered on either side.
+syntax trees of both sides show which differ, and `effects` which are entered on either side.
 """
 
 import ast
-import filecmp
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
-
-from packaging.version import InvalidVersion, Version
+from typing import Final
 
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.judge import revisions
 from duetbench.judge.counted import MOST_PATHS
-from duetbench.judge.pairs import Side, Sides
-from duetbench.measure.effects.observation import Name
+from duetbench.judge.pairs import Sides
+from duetbench.measure.effects.program import Name
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.pyproject import other_keys
@@ -39,43 +36,65 @@ from duetbench.store.comparison import Coverage, PackageChange
 
 EVERYTHING: Final = "asked for with --all"
 
-_NAMED: Final = 3  # packages or files in a reason; the others are counted
-_NAMED_OF_NONE: Final = 5  # packages where there is nothing to judge
-_DOCUMENTS: Final = frozenset({".md", ".rst"})
-
-CODE: Final = "files that no application imports"
-
-_AROUND: Final = frozenset(
-    {
-        ".circleci", ".gitattributes", ".github", ".gitignore", ".gitlab-ci.yml",
-        ".pre-commit-config.yaml",
-    }
-)  # fmt: skip
-
-
 MISSED: Final = 20
 """Most functions that the record names, of those entered and of the others."""
 
-_OUTSIDE: Final = ""
-"""Stands for the code outside of all functions, instead of a function's name."""
-
+_NAMED: Final = 3  # packages or files in a sentence; the others are counted
+_UNREAD: Final = re.compile(
+    r"LICENSE$|.*\.(md|rst)$"
+    r"|\.(circleci|gitattributes|github|gitignore|gitlab-ci\.yml|pre-commit-config\.yaml)(/|$)"
+)
+"""Documents, and files for git or CI, which no application reads."""
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
+_VERSION: Final = re.compile(rb"""^__version__ *= *(["'])\d[\w.+-]*\1""", re.M)
+_OUTSIDE, _WHOLE = "", "*"  # instead of a function's name: the code outside of all, and all code
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """How the two sides differ.
-
-    `same` are files that do not differ in code that is executed; see `same_code`.
-    """
+    """How the two sides differ; `same` are files that execute the same, as `differing` says."""
 
     files: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
-    part: Callable[[str], str] = lambda _path: ""  # as `Subject.part`
     reads: Callable[[str, Case], bool] = lambda _path, _case: True  # as `Subject.reads`
-    relocked: bool = False  # whether a lock differs, perhaps in nothing that is installed here
+
+    def affects(self, case: Case, path: str) -> bool:
+        """Whether the case's application may read a changed file."""
+        place = path.replace("../", "")  # the place around the folder does not matter
+        return not _UNREAD.match(place) and self.reads(path, case)
+
+    def reason(self, case: Case, loaded: frozenset[str] | None) -> str:
+        """Say why the change can affect a case; empty if it cannot.
+
+        `loaded` are the Python files that it loads on either side; None: not known.
+        """
+        interpreter = self.interpreters.get(case.python)
+        files = [
+            path
+            for path in self.files
+            if (loaded is None or not path.endswith(".py") or path in loaded)
+            and self.affects(case, path)
+        ]
+        reasons = (
+            f"interpreter {case.python}: {interpreter}" if interpreter else "",
+            some([str(move) for move in self.packages if move.stack == case.stack], _NAMED),
+            some(files, _NAMED),
+        )
+        return "; ".join(filter(None, reasons))
+
+    def nothing(self) -> str:
+        """Say why there is no case to judge."""
+        if self.packages:
+            names = some([*map(str, self.packages)], _NAMED)
+            return f"no measured case has the packages that moved ({names})."
+        if self.files:
+            return f"no measured case depends on what differs: {some(self.files, _NAMED)}."
+        if self.same:
+            what = "only comments, layout, requirements or the version differ in"
+            return f"same code: {what} {some(self.same, _NAMED)}."
+        return "base and head do not differ."
 
 
 def find(
@@ -93,39 +112,43 @@ def find(
     diff = diff or difference(sides)
     pairs, untouched = [], 0
     for pair in sides.pairs:
-        case = pair.case
-        known = loaded.get(case.id) if all(_is_whole(part.case) for part in pair.sides) else None
-        reason = pair.reason or reason_for(case, diff, known)
+        whole = all(_is_whole(part.case) for part in pair.sides)
+        reason = pair.reason or diff.reason(pair.case, loaded.get(pair.case.id) if whole else None)
         if reason := reason or (EVERYTHING if everything else ""):
             pairs.append(replace(pair, reason=reason))
         else:
             untouched += 1
+    lone = sides.missing and not untouched
+    nothing = "the sides have no case in common." if lone else diff.nothing()
     return replace(
         sides,
         pairs=tuple(pairs),
         packages=diff.packages,
         untouched=untouched,
-        empty_reason="" if pairs else _nothing(diff, lone=bool(sides.missing and not untouched)),
+        empty_reason="" if pairs else nothing,
     )
+
+
+def _is_whole(case: Case) -> bool:
+    """Whether the observed requests of a case load all code that a launch of it may run.
+
+    Commands and a server's settings may run more, and of many paths only some are observed.
+    """
+    more = case.before or case.after or case.server_args or SERVERS[case.server].settings
+    return not more and len(case.endpoint.paths) < MOST_PATHS
 
 
 def difference(sides: Sides) -> Diff:
     """Find how both sides' files and environments differ."""
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
-    changed = [
-        path
-        for path in (revisions.changed_files(sides.repository, *trees) if trees else ())
-        if not _without_effect(path, base, head)
-    ]
-    same = tuple(path for path in changed if same_code(path, base.root, head.root))
+    changed = revisions.changed_files(sides.repository, *trees) if trees else ()
+    same = tuple(path for path in changed if not differing(path, base.root, head.root))
     return Diff(
         files=tuple(path for path in changed if path not in same),
         same=same,
         packages=package_changes(base.testbed, head.testbed),
-        relocked=bool(relocked(base.testbed, head.testbed)),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
-        part=head.subject.part,
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
     )
 
@@ -133,7 +156,9 @@ def difference(sides: Sides) -> Diff:
 def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
     """List the packages that differ in common stacks, by version or by the files installed here."""
     changes = []
-    for stack in relocked(base, head):
+    for stack in sorted(base.stacks.keys() & head.stacks.keys()):
+        if base.stacks[stack].digest == head.stacks[stack].digest:
+            continue
         before, after = base.stacks[stack].packages, head.stacks[stack].packages
         files = [
             (stacks.installed(program), stacks.installed(head.pythons[key]))
@@ -149,141 +174,18 @@ def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
     return tuple(changes)
 
 
-def relocked(base: Testbed, head: Testbed) -> list[str]:
-    """List the common stacks with another lock."""
-    common = sorted(base.stacks.keys() & head.stacks.keys())
-    return [name for name in common if base.stacks[name].digest != head.stacks[name].digest]
-
-
-def _is_whole(case: Case) -> bool:
-    """Whether the observed requests of a case load all code that a launch of it may run.
-
-    Commands and a server's settings may run more, and of many paths only some are observed.
-    """
-    more = case.before or case.after or case.server_args or SERVERS[case.server].settings
-    return not more and len(case.endpoint.paths) < MOST_PATHS
-
-
-def _without_effect(path: str, base: Side, head: Side) -> bool:
-    """Whether a file is lent and equal on both sides, or shows elsewhere."""
-    if path in base.lent | head.lent:
-        return filecmp.cmp(base.root / path, head.root / path, shallow=False)
-    if head.subject.is_compared(path):
-        return True
-    return path == "pyproject.toml" and other_keys(base.root) == other_keys(head.root)
-
-
-def reason_for(case: Case, diff: Diff, loaded: frozenset[str] | None = None) -> str:
-    """Say why a change can affect a case; empty if it cannot.
-
-    `loaded` are the Python files that it loads on either side; None: not known.
-    """
-    interpreter = diff.interpreters.get(case.python)
-    files = [
-        path
-        for path in diff.files
-        if affects(path, case, diff)
-        and (loaded is None or not path.endswith(".py") or path in loaded)
-    ]
-    reasons = (
-        f"interpreter {case.python}: {interpreter}" if interpreter else "",
-        some([str(move) for move in diff.packages if move.stack == case.stack], _NAMED),
-        some(files, _NAMED),
-    )
-    return "; ".join(filter(None, reasons))
-
-
 def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
     """Describe how interpreters of the same name differ: name → description."""
-    both = ((old, new) for old in base for new in head if old.name == new.name and old != new)
     return {
         new.name: "built differently"
         if old.version == new.version
         else f"{old.version} → {new.version}"
-        for old, new in both
+        for old in base
+        for new in head
+        if old.name == new.name and old != new
     }
-
-
-def affects(path: str, case: Case, diff: Diff) -> bool:
-    """Whether the case's application may read a changed file."""
-    return not _kind(path) and diff.reads(path, case)
-
-
-def _nothing(diff: Diff, *, lone: bool) -> str:
-    """Say why there is nothing to judge; `lone`: the sides have no case in common."""
-    areas = sorted({_kind(path) or diff.part(path) or CODE for path in diff.files})
-    reasons = ["the sides have no case in common"] if lone else []
-    if diff.packages:
-        moved = some([*map(str, diff.packages)], _NAMED_OF_NONE)
-        reasons.append(f"no measured case has the packages that moved ({moved})")
-    elif diff.relocked:
-        reasons.append("both locks install the same files here")
-    if areas:
-        reasons.append(f"only {' and '.join(areas)} differ, and no measured case depends on them")
-    if diff.same:
-        names = some(diff.same, _NAMED)
-        reasons.append(
-            f"same code: only comments, layout, requirements or the version differ in {names}"
-        )
-    return f"{'; '.join(reasons or ['base and head do not differ'])}."
-
-
-def _kind(path: str) -> str:
-    """Name the kind of a file that no application reads; empty: it may be read."""
-    place = PurePosixPath(path.replace("../", ""))  # the place around the folder does not matter
-    if place.suffix in _DOCUMENTS or str(place) == "LICENSE":
-        return "documents"
-    return "files for git or CI" if place.parts[0] in _AROUND else ""
-
-
-def same_code(path: str, base: Path, head: Path) -> bool:
-    """Whether a file, as a path from the root of both sides, executes the same code on both.
-
-    Comments, layout, and a project's version and requirements are not executed. Functions
-    that differ are never the same, even if no request enters them: a single request does not show
-    what many at once enter (a queue, a retry, an exhausted pool). A file that cannot be read, or is
-    not Python, counts as different.
-    """
-    if PurePosixPath(path).name == "pyproject.toml":
-        before, after = (other_keys((root / path).parent) for root in (base, head))
-        return "project" in before and _executed(before) == _executed(after)
-    if not path.endswith(".py"):
-        return False
-    try:
-        trees = [ast.dump(parse((root / path).read_bytes())) for root in (base, head)]
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return trees[0] == trees[1]
-
-
-def parse(source: bytes) -> ast.Module:
-    """Parse a module to the syntax tree of what it executes, with its version replaced by 0."""
-    tree = ast.parse(source)
-    for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and [getattr(target, "id", "") for target in node.targets] == ["__version__"]
-            and isinstance(node.value, ast.Constant)
-            and _is_version(node.value.value)
-        ):
-            node.value.value = "0"
-    return tree
-
-
-def _is_version(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(Version(value))
-    except InvalidVersion:
-        return False
-
-
-def _executed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the version, and the requirements: the packages that they lead to are compared."""
-    left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
-    project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
-    return {**metadata, "project": project, "dependency-groups": {}}
 
 
 def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> Coverage | None:
@@ -296,21 +198,20 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     readable = [
         path
         for path in diff.files
-        if any(affects(path, pair.case, diff) for pair in sides.pairs) and not _TESTS.search(path)
+        if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
     ]
     files = [path for path in readable if path.endswith(".py")]
-    judged = {pair.case.id for pair in sides.pairs}
-    entered = {case: names for case, names in entered.items() if case in judged}
+    known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     lines = {
-        of: line
+        (path, name): line
         for path in files
-        for of, line in differing(path, sides.base.root, sides.head.root).items()
+        for name, line in differing(path, sides.base.root, sides.head.root).items()
     }
-    functions = {of for of in lines if of[1] != _OUTSIDE}
-    outside = len(lines) - len(functions)
-    if not files or (functions and not entered):
+    functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE}}
+    outside = sum(name == _OUTSIDE for _, name in lines)
+    if not files or (functions and not known):
         return None
-    reached = functions & {of for names in entered.values() for of in names}
+    reached = functions & {of for names in known for of in names}
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
     alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
@@ -320,37 +221,50 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
         missed=tuple(missed[:MISSED]),
         functions=tuple(places[:MISSED]),
         outside=outside,
-        alone=alone and bool(functions) and len(entered) == len(sides.pairs),
+        alone=alone and bool(functions) and len(known) == len(sides.pairs),
     )
 
 
-def differing(path: str, base: Path, head: Path) -> dict[Name, int]:
-    """List the functions of a file that differ between two folders, with their lines.
+def differing(path: str, base: Path, head: Path) -> dict[str, int]:
+    """List what a file executes differently in two folders, with lines; nothing if it does not.
 
-    If it is not Python, all of it does.
+    These are functions, the code outside of them, and the whole. Comments, layout, and a project's
+    version and requirements are not executed. Functions that differ are never the same, even if no
+    request enters them: a single request does not show what many at once enter (a queue, a retry,
+    an exhausted pool). What cannot be read, or is not Python, always differs.
     """
     try:
-        before, after = (
-            _outline((root / path).read_bytes()) if (root / path).is_file() else {}
-            for root in (base, head)
-        )
+        before, after = (_outline(root / path) for root in (base, head))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {(path, _OUTSIDE): 0}
+        return {_OUTSIDE: 0}
     return {
-        (path, name): (after.get(name) or before[name])[1]
+        name: (after.get(name) or before[name])[1]
         for name in before.keys() | after.keys()
         if before.get(name, ("",))[0] != after.get(name, ("",))[0]
     }
 
 
-def _outline(source: bytes) -> dict[str, tuple[str, int]]:
-    """Dump what each function of a module executes, without those in it, by qualified name.
-
-    Each has its line.
-    """
-    cutter, tree = _Cutter(), parse(source)
+def _outline(file: Path) -> dict[str, tuple[str, int]]:
+    """Dump all that a file executes, and each function without those in it, with its line."""
+    if file.name == "pyproject.toml":
+        return {_WHOLE: (_metadata(file.parent), 0)}
+    if file.suffix != ".py":
+        raise ValueError(file.suffix)
+    if not file.is_file():
+        return {}
+    cutter, tree = _Cutter(), ast.parse(_VERSION.sub(b"__version__ = '0'", file.read_bytes()))
+    whole = ast.dump(tree)
     cutter.visit(tree)
-    return {_OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+    return {_WHOLE: (whole, 0), _OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+
+
+def _metadata(root: Path) -> str:
+    """Dump a project's metadata without its version and requirements, whose packages count."""
+    metadata = other_keys(root)
+    left_out = {"version", "requires-python", "dependencies", "optional-dependencies"}
+    project = {k: v for k, v in metadata.get("project", {}).items() if k not in left_out}
+    all_ = {**metadata, "project": project, "dependency-groups": {}}
+    return json.dumps(all_, default=str, sort_keys=True)
 
 
 class _Cutter(ast.NodeTransformer):
@@ -360,29 +274,28 @@ class _Cutter(ast.NodeTransformer):
         self.functions: dict[str, tuple[str, int]] = {}
         self._place = ""
 
-    def visit(self, node: ast.AST) -> ast.AST | None:
-        # Imports are left out: functions that use a new one differ themselves.
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            return None
-        result: ast.AST | None = super().visit(node)
-        return result
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Leave out imports: functions that use a new one differ themselves."""
+
+    visit_ImportFrom = visit_Import  # noqa: N815
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
-        around, name = self._place, f"{self._place}{node.name}"
-        self._place = f"{name}.<locals>."
-        body = [part for child in node.body if (part := self.visit(child)) is not None]
-        self._place = around
+        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        node.decorator_list = []
+        self._visit_inside(node, f"{node.name}.<locals>.")
+        name = f"{self._place}{node.name}"
         # Setters have the same name as their property.
         text, line = self.functions.get(name, ("", node.lineno))
-        parts = (type(node).__name__, *map(ast.dump, (node.args, *body)))
-        self.functions[name] = "\n".join((text, *parts)), line
-        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        self.functions[name] = f"{text}\n{ast.dump(node)}", line
         return ast.Tuple(here, ast.Load()) if here else None
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        around, self._place = self._place, f"{self._place}{node.name}."
+        self._visit_inside(node, f"{node.name}.")
+        return node
+
+    def _visit_inside(self, node: ast.AST, place: str) -> None:
+        around, self._place = self._place, self._place + place
         self.generic_visit(node)
         self._place = around
-        return node

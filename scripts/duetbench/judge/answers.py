@@ -1,12 +1,13 @@
 """How head's answers to a request differ from base's, but for what differs in one side. Pure."""
 
 import json
+import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetbench.core.text import short
-from duetbench.measure.effects.observation import Reply
+from duetbench.measure.effects.program import Reply
 
 _IGNORED: Final = frozenset(
     {
@@ -78,9 +79,9 @@ def _body(base: Sequence[Reply], head: Sequence[Reply]) -> str:
         sides, noun = [[*map(json.loads, side)] for side in texts], "rows"
     except ValueError:
         sides, noun = [[text.splitlines() for text in side] for side in texts], "lines"
-    varying = {place for side in sides for place in _varying(side, ())}
-    places = _differences(sides[0][0], sides[1][0], (), varying, noun)
-    return next((f"head answers {place}" for place in places), "")
+    return next(
+        (f"head answers {place}" for place in _differences(sides[0], sides[1], (), noun)), ""
+    )
 
 
 def _packing(reply: Reply) -> str:
@@ -101,52 +102,44 @@ def _text(reply: Reply) -> str:
     return content.decode().replace(str(reply["checkout"]), ".")
 
 
-def _varying(values: Sequence[Any], place: Place) -> Iterator[Place]:
-    """Yield the places at which values of one side differ from each other."""
-    first = values[0]
-    if all(value == first for value in values):
-        return
-    if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
-        for key in first:
-            yield from _varying([value[key] for value in values], (*place, key))
-    elif all(isinstance(value, list) and len(value) == len(first) for value in values):
-        for index in range(len(first)):
-            yield from _varying([value[index] for value in values], (*place, index))
-    else:
-        yield place
-
-
 def _differences(
-    old: Any, new: Any, place: Place, varying: Collection[Place], noun: str
+    olds: Sequence[Any], news: Sequence[Any], place: Place, noun: str
 ) -> Iterator[str]:
-    """Yield sentences about places that differ, the first one first."""
-    if place in varying or old == new:
+    """Yield sentences about places that differ, but vary within neither side."""
+    old, new = olds[0], news[0]
+    if old is new or old == new or any(len({*map(_shape, side)}) > 1 for side in (olds, news)):
         return
-    where = f" in {_path(place)}" if place else ""
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in (*old, *(key for key in new if key not in old)):
-            name = _path((*place, key))
+        for key in dict.fromkeys((*old, *new)):
+            here = (*place, key)
             if key not in new:
-                yield f"without {name}"
+                yield f"without {_path(here)}"
             elif key not in old:
-                yield f"with {name}, which is new"
+                yield f"with {_path(here)}, which is new"
             else:
-                yield from _differences(old[key], new[key], (*place, key), varying, noun)
+                parts = [value[key] for value in olds], [value[key] for value in news]
+                yield from _differences(*parts, here, noun)
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
+            where = f" in {_path(place)}" if place else ""
             yield f"{len(new):,} {noun} instead of {len(old):,}{where}"
-        for index, pair in enumerate(zip(old, new, strict=False)):
-            yield from _differences(*pair, (*place, index), varying, noun)
+        for index, _ in enumerate(zip(old, new, strict=False)):
+            parts = [value[index] for value in olds], [value[index] for value in news]
+            yield from _differences(*parts, (*place, index), noun)
     else:
         if isinstance(old, str) and isinstance(new, str):
-            same = next(
-                (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
-                min(len(old), len(new)),
-            )
+            same = len(os.path.commonprefix([old, new]))  # noqa: RUF071 - these are no paths
             if same > _LONGEST // 2:
                 old, new = (f"…{value[same - _LONGEST // 3 :]}" for value in (old, new))
         at = f"line {int(place[-1]) + 1}: " if noun == "lines" and place else f"{_path(place)} = "
         yield f"{at * bool(place)}{_quote(new)} instead of {_quote(old)}"
+
+
+def _shape(value: Any) -> Hashable:
+    """Return what has to be the same in all answers of a side, if their parts are compared."""
+    if isinstance(value, dict):
+        return frozenset(value)
+    return ("rows", len(value)) if isinstance(value, list) else value
 
 
 def _path(place: Place) -> str:

@@ -178,13 +178,13 @@ def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
     warm_up = 2 * single if slow else DUET_WARM_UP
     load = case.load.duration + GENERATOR
-    # Both sides start and stop at the same time. In between they share the cores, so that each
-    # step of one side also waits for the other's, unless the handlers only wait.
+    # Both sides start and stop at the same time. In between, each verification of one side waits
+    # for the other's, and what is left of the loads shares the cores, unless the handlers wait.
     launch = start(case.workers) + (1 if alone else 2) * PROBES
-    apart = verify + drain(case)
+    rest = drain(case)
     if alone:
-        return launch, launch + 2 * (apart + warm_up + load)
-    return launch, apart * (1 if case.endpoint.floor else 2) + warm_up + load
+        return launch, launch + 2 * (verify + rest + warm_up + load)
+    return launch, 2 * verify + rest * (1 if case.endpoint.floor else 2) + warm_up + load
 
 
 def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:

@@ -11,31 +11,24 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from threading import Lock
 from typing import Any, Final, get_args
 
 import httpx
 
 from duetbench.core import units
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import (
-    TELLING,
-    AnswerDifference,
-    Case,
-    EffectKind,
-    Effects,
-    RequestEffect,
-)
+from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
 from duetbench.core.text import ENDLESS, short
 from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
 from duetbench.measure import verify
 from duetbench.measure.effects import observation
-from duetbench.measure.effects.observation import Activity, Name
+from duetbench.measure.effects.observation import Observation
+from duetbench.measure.effects.program import Activity, Name
 from duetbench.measure.testbed import SideCase
-from duetbench.store.comparison import SIDES, SideName
+from duetbench.store.comparison import SIDES
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
@@ -67,6 +60,7 @@ _OWN: Final = 0.5  # calls of an own function per request by which it differs
 _MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
 _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
+_LONGEST: Final = 200  # characters about an answer
 _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 
 Counts = Sequence[Counter[str]]
@@ -75,12 +69,6 @@ Counts = Sequence[Counter[str]]
 Early = Callable[[Case, Effects], object]
 """Gets a case, and what its requests do differently at first sight."""
 
-Observer = Callable[[Activity], object]
-"""Gets what one side did at first sight."""
-
-Outcome = tuple[Effects, Activity] | str
-"""What was seen of a case, and what both sides did together; or why nothing was."""
-
 _Both = tuple[Activity, Activity]
 
 
@@ -88,17 +76,17 @@ _Both = tuple[Activity, Activity]
 class Seen:
     """What was seen of all cases; `reasons` say why not, by case."""
 
-    effects: Mapping[str, Effects] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    entered: Mapping[str, frozenset[Name]] = field(default_factory=dict)
+    effects: dict[str, Effects] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
-    loaded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    loaded: dict[str, frozenset[str]] = field(default_factory=dict)
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
 def observe(
     pairs: Sequence[Pair],
-    tell: Early = lambda _case, _effects: None,
+    tell: Early | None = None,
     *,
     budget: float | None = None,
 ) -> Seen:
@@ -109,69 +97,72 @@ def observe(
     most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
-    outcomes: dict[Hashable, Outcome] = {}
-    effects: dict[str, Effects] = {}
-    reasons: dict[str, str] = {}
-    entered: dict[str, frozenset[Name]] = {}
-    loaded: dict[str, frozenset[str]] = {}
+    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
     for pair in pairs:
         if pair.executes_alike:
             continue
         name, code = pair.case.id, counted.code_of(pair.head)
         if code not in outcomes:
-            outcomes[code] = _observe(pair, tell, ends)
+            try:
+                outcomes[code] = _observe(pair, tell, ends)
+            except CountError as error:
+                outcomes[code] = short(str(error))
         outcome = outcomes[code]
         if isinstance(outcome, str):
-            reasons[name] = outcome
+            seen.reasons[name] = outcome
             continue
-        effects[name], both = outcome
-        entered[name] = both.entered
-        if effects[name].same and both.loaded is not None:
-            loaded[name] = both.loaded
-    return Seen(effects, reasons, entered, loaded)
+        seen.effects[name], both = outcome
+        seen.entered[name] = both.entered
+        if seen.effects[name].same and both.loaded is not None:
+            seen.loaded[name] = frozenset(both.loaded)
+    return seen
 
 
-def _observe(pair: Pair, tell: Early, ends: float) -> Outcome:
-    """Observe a case; sides that disturb each other, one after the other."""
+def _observe(pair: Pair, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
+    """Observe a case; return what differs, and what both sides did together. Raises CountError.
+
+    Sides that disturb each other are observed one after the other.
+    """
     if (takes := pair.case.endpoint.takes) > LONGEST:
-        return f"a request takes {units.seconds(takes)}"
+        raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    sight = _first_sight(pair.case, tell)
-    both = _look(pair, sight, ends, at_once=True)
-    early = time.monotonic() < began + counted.EARLY * SECONDS
-    if early and ENDLESS not in both if isinstance(both, str) else _varies(compare(*both)):
-        again = _look(pair, sight, ends, at_once=False)
-        if not isinstance(again, str) and not _varies(compare(*again)):
-            both = again
-    if isinstance(both, str):
-        return both
-    return _finish(*both, time.monotonic() - began, alone=pair.base is pair.head)
+    retries = began + counted.EARLY * SECONDS
+    try:
+        both = _look(pair, tell, ends, at_once=True)
+        effects = compare(*both)
+        if _varies(effects) and time.monotonic() < retries:
+            with suppress(CountError):
+                alone = _look(pair, None, ends, at_once=False)
+                if not _varies(again := compare(*alone)):
+                    both, effects = alone, again
+    except CountError as error:
+        if ENDLESS in str(error) or time.monotonic() >= retries:
+            raise
+        both = _look(pair, tell, ends, at_once=False)
+        effects = compare(*both)
+    together = both[0].with_(both[1])
+    if pair.base is pair.head:
+        effects = describe(together)
+    return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
-def _look(pair: Pair, tell: Sequence[Observer], ends: float, *, at_once: bool) -> _Both | str:
+def _look(pair: Pair, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
     both = _attempt(pair, _MEMORY, tell, ends, at_once)
-    _require_right(pair.head, both)
-    if isinstance(both, str):
-        return both
+    _require_right(pair.head, *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
         return both
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
-    again = _attempt(pair, _MEMORY * memory, tell, ends, at_once)
-    if isinstance(again, str):
-        return again
+    again = _attempt(pair, _MEMORY * memory, None, ends, at_once)
     return both[0].with_(again[0]), both[1].with_(again[1])
 
 
-def _require_right(head: SideCase, both: _Both | str) -> None:
+def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
     """Refuse a request that both sides answer with a wrong status; raises UsageError."""
-    if isinstance(both, str):
-        return
-    old, new = both
     for path, before, after in zip(new.paths, old.answers, new.answers, strict=True):
         if new.status and new.status not in {before[0]["status"], after[0]["status"]}:
             case, reply = head.case, after[0]
@@ -192,70 +183,58 @@ def _varies(effects: Effects) -> bool:
     return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
-def _attempt(
-    pair: Pair, memory: float, tell: Sequence[Observer], ends: float, at_once: bool
-) -> _Both | str:
-    """Observe both sides, each in a process of its own."""
-    with ThreadPoolExecutor(1 + at_once) as pool:  # each thread waits for its own process
-        base, head = pool.map(_observe_side, pair.sides, (memory, memory), tell, (ends, ends))
-    if isinstance(base, CountError) and isinstance(head, CountError) and base.login and head.login:
-        raise UsageError(short(str(head)))
-    if isinstance(base, CountError) or isinstance(head, CountError):
-        return short(str(base if isinstance(base, CountError) else head))
-    return base, head
-
-
-def _observe_side(
-    side: SideCase, memory: float, tell: Observer, ends: float
-) -> Activity | CountError:
-    """Observe the requests of one side in a new process, or say why not.
+def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once: bool) -> _Both:
+    """Observe both sides, each in a process of its own; raises CountError.
 
     Memory is measured for about as many seconds; before that, `tell` gets what was seen.
     """
+    began = time.monotonic()
+    first: list[Activity] = []
+    seen: list[Activity] = []
+    problems: list[CountError] = []
+    for group in [pair.sides] if at_once else [(side,) for side in pair.sides]:
+        with ExitStack() as stack:
+            with ThreadPoolExecutor(len(group)) as pool:
+                starts = [_start(side, memory, ends) for side in group]
+                under_way = [*pool.map(stack.enter_context, starts)]
+            for side in under_way:
+                try:
+                    first.append(side.first())
+                except CountError as error:
+                    problems.append(error)
+            if tell and len(first) == len(SIDES) and (effects := compare(*first)).moved:
+                # Answers may differ by what a process has once, such as its number.
+                took = time.monotonic() - began
+                tell(pair.case, effects.model_copy(update={"seconds": took}))
+            seen += [side.activity() for side in under_way if not problems]
+    if problems:
+        if len(problems) == len(SIDES) and all(problem.login for problem in problems):
+            raise UsageError(short(str(problems[1])))
+        raise problems[0]
+    base, head = seen
+    for name, side in zip(SIDES, seen, strict=True):
+        for unseen, recorded in zip(side.alone, side.answers, strict=True):
+            if difference := answers.difference(unseen, recorded):
+                what = side.hide(difference[0])
+                raise CountError(f"{name} answers something else while it is observed: {what}")
+    return base, head
+
+
+@contextmanager
+def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
+    """Start to observe the requests of one side in a new process."""
     case = side.case
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
-        return CountError("there was no time to observe it")
-    try:
-        with counted.program(side, observation.PROGRAM) as client:
-            return observation.observe(
-                client, seconds=memory, timeout=timeout, patience=patience, tell=tell,
-            )  # fmt: skip
-    except CountError as error:
-        return error
-
-
-def _first_sight(case: Case, tell: Early) -> Sequence[Observer]:
-    """Make observers of base and head that tell what differs, once both have made requests."""
-    began, lock, sides = time.monotonic(), Lock(), dict[SideName, Activity]()
-
-    def add(name: SideName, seen: Activity) -> None:
-        with lock:
-            if name in sides:  # it is observed again
-                return
-            sides[name] = seen
-            if len(sides) < len(SIDES):
-                return
-        found = _finish(sides["base"], sides["head"], time.monotonic() - began, alone=False)
-        # Answers may differ by what a process has once, such as its number.
-        if not isinstance(found, str) and found[0].moved:
-            tell(case, found[0])
-
-    return [partial(add, name) for name in SIDES]
-
-
-def _finish(base: Activity, head: Activity, seconds: float, *, alone: bool) -> Outcome:
-    for name, side in zip(SIDES, (base, head), strict=True):
-        for unseen, recorded in zip(side.alone, side.answers, strict=True):
-            if difference := answers.difference(unseen, recorded):
-                what = side.hide(difference[0])
-                return f"{name} answers something else while it is observed: {what}"
-    effects = describe(base.with_(head)) if alone else compare(base, head)
-    hidden = [d.model_copy(update={"what": short(head.hide(base.hide(d.what)), 200)})
-              for d in effects.answers]  # fmt: skip
-    update = {"answers": tuple(hidden), "seconds": seconds}
-    return effects.model_copy(update=update), base.with_(head)
+        raise CountError("there was no time to observe it")
+    with (
+        counted.program(side, observation.PROGRAM) as client,
+        observation.start(
+            client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
+        ) as process,
+    ):
+        yield process
 
 
 def compare(base: Activity, head: Activity) -> Effects:
@@ -291,7 +270,11 @@ def compare(base: Activity, head: Activity) -> Effects:
         totals=totals,
         unsteady=unsteady,
         answers=tuple(
-            AnswerDifference(path=path * (paths > 1), what=difference[0], broken=difference[1])
+            AnswerDifference(
+                path=path * (paths > 1),
+                what=short(head.hide(base.hide(difference[0])), _LONGEST),
+                broken=difference[1],
+            )
             for path, difference in zip(head.paths, found, strict=True)
             if difference
         ),
@@ -381,7 +364,7 @@ def _measured(
         figures = 1_000 * old / old_times, 1_000 * new / new_times
         room = 1_000 * _YOUNG_ROOM / min(old_times, new_times)
         yield "young collections", figures, room, _YOUNG
-    if any(base.peaks) and any(head.peaks):
+    if base.peaks and head.peaks:
         # The least of several: others have what only happened meanwhile.
         yield "peak", (min(base.peaks), min(head.peaks)), _PEAK_ROOM, _PEAK
 

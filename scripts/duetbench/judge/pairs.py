@@ -23,7 +23,7 @@ _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration
 """Fields in which a case may differ and still be the same question: where its application is, and
 how long planning expects it to take (a duet has its own duration)."""
 
-_DERIVED: Final = frozenset({"id", "slots", "endpoint.overlap", "env_names"})
+_DERIVED: Final = frozenset({"id", "slots", "env_names"})
 """Fields that follow from those in which sides differ on purpose."""
 
 _LONGEST: Final = 40  # characters of a value in a sentence
@@ -118,7 +118,6 @@ class Side:
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
     tree: str | None = None  # the git tree of `root`; None if it is no revision
-    lent: frozenset[str] = frozenset()  # files in `root` that are not its own
 
     @property
     def subject(self) -> Subject:

@@ -70,7 +70,6 @@ class Part:
     cases: tuple[Case, ...]
     interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
-    lent: frozenset[str] = frozenset()  # files of a target's module that it borrows
     python: str = ""  # its interpreter, if the other side may have another one
     lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
     """Makes what some cases need; returns those that cannot be served here, with the reason."""
@@ -168,7 +167,7 @@ def _parts(
 ) -> tuple[list[Part], list[str], Subject]:
     """Prepare an application in its copies of both sides; also return notes, and head's copy."""
     settings = contrast.settings
-    lent, notes = _lend_app(project, states, scope) if contrast.of_revisions else (frozenset(), ())
+    notes = _lend_app(project, states, scope) if contrast.of_revisions else []
     if any(side.python for side in settings):
         usual = next(iter(project.target.python), None)
         pythons = tuple(side.python or usual for side in settings)
@@ -184,7 +183,7 @@ def _parts(
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         find = own.find_interpreters
-        parts.append(Part(record_of(state), own, cases, find, state.tree, lent, python))
+        parts.append(Part(record_of(state), own, cases, find, state.tree, python))
     return parts, [*notes, *told], copies[-1]
 
 
@@ -232,10 +231,8 @@ def _served(
     return own.label(other, version.pop() if len(version) == 1 else "", able), able
 
 
-def _lend_app(
-    project: Subject, states: Sequence[State], scope: Scope
-) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Lend the module that `--app` names to sides without it; return the files and notes on them.
+def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
+    """Lend the module that `--app` names to sides without it; return notes on the files.
 
     It is that of the other side, or of the checkout. Raises UsageError if a side has the module
     under another name, as it is then not new.
@@ -243,16 +240,15 @@ def _lend_app(
     module = project.target.app.partition(":")[0]
     lacking = [state for state in states if _find_module(module, state[0]) is None]
     if not lacking:
-        return frozenset(), ()
+        return []
     owners = [state for state in states if state not in lacking]
     if not owners:
         owners = [(revisions.copy(project.root, scope.copies), Revision("the checkout", ""))]
     source, owner = owners[0]
     if (module_file := _find_module(module, source)) is None:
-        return frozenset(), ()
+        return []
     around = [folder / "__init__.py" for folder in module_file.parents]
     name = (revisions.within(project.root) / module_file).as_posix()
-    files: dict[str, None] = {}
     notes = []
     for place, side in lacking:
         old = revisions.list_renames(project.root, side, owner) if owner.tree else {}
@@ -261,11 +257,9 @@ def _lend_app(
                 f"--app {project.target.app}: {side.label} has {old[name]} in place of {name}: "
                 "compare revisions in which it has the same name"
             )
-        lent = _lend([module_file, *around], source, place)
-        files |= dict.fromkeys(lent)
-        some = " and ".join(lent)
+        some = " and ".join(_lend([module_file, *around], source, place))
         notes.append(f"{side.label} has no module {module}: lent {owner.label}'s {some}")
-    return frozenset(files), tuple(notes)
+    return notes
 
 
 def _find_module(module: str, root: Path) -> Path | None:
@@ -390,4 +384,4 @@ def side_of(
         "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
     }
     record = part.record.model_copy(update=records)
-    return Side(record, testbed, tuple(cases), part.tree, part.lent)
+    return Side(record, testbed, tuple(cases), part.tree)

@@ -15,7 +15,6 @@ other has ended, and what it gained is added to both sides' figures.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,14 +27,13 @@ from duetbench.core.metrics import CPU_IDLE, METRICS
 from duetbench.core.protocol import (
     DUET_SECONDS,
     DUET_WARM_UP,
-    SLOW_SECONDS,
     UNLIKE,
     below_saturation,
     duet_load,
 )
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
-from duetbench.measure import launch, verify, warmup
+from duetbench.measure import verify, warmup
 from duetbench.measure.launch import Observation
 from duetbench.measure.server import rest
 from duetbench.measure.side_run import SideRun
@@ -99,6 +97,7 @@ class _Duets:
     def __init__(self, base: SideRun, head: SideRun, *, head_first: bool) -> None:
         self.sides = base, head
         self.order = (head, base) if head_first else (base, head)
+        self.observed: dict[SideRun, Observation] = {}
 
     def run(self) -> list[dict[str, Any]]:
         """Start both servers, run the duets until one ends them, and end both.
@@ -139,13 +138,13 @@ class _Duets:
         began, wait = time.monotonic(), None
         base, head = self.sides
         # Ask each side even if the other has failed: perhaps only the other fails.
-        self._ask(SideRun.probe)
+        self._each(SideRun.probe)
         self._compare_errors()
         self._each(lambda side: side.shorten(self.sides))
         if self._warm_up():
             wait = self._lighten()
-            if observations := self._measure():
-                self._ask(lambda side: self._finish(side, observations))
+            if self._measure():
+                self._each(self._finish)
                 self._compare_errors()
                 if difference := verify.difference(base.answers, head.answers):
                     head.fail(FlagName.ANSWERS_DIFFER, difference)
@@ -209,26 +208,19 @@ class _Duets:
             ((side, detail),) = reports
             side.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
 
-    def _each(self, step: Callable[[SideRun], None], *only: SideRun) -> None:
-        for side in only or self.order:
+    def _each(self, step: Callable[[SideRun], None]) -> None:
+        """Do a step on each side that has not failed, one after the other."""
+        for side in self.order:
             if not side.failed:
                 with side.blamed():
                     step(side)
 
-    def _ask(self, step: Callable[[SideRun], None]) -> None:
-        """Ask both sides; at once if handlers only wait, as others would disturb each other."""
-        if self.order[0].case.endpoint.floor < SLOW_SECONDS:
-            self._each(step)
-            return
-        # Daemons: an interrupt does not wait for them, and their servers are killed.
-        threads = [
-            threading.Thread(target=self._each, args=(step, side), daemon=True)
-            for side in self.order
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def _both(self, *steps: Callable[[SideRun], None]) -> bool:
+        """Do steps on both sides, as long as none has failed; whether none has."""
+        for step in steps:
+            if not self._void:
+                self._each(step)
+        return not self._void
 
     @property
     def _void(self) -> bool:
@@ -271,50 +263,43 @@ class _Duets:
                 for window in side.warm_up.windows:  # a busy server needs less for each
                     side.work = min(side.work, used / (window * side.warm_up.seconds))
 
-            for step in (begin, collect):
-                if not self._void:
-                    self._each(step)
-        return not self._void
+            return self._both(begin, collect)
 
-    def _measure(self) -> dict[SideRun, Observation] | None:
-        """Load both sides at once and observe them together; None if one failed."""
-        observations: dict[SideRun, Observation] = {}
+    def _measure(self) -> bool:
+        """Load both sides at once and observe them together; False if one failed."""
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
                 tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
-                observations[side] = Observation(side, tree, side.warm_up)
+                self.observed[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
-                stack.enter_context(observations[side].load())
+                stack.enter_context(self.observed[side].load())
 
-            for step in (lambda side: side.require_same(collect=True), observe, offer):
-                self._each(step)
-                if self._void:
-                    return None
-            if not self._await_loads(observations):
-                return None
-            for observation in observations.values():
+            if not self._both(lambda side: side.require_same(collect=True), observe, offer):
+                return False
+            self._await_loads()
+            if self._void:
+                return False
+            for observation in self.observed.values():
                 observation.checks.end()  # on both sides, before anything else is read
-            for observation in observations.values():
+            for observation in self.observed.values():
                 observation.end()
-            self._each(lambda side: observations[side].collect())
-        return None if self._void else observations
+            return self._both(lambda side: self.observed[side].collect())
 
-    def _await_loads(self, observations: Mapping[SideRun, Observation]) -> bool:
-        """Wait until both loads are over; False as soon as either side has failed."""
+    def _await_loads(self) -> None:
+        """Wait until both loads are over, or either side has failed."""
         pending = list(self.order)
         while pending and not self._void:
             for side in tuple(pending):
                 with side.blamed():
                     side.require_running("it to live under load", FlagName.SERVER_DIED)
-                    if observations[side].generation.over():
+                    if self.observed[side].generation.over():
                         pending.remove(side)
             if pending and not self._void:
-                observations[pending[0]].generation.session.wait(_POLL_SECONDS)
-        return not self._void
+                self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)
 
-    def _finish(self, side: SideRun, observations: Mapping[SideRun, Observation]) -> None:
-        (other,) = (sample for key, sample in observations.items() if key is not side)
-        side.metrics = launch.finish(observations[side], other)
+    def _finish(self, side: SideRun) -> None:
+        (other,) = (seen for key, seen in self.observed.items() if key is not side)
+        side.metrics = self.observed[side].finish(other)
         side.beside = tree_usage.memory_of(side.session.members)

@@ -1,7 +1,7 @@
 """Ask every worker of a server for its interpreter, packages and event loop."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -11,11 +11,15 @@ from packaging.utils import canonicalize_name
 from pydantic import ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Frozen
+from duetbench.core.model import Case, Frozen, InterpreterRecord
 from duetbench.core.text import short
 from duetbench.measure import reading
 from duetbench.measure.entry.duetbench_entry import COLLECT, PATH
+from duetbench.project.servers import AUTO, SERVERS
 from duetbench.store.files import first_problem
+
+JIT: Final = "PYTHON_JIT"
+"""Switches the JIT on, in an interpreter that has one."""
 
 BATCH: Final = 4  # connections opened at once, per expected worker
 
@@ -116,45 +120,38 @@ def _read(connection: HTTPConnection, path: str, seconds: float) -> Identity:
 
 def check_identity(
     identities: Sequence[Identity],
-    *,
-    free_threaded: bool,
-    python_version: str,
+    case: Case,
+    python: InterpreterRecord,
     packages: Mapping[str, str],
-    required: Collection[str] = (),
-    loop: str | None = None,
-    jit: bool | None = False,
 ) -> None:
-    """Compare every worker with the case; LaunchError not_ready.
+    """Compare every worker with the case and its interpreter; LaunchError not_ready.
 
     A universal lock (`packages`) also has packages of other systems, so only installed ones are
-    compared; `required` ones must be installed. `jit`: whether it is on; None: either is right.
+    compared; the server must be installed.
     """
     lock: dict[str, str] = {canonicalize_name(name): version for name, version in packages.items()}
-    names = {canonicalize_name(name) for name in required}
+    loop = case.loop if case.endpoint.interface == "asgi" else AUTO
     for identity in identities:
-        if problem := _wrong_gil(identity, free_threaded):
-            raise LaunchError(FlagName.NOT_READY, f"worker {identity.worker}: {problem}")
         installed: dict[str, str] = {
             canonicalize_name(name): version for name, version in identity.packages.items()
         }
         problems = [
             f"{name}: expected {expected}, found {actual} installed"
-            for name in sorted({*names, *(lock.keys() & installed.keys())})
+            for name in sorted({SERVERS[case.server].name, *(lock.keys() & installed.keys())})
             if (expected := lock.get(name, "it in the lock"))
             != (actual := installed.get(name, "none"))
         ]
-        if identity.python != python_version:
-            problems.append(f"expected Python {python_version}, found {identity.python}")
-        if jit not in (None, identity.jit_enabled):
-            state = "on, found it off" if jit else "off, found it on (its name would end in -jit)"
-            problems.append(f"expected the JIT to be {state}")
-        if loop not in (None, "none") and (identity.loop or "none").partition(".")[0] != loop:
+        if identity.python != python.version:
+            problems.append(f"expected Python {python.version}, found {identity.python}")
+        # A case may say itself whether the JIT is on.
+        if JIT not in {*case.env, *case.env_names} and python.jit != identity.jit_enabled:
+            off = "off, found it on (its name would end in -jit)"
+            problems.append(f"expected the JIT to be {'on, found it off' if python.jit else off}")
+        if loop not in (AUTO, "none") and (identity.loop or "none").partition(".")[0] != loop:
             problems.append(f"expected the event loop {loop}, found {identity.loop}")
-        if problems:
-            raise LaunchError(
-                FlagName.NOT_READY,
-                f"worker {identity.worker}: {'; '.join(problems)}; run `duetbench setup`",
-            )
+        reason = f"{'; '.join(problems)}; run `duetbench setup`" if problems else ""
+        if reason := _wrong_gil(identity, python.free_threaded) or reason:
+            raise LaunchError(FlagName.NOT_READY, f"worker {identity.worker}: {reason}")
 
 
 def _wrong_gil(identity: Identity, free_threaded: bool) -> str | None:

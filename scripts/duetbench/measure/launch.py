@@ -5,19 +5,25 @@ Duets use the same observation under load, and derive figures and flags from it 
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, Status
-from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, UNIT_REQUESTS
+from duetbench.core.protocol import (
+    SIZE_REQUESTS,
+    SIZE_SECONDS,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+)
 from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.measure import oha, oha_results, reading, validity, warmup
 from duetbench.measure.server import Serving, rest
 from duetbench.measure.testbed import Testbed
+from duetbench.measure.validity import Facts
 from duetbench.measure.verify import SpotChecks, right_sizes
 
 
@@ -42,8 +48,9 @@ def perform(
         serving.open_idle()
         if not testbed.subject.fixed:
             rest(serving)
-        serving.verify(repeats=UNIT_REQUESTS)
-        metrics = finish(_measure(serving, window))
+        # A declared wait is longer than any unit: one request is enough to verify it.
+        serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
+        metrics = _measure(serving, window).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return Launch(
         case=case.id,
@@ -74,20 +81,25 @@ def _measure(serving: Serving, window: float) -> "Observation":
         return observation
 
 
-class Observation:
-    """Observes a server and its generator, from before the first request until the last answer.
+class Observation(Facts):
+    """What a load shows of a server, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
-    host, memory and the cores that the case's `commands` used span that time. `connections` are
-    per process in the middle of it (empty: not counted). `opened` are the connections that clients
-    opened, spot checks included. `sizes` counts the answers of the right status by the bytes of
-    their bodies.
+    host, memory and the cores that the case's commands used (`beside`) span that time.
     """
 
     def __init__(
         self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
     ) -> None:
         serving.require_ours()
+        case, testbed = serving.case, serving.testbed
+        super().__init__(
+            case=case,
+            server_cores=len(testbed.server_cores(case)),
+            client_cores=len(testbed.client_cores(case)),
+            pinned=testbed.machine.pinned,
+            steady=warm_up.steady,
+        )
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
         self._host, self.before = machine.core_times(), serving.edge()
@@ -96,7 +108,7 @@ class Observation:
     @contextmanager
     def load(self) -> Iterator[oha.Generation]:
         """Run the load, count connections in the middle of it, and check answers meanwhile."""
-        serving, case, windows = self.serving, self.serving.case, self.warm_up.windows
+        serving, case, windows = self.serving, self.case, self.warm_up.windows
         checks = SpotChecks(
             serving.request,
             serving.port,
@@ -104,144 +116,116 @@ class Observation:
             cores=serving.client.cores,
             throughput=case.load.rate or (windows[-1] if windows else 0.0),
         )
-        self.connections: dict[int, int] = {}
+        # Per worker process; unknown if workers share a process.
+        apart = len({worker.pid for worker in serving.workers}) == len(serving.workers)
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
-            if case.workers > 1:
+            if case.workers > 1 and apart:
                 self.generation.midway = self._count_connections
             yield self.generation
 
     def _count_connections(self) -> bool:
         serving = self.serving
         without = [connection.getsockname()[1] for connection in serving.idle]
-        members = serving.session.members()
-        counts = ports.connections_per_process(serving.port, members, without)
-        self.connections.update(counts)
+        counts = ports.connections_per_process(serving.port, serving.session.members(), without)
+        if counts:
+            self.connections = [counts.get(worker.pid, 0) for worker in serving.workers]
         return bool(counts)
 
     def end(self) -> None:
         """Read usage and host after the last request, and end the checks before that."""
         self.checks.end()
-        self.after = self.serving.edge()
-        self.usage = tree_usage.between(self.before, self.after)
+        after = self.serving.edge()
+        self.pids_before, self.pids_after = self.before.pids, after.pids
+        self.usage = tree_usage.between(self.before, after)
+        self.window = self.before.at, after.at
         self.host = machine.core_times().since(self._host)
         used = self.serving.workspace.cpu_seconds() - self._commands
-        self.commands = max(0.0, used) / self.usage.wall_seconds
+        self.beside = max(0.0, used) / self.usage.wall_seconds
         seconds = time.monotonic() - self.before.at
-        self.opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        expected = self.case.load.connections + self.checks.sent
+        self.figures = {
+            "host_steal": self.host.steal_share,
+            "reopened": max(0, opened - expected),
+        }
 
     def collect(self) -> None:
         """Take the result; LaunchError if generator or server failed, or others use the port."""
-        result, status = self.generation.collect(), self.serving.case.endpoint.expect.status
-        self.serving.load_seconds = result.summary.seconds
-        self.sizes = oha_results.sizes(result.rows, status)
-        window = self.before.at, self.after.at
-        self.memory, self.course = self.tree.metrics(*window), self.tree.course(*window)
+        result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
+        rows, summary, status = result.rows, result.summary, endpoint.expect.status
+        self.serving.load_seconds = summary.seconds
+        self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
+        figures = self.figures
+        figures |= oha_results.figures(
+            rows, summary, self.case.load, status=status, floor=endpoint.floor
+        )
+        figures |= self.tree.metrics(*self.window)
+        # The whole load, with the drain after the deadline: its answers cost core time too.
+        figures["server_cores"] = used.cpu_seconds / summary.seconds
+        if requests := figures["requests"] + self.checks.sent:
+            figures["server_cpu_per_request"] = used.cpu_seconds / requests
+            figures["switches_voluntary"] = used.switches / requests
+        if result.client_cores is not None:
+            figures["client_cores"] = result.client_cores
+        if result.began is not None:
+            course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
+            if growth := oha_results.growth(course, rows.end, result.began):
+                kept = "memory_per_request"
+                figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
             self.serving.fail(problem.flag, problem.detail)
 
+    def finish(self, other: "Observation | None" = None) -> dict[str, float]:
+        """Verify once more, and compute figures; LaunchError of `Serving.verify`, `require_same`.
 
-def finish(observation: Observation, other: Observation | None = None) -> dict[str, float]:
-    """Verify once more, and compute figures; LaunchError as `Serving.verify` and `require_same`.
+        `other` observed our other server meanwhile, with its generator on the same client cores.
+        """
+        serving, sizes = self.serving, self.sizes
+        try:
+            serving.verify(repeats=1)
+            right = right_sizes(serving.request, serving.answers) or sizes
+            if others := sum(n for size, n in sizes.items() if size not in right):
+                # Do they vary without a load, too, if asked as often as such an answer takes?
+                often = SIZE_REQUESTS * sum(sizes.values()) // others
+                serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
+        finally:
+            # A problem of the load explains why the server is not right after it.
+            self._judge(other)
+        serving.require_same()
+        return {name: self.figures[name] for name in METRICS if name in self.figures}
 
-    `other` observed our other server meanwhile, with its generator on the same client cores.
-    """
-    serving, sizes = observation.serving, observation.sizes
-    try:
-        serving.verify(repeats=1)
-        right = right_sizes(serving.request, serving.answers) or sizes
-        if others := sum(n for size, n in sizes.items() if size not in right):
-            # Do they vary without a load, too, if asked as often as such an answer takes?
-            often = SIZE_REQUESTS * sum(sizes.values()) // others
-            serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
-    finally:
-        # A problem of the load explains why the server is not right after it.
-        metrics = _conclude(observation, other)
-    serving.require_same()
-    return metrics
-
-
-def _conclude(observation: Observation, other: Observation | None) -> dict[str, float]:
-    """Compute the metrics of a measurement, and raise its flags."""
-    serving, rows = observation.serving, observation.generation.rows
-    case, testbed = serving.case, serving.testbed
-    status, ours = case.endpoint.expect.status, [observation, *([other] if other else [])]
-    figures = _figures(observation, ours)
-    # Per worker process; unknown if workers share a process.
-    pids = {worker.pid for worker in serving.workers}
-    alone = observation.connections and len(pids) == len(serving.workers)
-    flags = validity.judge(
-        validity.Facts(
-            case=case,
-            figures=figures,
-            server_cores=len(testbed.server_cores(case)),
-            client_cores=len(testbed.client_cores(case)),
-            commands=sum(one.commands for one in ours),
-            client_beside=other.generation.client_cores or 0.0 if other else 0.0,
-            pinned=testbed.machine.pinned,
-            pids_before=frozenset(process.stat.pid for process in observation.before.processes),
-            pids_after=frozenset(process.stat.pid for process in observation.after.processes),
-            connections=tuple(observation.connections.get(pid, 0) for pid in sorted(pids) if alone),
-            idle_lost=sum(map(reading.readable, serving.idle)),
-            steady=observation.warm_up.steady,
-            right_sizes=right_sizes(serving.request, serving.answers),
-            sizes=observation.sizes,
-            excerpts=observation.checks.excerpts,
-            # In duets only the ratio is steady.
-            throughputs=()
-            if other
-            else oha_results.throughput_thirds(rows, case.load, status=status),
-            times=oha_results.time_thirds(rows, case.load, status=status),
-        )
-    )
-    for flag in flags:
-        serving.fail(flag.name, flag.detail)
-    for change in machine.environment_changes(testbed.machine, machine.fingerprint()):
-        serving.fail(FlagName.ENV_CHANGED, change)
-    if ceiling := case.ceiling:
-        figures["ceiling"] = ceiling
-        if "throughput" in figures:
-            figures["efficiency"] = figures["throughput"] / ceiling
-    return {name: figures[name] for name in METRICS if name in figures}
-
-
-def _figures(observation: Observation, ours: Sequence[Observation]) -> dict[str, float]:
-    """Compute the metrics, and what only checks use; `ours` are all servers that ran meanwhile."""
-    serving, result, used = observation.serving, observation.generation, observation.usage
-    case, host, sent = serving.case, observation.host, observation.checks.sent
-    figures = oha_results.figures(
-        result.rows,
-        result.summary,
-        case.load,
-        status=case.endpoint.expect.status,
-        floor=case.endpoint.floor,
-    )
-    figures |= observation.memory
-    figures |= {
-        # The whole load, with the drain after the deadline: its answers cost core time too.
-        "server_cores": used.cpu_seconds / result.summary.seconds,
-        "host_steal": host.steal_share,
-        "reopened": max(0, observation.opened - sent - case.load.connections),
-        "ready_time": serving.ready_time,
-        "import_time": serving.import_time,
-        "unit_service": serving.unit,
-        "warm_up": observation.warm_up.seconds,
-    }
-    if requests := figures["requests"] + sent:
-        figures["server_cpu_per_request"] = used.cpu_seconds / requests
-        figures["switches_voluntary"] = used.switches / requests
-    if result.client_cores is not None:
-        figures["client_cores"] = result.client_cores
-        known = sum(
-            one.usage.cores + (one.generation.client_cores or 0.0) + one.commands for one in ours
-        )
-        figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
-    if result.began is not None:
-        growth = oha_results.growth(observation.course, result.rows.end, result.began)
-        if growth is not None:
-            kept = "memory_per_request"
-            figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
-    if serving.cpu_idle is not None:
-        figures["cpu_idle"] = serving.cpu_idle
-    return figures
+    def _judge(self, other: "Observation | None") -> None:
+        """Complete the figures, and raise the flags."""
+        serving, rows, load = self.serving, self.generation.rows, self.case.load
+        status, before = self.case.endpoint.expect.status, serving.testbed.machine
+        ours, figures = [self, *([other] if other else [])], self.figures
+        figures |= {
+            "ready_time": serving.ready_time,
+            "import_time": serving.import_time,
+            "unit_service": serving.unit,
+            "warm_up": self.warm_up.seconds,
+        }
+        if serving.cpu_idle is not None:
+            figures["cpu_idle"] = serving.cpu_idle
+        self.commands = sum(one.beside for one in ours)
+        if "client_cores" in figures:
+            clients = [one.generation.client_cores or 0.0 for one in ours]
+            self.client_beside = sum(clients) - clients[0]
+            known = self.commands + sum(clients) + sum(one.usage.cores for one in ours)
+            host = self.host
+            figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
+        if other is None:  # in duets only the ratio is steady
+            self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
+        self.times = oha_results.time_thirds(rows, load, status=status)
+        self.idle_lost = sum(map(reading.readable, serving.idle))
+        self.right_sizes = right_sizes(serving.request, serving.answers)
+        for flag in validity.judge(self):
+            serving.fail(flag.name, flag.detail)
+        for change in machine.environment_changes(before, machine.fingerprint()):
+            serving.fail(FlagName.ENV_CHANGED, change)
+        if ceiling := self.case.ceiling:
+            figures["ceiling"] = ceiling
+            if "throughput" in figures:
+                figures["efficiency"] = figures["throughput"] / ceiling

@@ -124,6 +124,15 @@ class Generator:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def end(self, seconds: float) -> OhaSummary:
+        """Wait for its end, and read its summary; LaunchError load_failed."""
+        code = self.session.wait(seconds)
+        if code is None and self.session.poll() is None:
+            raise self.failed(f"an end within {seconds:.0f} s", "it still runs")
+        if code != 0:
+            raise self.failed("exit code 0", f"{code}")
+        return read_summary(read_log(self.folder / SUMMARY))
+
     def failed(self, expected: str, actual: str) -> LaunchError:
         """The error of a generator that did something else, with its output."""
         words = last_words(read_log(self.session.log))
@@ -178,12 +187,7 @@ class Generation(Generator):
         Raises LaunchError load_failed if the generator failed; no result is partial.
         """
         self.wait_load()
-        code = self.session.wait(STORE_SECONDS)
-        if code is None and self.session.poll() is None:
-            raise self.failed(f"its rows to be stored in {STORE_SECONDS:.0f} s", "it still runs")
-        if code != 0:
-            raise self.failed("exit code 0", f"{code}")
-        summary = self.summary = read_summary(read_log(self.folder / SUMMARY))
+        summary = self.summary = self.end(STORE_SECONDS)
         # An interrupted oha stores what it has and reports success.
         if summary.seconds < 0.99 * self.load.duration:
             raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")

@@ -23,8 +23,8 @@ from duetbench.measure import identity, reading, verify
 from duetbench.measure.entry.duetbench_entry import PATH
 from duetbench.measure.inside import program
 from duetbench.measure.oha import Client
-from duetbench.measure.testbed import JIT, Testbed, Workspace
-from duetbench.project.servers import AUTO, SERVERS
+from duetbench.measure.testbed import Testbed, Workspace
+from duetbench.project.servers import SERVERS
 
 GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
@@ -240,15 +240,8 @@ class Serving:
             check=self.require_running,
             collect=collect,
         )
-        identity.check_identity(
-            identities,
-            free_threaded=python.free_threaded,
-            python_version=python.version,
-            packages=self.testbed.stacks[case.stack].packages,
-            loop=case.loop if asgi and case.loop != AUTO else None,
-            required=(self.server.name,),
-            jit=None if JIT in {*case.env, *case.env_names} else python.jit,
-        )
+        packages = self.testbed.stacks[case.stack].packages
+        identity.check_identity(identities, case, python, packages)
         return identities
 
     def edge(self) -> Edge:

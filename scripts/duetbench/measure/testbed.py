@@ -34,6 +34,7 @@ from duetbench.host.process_session import Session
 from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.identity import JIT
 from duetbench.measure.inside import program
 from duetbench.project import hints, stacks, tools
 from duetbench.project.configuration import Interpreter
@@ -51,9 +52,6 @@ _NOT_THEIRS: Final = (
 )
 _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|CREDENTIAL)"
 _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-
-JIT: Final = "PYTHON_JIT"
-"""Switches the JIT on, in an interpreter that has one."""
 
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
@@ -358,7 +356,7 @@ class Workspace:
     def cpu_seconds(self) -> float:
         """Core time so far of the processes that the commands left running, s."""
         processes = (process for command in self._commands for process in command.members())
-        return sum(process.ticks + process.children_ticks for process in processes) * proc.TICK
+        return sum(process.cpu + process.children for process in processes)
 
     def close(self) -> None:
         """Run the commands `after`, end what still runs, and remove all files.

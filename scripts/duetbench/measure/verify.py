@@ -1,4 +1,4 @@
-"""Verify what an endpoint serves: status, content type, body, floor and concurrency."""
+"""Verify what an endpoint serves: status, content type, body and floor."""
 
 import hashlib
 import http.client
@@ -7,13 +7,11 @@ import json
 import math
 import os
 import re
-import select
 import socket
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -21,20 +19,12 @@ import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation
-from duetbench.core.protocol import SLOW_SECONDS, SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
 from duetbench.core.text import short, to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure import reading
 from duetbench.measure.validity import FLOOR_SLACK
 
-SERIAL_SHARE: Final = 0.75
-TOGETHER: Final = 1.8
-TOGETHER_SLACK: Final = (0.05, 0.002)  # s, and s per request, for our own client
-"""k requests at once must take less than 0.75 of k in a row, and less than 1.8 of one (plus the
-slack): two batches instead of one would take 2."""
-
-_OVERLAP_TRIES: Final = 3
-_OVERLAP_SECONDS: Final = 3.0  # a machine may be busy with something else for a second or two
 _EXCERPT: Final = 120
 _EXCERPT_OF_PAGE: Final = 300
 _PAGE: Final = 100_000  # characters of a page that are searched for its title and text
@@ -65,22 +55,36 @@ def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
 def verify(
     endpoint: Endpoint, port: int, *, repeats: int = 3, timeout: float = 60.0
 ) -> list[Answer]:
-    """Send requests to an idle server and check every answer; close all connections afterwards.
+    """Send requests to an idle server and check every answer; close the connection afterwards.
 
     `repeats` requests go out one after another, and one to each further path of `choose_paths`.
-    Slow endpoints that overlap need none of these, as overlapping shows everything. LaunchError
-    wrong_answer, no_answer, impossible (too fast to be true) or impossible.
+    LaunchError wrong_answer, no_answer, or impossible (too fast to be true).
     """
-    overlaps = endpoint.overlap > 1
     first, *others = choose_paths(endpoint)
-    alone = 0 if overlaps and endpoint.floor >= SLOW_SECONDS else max(1, repeats)
-    answers: list[Answer] = []
     with reading.connect(port, timeout) as connection:
-        for path in [first] * alone + (others if alone else []):
-            answers += _ask([connection], endpoint, path, timeout)
-    if overlaps:
-        _overlap(endpoint, port, answers, timeout)
-    return answers
+        return [
+            _ask(connection, endpoint, path, timeout) for path in [first] * max(1, repeats) + others
+        ]
+
+
+def _ask(
+    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, timeout: float
+) -> Answer:
+    where, began, core = f"{endpoint.method} {path}", time.perf_counter(), time.thread_time()
+    answer, size = _exchange(connection, endpoint, path, where, timeout)
+    seconds = time.perf_counter() - began
+    waited = seconds - (time.thread_time() - core)
+    check_answer(endpoint, where, answer)
+    if seconds < endpoint.floor - FLOOR_SLACK:
+        raise LaunchError(
+            FlagName.IMPOSSIBLE,
+            f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
+            f"found {seconds:.6f} s; does the handler wait as declared?",
+        )
+    body = answer.content
+    wrong = not endpoint.expect.tells_body and tells_error(body)
+    digest = hashlib.sha256(body).digest()
+    return Answer(seconds, size, path, digest, _excerpt(body), wrong, waited)
 
 
 def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
@@ -242,15 +246,19 @@ def send(
     If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
     """
     with reading.connect(port, timeout) as connection:
-        watch(_send(connection, endpoint, path, where))
-        return _receive(connection, where, timeout)
+        return _exchange(connection, endpoint, path, where, timeout, watch)
 
 
-def _send(
-    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, where: str
-) -> socket.socket:
-    """Send a request; return the socket that gets the answer. LaunchError no_answer."""
-    headers, body = _headers(endpoint), to_bytes(endpoint.body)
+def _exchange(
+    connection: http.client.HTTPConnection,
+    endpoint: Endpoint,
+    path: str,
+    where: str,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[httpx.Response, int]:
+    # The headers that the generator sends, and no others: an answer may depend on any.
+    headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:
         if connection.sock and reading.readable(connection.sock):
             connection.close()  # as the server did
@@ -262,27 +270,17 @@ def _send(
         if body:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-    except (OSError, http.client.HTTPException) as error:
-        raise _unanswered(where, error) from error
-    return connection.sock
-
-
-def _receive(
-    connection: http.client.HTTPConnection, where: str, timeout: float
-) -> tuple[httpx.Response, int]:
-    """Receive an answer, and the bytes of its body as sent; LaunchError no_answer."""
-    try:
+        watch(connection.sock)
         reply, sent = reading.receive(connection, where, timeout)
         # httpx decompresses the body.
         answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
-        raise _unanswered(where, error) from error
+        raise LaunchError(
+            FlagName.NO_ANSWER,
+            f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+            "see the server's log",
+        ) from error
     return answer, len(sent)
-
-
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    """The headers that the generator sends, and no others: an answer may depend on any."""
-    return {"accept": "*/*", **endpoint.headers}
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:
@@ -320,82 +318,8 @@ def tells_error(body: bytes) -> bool:
     )
 
 
-def _unanswered(where: str, error: Exception) -> LaunchError:
-    return LaunchError(
-        FlagName.NO_ANSWER,
-        f"{where}: expected an answer, found {type(error).__name__} ({error}); "
-        "see the server's log",
-    )
-
-
 def _excerpt(body: bytes) -> str:
     text = body[:_PAGE].decode(errors="replace")
     if text.lstrip()[:1] == "<" and (page := page_text(text)):
         return repr(short(page, _EXCERPT_OF_PAGE))
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
-
-
-def _ask(
-    connections: Sequence[http.client.HTTPConnection],
-    endpoint: Endpoint,
-    path: str,
-    timeout: float,
-) -> list[Answer]:
-    """Send a request on each connection at once, and check the answers as they come."""
-    where, answers = f"{endpoint.method} {path}", list[Answer]()
-    began, core = time.perf_counter(), time.thread_time()
-    poll, waiting = select.poll(), dict[int, http.client.HTTPConnection]()
-    for connection in connections:
-        place = _send(connection, endpoint, path, where).fileno()
-        waiting[place] = connection
-        poll.register(place, select.POLLIN)
-    while waiting:
-        ready = poll.poll(timeout * 1000) if len(waiting) > 1 else []
-        for place in [place for place, _ in ready] or [*waiting]:
-            connection = waiting.pop(place)
-            poll.unregister(place)
-            answer, size = _receive(connection, where, timeout)
-            seconds = time.perf_counter() - began
-            waited = seconds - (time.thread_time() - core)
-            check_answer(endpoint, where, answer)
-            if seconds < endpoint.floor - FLOOR_SLACK:
-                raise LaunchError(
-                    FlagName.IMPOSSIBLE,
-                    f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
-                    f"found {seconds:.6f} s; does the handler wait as declared?",
-                )
-            body = answer.content
-            wrong = not endpoint.expect.tells_body and tells_error(body)
-            digest = hashlib.sha256(body).digest()
-            answers.append(Answer(seconds, size, path, digest, _excerpt(body), wrong, waited))
-    return answers
-
-
-def _overlap(endpoint: Endpoint, port: int, answers: list[Answer], timeout: float) -> None:
-    """Send the overlapping requests, and append their answers; LaunchError impossible.
-
-    A busy machine can slow a try down, but not make a serial server fast. So the best try counts,
-    and a server is called serial after at least three tries over at least three seconds.
-    """
-    count = endpoint.overlap
-    fixed, each = TOGETHER_SLACK
-    totals: list[float] = []
-    first = time.perf_counter()
-    with ExitStack() as stack:
-        connections = [stack.enter_context(reading.connect(port, timeout)) for _ in range(count)]
-        while True:
-            began = time.perf_counter()
-            answers += _ask(connections, endpoint, endpoint.path, timeout)
-            totals.append(time.perf_counter() - began)
-            single = min(answer.seconds for answer in answers)
-            limit = min(SERIAL_SHARE * count * single, TOGETHER * single + fixed + each * count)
-            if min(totals) < limit:
-                return
-            waited = time.perf_counter() - first
-            if len(totals) >= _OVERLAP_TRIES and waited >= _OVERLAP_SECONDS:
-                raise LaunchError(
-                    FlagName.IMPOSSIBLE,
-                    f"{endpoint.method} {endpoint.path}: expected {count} requests at once within "
-                    f"{limit:.3f} s (one takes {single:.3f} s), found {min(totals):.3f} s as the "
-                    f"best of {len(totals)} tries; does something block the server?",
-                )

@@ -10,9 +10,7 @@ import numpy as np
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Load
 from duetbench.core.protocol import RATE_WINDOWS
-from duetbench.host.command import read_log
-from duetbench.measure.oha import START_SECONDS, SUMMARY, Client, Generator, milliseconds
-from duetbench.measure.oha_results import read_summary
+from duetbench.measure.oha import START_SECONDS, Client, Generator, milliseconds
 
 STEADY_WINDOWS: Final = 5
 STEADY_SPREAD: Final = 0.05
@@ -72,11 +70,7 @@ class Burst(Generator):
 
         LaunchError load_failed; wrong_answer or no_answer unless all answers are good.
         """
-        code = self.session.wait(self._limit + 2 * START_SECONDS)
-        if code is None or code:
-            state = f"it still runs after {self._limit:.0f} s" if code is None else f"{code}"
-            raise self.failed("exit code 0", state)
-        summary = read_summary(read_log(self.folder / SUMMARY))
+        summary = self.end(self._limit + 2 * START_SECONDS)
         if summary.failures:
             kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
             raise LaunchError(

@@ -9,15 +9,17 @@
 A line has a method (default: GET), one or more paths, and a body: a file's, or the rest of the
 line. In a path, `{1..1000}` stands for each of the numbers and `{@words.txt}` for each line of a
 file. A whole number after a path is its share of the requests, however many paths it stands for.
-Without one, each path that it stands for has a share of 1.
+Without one, each path that it stands for has a share of 1. Of more than 10,000 paths, as many are
+drawn, the same ones each time.
 """
 
 import itertools
 import json
 import math
 import mimetypes
+import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,7 +30,9 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
-"""Most paths of one endpoint, counted as often as they are requested."""
+"""Most paths of one endpoint, counted as often as they are requested: more are drawn from."""
+
+_FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
 
 LONGEST: Final = 60_000
 """Most characters of a path. The client that checks a server refuses addresses of 65,536."""
@@ -82,24 +86,20 @@ def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:
     """Expand texts, each a path with or without a share, to paths, repeated by their weight.
 
-    Raises UsageError for an invalid path or unreadable file, or if there are too many paths.
+    Raises UsageError for an invalid path or unreadable file.
     """
     parts = [_part(text, folder) for text in texts]
     # A path is repeated r times, so that r × (paths of its part) has the ratio of the shares.
     share = math.lcm(*(len(values) // math.gcd(len(values), weight) for values, weight in parts))
     times = [share * weight // len(values) for values, weight in parts]
     least = math.gcd(*times)
-    total = sum(n // least * len(values) for n, (values, _) in zip(times, parts, strict=True))
-    if total > MOST:
-        raise UsageError(
-            f"expected at most {MOST:,} paths of one endpoint, found {total:,}: name fewer, or "
-            "shares that divide them"
-        )
+    counts = [n // least * len(values) for n, (values, _) in zip(times, parts, strict=True)]
+    if (total := sum(counts)) > MOST:
+        counts = [max(1, MOST * count // total) for count in counts]
     return tuple(
-        path
-        for n, (values, _) in zip(times, parts, strict=True)
-        for path in values
-        for _ in range(n // least)
+        values[number * len(values) // count]
+        for count, (values, _) in zip(counts, parts, strict=True)
+        for number in range(count)
     )
 
 
@@ -110,7 +110,7 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
             f"expected a path, percent-encoded, and its share of the requests or none, such as "
             f"'/items/{{1..100}} 3'; found {text!r}"
         )
-    values = tuple(itertools.islice(_all(match[1], folder), MOST + 1))
+    values = _expand(match[1], folder)
     if (longest := max(map(len, values))) > LONGEST:
         raise UsageError(
             f"expected a path of at most {LONGEST:,} characters, found {longest:,}: {values[0]}"
@@ -118,13 +118,16 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
     return values, int(match[2] or len(values))
 
 
-def _all(path: str, folder: Path) -> Iterator[str]:
+def _expand(path: str, folder: Path) -> Sequence[str]:
     """Expand a path: every second part of the split has several values."""
     choices = [
         _choices(part, path, folder) if number % 2 else [part]
         for number, part in enumerate(_SEVERAL.split(path))
     ]
-    return map("".join, itertools.product(*choices))
+    if math.prod(map(len, choices)) <= MOST:
+        return ["".join(parts) for parts in itertools.product(*choices)]
+    draw = random.Random(path).choice  # noqa: S311 - both sides draw the same
+    return ["".join(map(draw, choices)) for _ in range(MOST)]
 
 
 def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
@@ -138,7 +141,10 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
     if int(first) > int(last):
         raise UsageError(f"{path}: expected the smaller number first, found {{{part}}}")
     width = len(first) if first.startswith("0") else 0
-    return [f"{n:0{width}}" for n in range(int(first), min(int(last), int(first) + MOST) + 1)]
+    numbers: Sequence[int] = range(int(first), min(int(last), int(first) + _FARTHEST) + 1)
+    if len(numbers) > MOST:
+        numbers = random.Random(part).sample(numbers, MOST)  # noqa: S311
+    return [f"{n:0{width}}" for n in numbers]
 
 
 def _text(file: Path, where: str) -> str:

@@ -107,17 +107,12 @@ class Subject:
         """The request that identifies the client of all others."""
         return self._endpoint(self.target.login) if self.target.login else None
 
-    def part(self, path: str) -> str:  # noqa: ARG002 - of other subjects
-        """Name the part of the repository that a file belongs to; empty: what may be imported."""
-        return ""
+    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002 - of other subjects
+        """Whether a case's application may read a file of the repository.
 
-    def reads(self, path: str, case: Case) -> bool:  # noqa: ARG002
-        """Whether a case's application may read a file of the repository."""
-        return True
-
-    def is_compared(self, path: str) -> bool:
-        """Whether a change of a file shows in cases, packages or interpreters, and nowhere else."""
-        return any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
+        Not if a change of it shows in cases, packages or interpreters.
+        """
+        return not any(fnmatchcase(path.replace("../", ""), glob) for glob in _COMPARED)
 
     @property
     def home(self) -> Path | None:

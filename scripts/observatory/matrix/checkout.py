@@ -35,11 +35,10 @@ NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 
 _SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
-APPLICATIONS: Final = "files of applications"
 _HARNESS: Final = frozenset(
     {
-        ".ci", "Makefile", "action.yml", "asv.conf.json", "docs", "pyproject.toml",
-        "requirements.txt", "scripts", "tests", "tools",
+        ".ci", "Makefile", "action.yml", "asv.conf.json", "benchmarks", "docs",
+        "pyproject.toml", "requirements.txt", "scripts", "tests", "tools",
     }
 )  # fmt: skip
 """Top-level files and folders of the harness in our own repository."""
@@ -204,17 +203,6 @@ class Checkout(Subject):
         days = self.settings.cooldown_days
         return datetime.now(UTC).replace(microsecond=0) - timedelta(days=days) if days else None
 
-    def part(self, path: str) -> str:
-        top = path.partition("/")[0]
-        if top == "apps" != path:
-            return APPLICATIONS
-        if self._ours and top == "benchmarks":
-            return "in-process benchmarks"
-        return "files of the harness" if self._ours and top in _HARNESS else ""
-
-    def is_compared(self, path: str) -> bool:  # noqa: ARG002 - stacks have locks of their own
-        return False
-
     def reads(self, path: str, case: Case) -> bool:
         """Whether it may: a file of an experiment affects those whose code has its name as a word.
 
@@ -223,7 +211,7 @@ class Checkout(Subject):
         """
         parts = PurePosixPath(path).parts
         if parts[0] != "apps":
-            return not self.part(path)
+            return not (self._ours and parts[0] in _HARNESS)
         if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
             return False
         users = self._users.get(parts[1])

@@ -230,7 +230,7 @@ class Experiment:
         case = Case(
             id=identifier,
             experiment=self.name,
-            endpoint=self._endpoint(word["endpoint"], table, values, slots),
+            endpoint=self._endpoint(word["endpoint"], table, values),
             python=word["python"],
             stack=word["stack"],
             server=word["server"],
@@ -251,9 +251,7 @@ class Experiment:
             raise self._error((*place, axis), actual, allowed)
         return case
 
-    def _endpoint(
-        self, name: str, table: EndpointTable, values: Mapping[str, float], slots: int | None
-    ) -> Endpoint:
+    def _endpoint(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> Endpoint:
         key = "endpoints", name
         floor = self._number((*key, "floor"), table.floor, values)
         takes = self._number((*key, "takes"), table.takes or "0", {**values, "floor": floor})
@@ -273,8 +271,6 @@ class Experiment:
             headers={name.lower(): text for name, text in table.headers.items()},
             expect=table.expect,
             floor=floor,
-            # One thread does not overlap with others.
-            overlap=table.overlap if slots is None else min(table.overlap, slots),
             takes=max(floor, takes),
         )
 

@@ -90,7 +90,6 @@ class EndpointTable(Frozen):
     body: str = ""
     expect: Expectation
     floor: Formula = "0"
-    overlap: int = Field(default=0, ge=0)
     slots: Formula = "inf"
     takes: Formula | None = None
     ceiling: object = None  # of the anchor's revision; a case knows its own

@@ -87,7 +87,7 @@ def kept(
     if largest in counts:
         if not (rounds := _stay(make, seconds, counts[largest])):
             if lasting[largest].size_diff >= _HELD:
-                place = _line(_look(make, largest[-1]), file)
+                place = _line(make, largest[-1], file)
                 nothing |= {"course": "fills", "place": place}
             return nothing
         nothing["requests"] = (2 * n + rounds) * paths
@@ -103,13 +103,19 @@ def kept(
         place = f"cache of {name}, {most} at most"
     else:
         main = max(places, key=lambda p: (bool(file(p[-1].filename)), lasting[p].size_diff))
-        place = _line(_look(make, main[-1]), file)
+        place = _line(make, main[-1], file)
     return {**nothing, "bytes": size, "course": "fills" if filled else "constant", "place": place}
 
 
-def _line(frames: Sequence[tracemalloc.Frame], file: Callable[[str], str]) -> str:
-    """Name the application's line of an allocation, or else the innermost one."""
-    own = next((frame for frame in frames if file(frame.filename)), frames[0])
+def _line(make: Callable[[], object], place: tracemalloc.Frame, file: Callable[[str], str]) -> str:
+    """Name the application's line that leads to what rounds keep at a place, or else the place.
+
+    To record its frames is slow: only what is kept gets such a look.
+    """
+    found = _changes(*_snapshots(make, (0, _LOOKS), FRAMES))
+    here = {trace: change for trace, change in found.items() if trace[-1] == place}
+    frames = max(here, key=lambda trace: here[trace].size_diff, default=(place,))
+    own = next((frame for frame in reversed(frames) if file(frame.filename)), frames[-1])
     name = file(own.filename) or own.filename.rpartition("site-packages/")[2]
     return f"{name}:{own.lineno}"
 
@@ -215,17 +221,6 @@ def _each(first: int, second: int, half: int) -> int:
         if even and min(first, second) >= each * half / 2:
             return each
     return 0
-
-
-def _look(make: Callable[[], object], place: tracemalloc.Frame) -> Sequence[tracemalloc.Frame]:
-    """Find the frames of what some rounds keep at a place, the innermost first.
-
-    To record so many is slow: only what is kept gets this look.
-    """
-    found = _changes(*_snapshots(make, (0, _LOOKS), FRAMES))
-    here = {trace: change for trace, change in found.items() if trace[-1] == place}
-    most = max(here, key=lambda trace: here[trace].size_diff, default=(place,))
-    return [*reversed(most)]
 
 
 def _lasts(

@@ -16,10 +16,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetbench.core.text import hider
 from duetbench.measure.effects import libraries, memory
@@ -27,6 +28,9 @@ from duetbench.measure.effects.recorder import Event, Recorder, clocked
 from duetbench.measure.inside import program
 from duetbench.measure.inside.drivers import Answer, AsgiDriver, to_texts
 from duetbench.measure.instructions.phases import REPORT, private, run, write
+
+if TYPE_CHECKING:
+    from duetbench.core.model import KeptMemory
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
@@ -38,13 +42,84 @@ PATIENCE = "patience"
 """Key of the plan with the seconds that the first answer to each path may take."""
 
 EARLY = "early.json"
-"""File beside the report, which has the part without the memory."""
+"""File beside the report, with all but the memory, before that is measured."""
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
 _COLLECTED = 20  # rounds in which the collector is watched
 _PEAKS = 3
 _LONGEST = 300_000  # bytes of an answer that are compared place by place
+
+
+Reply = Mapping[str, Any]
+"""An answer: status, headers, length, digest, body as Latin-1, whether that is cut, checkout."""
+
+Name = tuple[str, str]
+"""A function's file from the application's folder, and its qualified name."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the requests of one target did, in one process or in several.
+
+    Attributes:
+        events: Of each round, which is a request to each path: kind, text, the application's line.
+        calls: Function calls of each round; none before CPython 3.11.
+        functions: The application's own that were entered, with their calls in the first round.
+        loaded: Python files that were used, from the application's folder; None: not known.
+        answers: Of each path, recorded; `alone`: the same without recording.
+        seconds: Of a request.
+        unseen: What nothing here sees.
+        status: Which right answers have; 0: any.
+        routes: The application's paths, if an answer has another status.
+        peaks: Bytes that a round needed at most; none: no time.
+        young: Collections of young garbage, and the requests with them; None: no time.
+        kept: What requests keep; None: no time.
+        hide: Removes private values from a text.
+    """
+
+    paths: Sequence[str]
+    events: Sequence[Sequence[Event]]
+    calls: Sequence[int]
+    functions: Sequence[tuple[str, str, int]]
+    loaded: Sequence[str] | None
+    answers: Sequence[Sequence[Reply]]
+    alone: Sequence[Sequence[Reply]]
+    seconds: float
+    unseen: Sequence[str] = ()
+    status: int = 0
+    routes: Sequence[str] = ()
+    peaks: Sequence[int] = ()
+    young: tuple[int, int] | None = None
+    kept: KeptMemory | None = None
+    hide: Callable[[str], str] = str
+
+    @property
+    def entered(self) -> frozenset[Name]:
+        return frozenset((file, name) for file, name, _ in self.functions)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All but `hide`, for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "hide"}
+
+    def with_(self, other: Activity) -> Activity:
+        """Join this with what another process showed of the same side."""
+        kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
+        # A leak is what both keep; its size is that of the process that missed less of it.
+        leaks = all(memory.course == "constant" for memory in kept)
+        return replace(
+            self,
+            events=(*self.events, *other.events),
+            calls=(*self.calls, *other.calls),
+            functions=(*other.functions, *self.functions),
+            loaded=None
+            if self.loaded is None or other.loaded is None
+            else (*self.loaded, *other.loaded),
+            peaks=(*self.peaks, *other.peaks),
+            kept=kept[-1 if leaks else 0] if kept else None,
+            answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
+        )
 
 
 class _Round(NamedTuple):
@@ -57,8 +132,7 @@ class _Round(NamedTuple):
 def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Record requests, then measure their memory; the fields of an `Activity`."""
     folder = Path.cwd()
-    early = folder / EARLY
-    requests, patience = _Requests(), plan[PATIENCE]
+    requests, patience, budget = _Requests(), plan[PATIENCE], plan[SECONDS]
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
@@ -68,9 +142,8 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, patience * len(requests.paths))
     began = time.perf_counter()
-    began_with = requests.record()
-    first = [event for event in began_with.events if event[0] == "import"]
-    wrong = requests.status and {a["status"] for a in began_with.answers} != {requests.status}
+    first = requests.record()
+    wrong = requests.status and {a["status"] for a in first.answers} != {requests.status}
     signal.setitimer(signal.ITIMER_REAL, 0)
     requests.make_one.start_threads()
     slow = time.perf_counter() - began > _SLOW
@@ -82,37 +155,35 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     rounds = [requests.record() for _ in range(2 if slow else ROUNDS)]
     if enabled:
         gc.enable()
-    each = memory.seconds_of(requests.make_each, warm) / len(requests.paths)
+    paths, recorder = len(requests.paths), requests.recorder
+    each = memory.seconds_of(requests.make_each, warm) / paths
     alone += [requests.describe() for _ in range(warm)]
     # What only the first round imports counts as if each did, so that it can be compared.
-    imports = [("first import", text, place) for _, text, place in first]
-    report: dict[str, Any] = {
-        "paths": requests.paths,
-        "events": [[*imports, *found.events] for found in rounds],
-        "calls": [sum(not clocked(code) for code in found.calls) for found in rounds],
-        "functions": requests.functions(rounds),
-        "peaks": [0],
-        "young": None,
-        "kept": None,
-        "status": requests.status,
-        "routes": sys.modules["duetbench_entry"].routes() if wrong else [],
-        "answers": _by_path([found.answers for found in rounds]),
-        "alone": _by_path(alone),
-        "unseen": requests.recorder.unseen,
-        "loaded": requests.recorder.loaded,
-        "seconds": each,
-    }
-    part = early.with_suffix(".part")
-    write(part, report)
-    part.replace(early)
-    budget = plan[SECONDS]
-    if each * len(requests.paths) <= budget / _COLLECTED:
-        report["young"] = requests.count_collections()
-        report["peaks"] = memory.peaks(requests.make_each, _PEAKS)
-        paths, recorder = len(requests.paths), requests.recorder
-        report["kept"] = memory.kept(requests.make_each, paths, budget, recorder.file)
-    report["loaded"] = requests.recorder.loaded
-    return report
+    imports = [("first import", text, at) for kind, text, at in first.events if kind == "import"]
+    activity = Activity(
+        paths=requests.paths,
+        events=[[*imports, *found.events] for found in rounds],
+        calls=[sum(not clocked(code) for code in found.calls) for found in rounds],
+        functions=requests.functions(rounds),
+        loaded=recorder.loaded,
+        answers=_by_path([found.answers for found in rounds]),
+        alone=_by_path(alone),
+        seconds=each,
+        unseen=recorder.unseen,
+        status=requests.status,
+        routes=sys.modules["duetbench_entry"].routes() if wrong else (),
+    )
+    if each * paths > budget / _COLLECTED:
+        return activity.fields
+    # What is known stays if the application does not survive the rest.
+    part = folder / f"{EARLY}.part"
+    write(part, activity.fields)
+    part.replace(folder / EARLY)
+    young = requests.count_collections()
+    peaks = memory.peaks(requests.make_each, _PEAKS)
+    kept: Any = memory.kept(requests.make_each, paths, budget, recorder.file)
+    loaded = recorder.loaded
+    return replace(activity, young=young, peaks=peaks, kept=kept, loaded=loaded).fields
 
 
 class _Requests:
@@ -158,12 +229,12 @@ class _Requests:
         server = [self.driver.server] if self.driver else []
         return [*server, *self._tasks().difference(server)]
 
-    def count_collections(self) -> list[int]:
+    def count_collections(self) -> tuple[int, int]:
         """Count the collections of young garbage in some requests: both counts."""
         before = gc.get_stats()[0]["collections"]
         for _ in range(_COLLECTED):
             self.make_each()
-        return [gc.get_stats()[0]["collections"] - before, _COLLECTED * len(self.paths)]
+        return gc.get_stats()[0]["collections"] - before, _COLLECTED * len(self.paths)
 
     def functions(self, rounds: Sequence[_Round]) -> list[tuple[str, str, int]]:
         """List the application's own functions, and how often the first round calls each."""

@@ -100,10 +100,8 @@ class Recorder:
         """
         if not self._alone or any(name.startswith(_POOLS) for name in sys.modules):
             return None
-        modules = (getattr(module, "__file__", None) for module in tuple(sys.modules.values()))
-        names = {*self._opened, *(name for name in modules if isinstance(name, str))}
         # A link is used as well as the file that it leads to.
-        paths = {path for name in names for path in (name, os.path.realpath(name))}
+        paths = {path for name in tuple(self._opened) for path in (name, os.path.realpath(name))}
         return sorted(os.path.relpath(path, self._folder) for path in paths)
 
     @property
@@ -238,11 +236,8 @@ class Recorder:
     def _open(self, path: object, mode: str | None, flags: int) -> None:
         if isinstance(path, int):
             return
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code.co_filename.startswith(_IMPORT):
-                return
-            frame = frame.f_back
+        if any(f.f_code.co_filename.startswith(_IMPORT) for f in _callers(sys._getframe(2))):
+            return
         writes = bool(flags & _WRITES) or any(letter in (mode or "") for letter in "wax+")
         name = os.fsdecode(path).replace(self._folder, "").rpartition("site-packages/")[2]  # type: ignore[arg-type]
         self._add("write" if writes else "read", plain(name))
@@ -352,26 +347,17 @@ class Recorder:
 
     def place(self, frame: FrameType | None) -> str:
         """Find the application's line that leads to a frame, or waits for its thread."""
-        if found := self._own(frame):
-            return found
+        return next(filter(None, map(self._line, self._leading(frame))), "")
+
+    def _leading(self, frame: FrameType | None) -> Iterator[FrameType]:
+        yield from _callers(frame)
         if "greenlet" in sys.modules:
             current = sys.modules["greenlet"].getcurrent().parent
             while current is not None:
-                if found := self._own(current.gr_frame):
-                    return found
+                yield from _callers(current.gr_frame)
                 current = current.parent
         for task in self.waiting():
-            own = [found for frame in _awaited(task.get_coro()) if (found := self._line(frame))]
-            if own:
-                return own[-1]
-        return ""
-
-    def _own(self, frame: FrameType | None) -> str:
-        while frame is not None:
-            if found := self._line(frame):
-                return found
-            frame = frame.f_back
-        return ""
+            yield from reversed([*_awaited(task.get_coro())])
 
     def _line(self, frame: FrameType) -> str:
         file = self.file(frame.f_code.co_filename)
@@ -390,6 +376,13 @@ class Recorder:
     def names(self, codes: Iterable[CodeType]) -> Iterator[tuple[str, str]]:
         """Name the application's own of some functions by file and qualified name."""
         return ((file, _name(code)) for code in codes if (file := self.file(code.co_filename)))
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame and those that lead to it, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def _name(code: CodeType) -> str:

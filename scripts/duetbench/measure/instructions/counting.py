@@ -50,7 +50,6 @@ _SOURCE: Final = Path(__file__).with_name("preloaded.c")
 
 _PREFIX: Final = "duetbench-count"
 _COMPILE_S: Final = 60.0  # 0.1 s measured
-_WATCH_S: Final = 0.1  # between two looks at what a program has reported
 _LAST_WORDS: Final = 500
 
 Rounds = tuple[float, ...]
@@ -135,18 +134,9 @@ class Process:
     session: Session
     folder: Path
 
-    def report(
-        self, timeout: float, watch: Callable[[Path], object] | None = None
-    ) -> dict[str, Any]:
-        """Wait up to `timeout` s for its report; CountError, with the reason: there is none.
-
-        `watch` is called now and then with its folder, while it runs.
-        """
-        ends, code = time.monotonic() + timeout, None
-        while code is None and (left := ends - time.monotonic()) > 0:
-            code = self.session.wait(min(left, _WATCH_S) if watch else left)
-            if watch:
-                watch(self.folder)
+    def report(self, timeout: float) -> dict[str, Any]:
+        """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
+        code = self.session.wait(timeout)
         if code != 0:
             how = f"did not end within {max(timeout, 0):.3g} s"
             if code is not None:
