@@ -192,7 +192,7 @@ MISTAKES = {
     "unknown key": ("slots = ", "slotted = ",
         ("endpoints.nap.slotted: found 'slotted'; allowed: only the keys title, app, interface,"
         " factory, method, path, paths, headers, body, expect, floor, slots,"
-        " takes, ceiling, env, verify_only")),
+        " takes, ceiling, overlap, env, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',

@@ -92,7 +92,8 @@ class EndpointTable(Frozen):
     floor: Formula = "0"
     slots: Formula = "inf"
     takes: Formula | None = None
-    ceiling: object = None  # of the anchor's revision; a case knows its own
+    ceiling: object = None  # of the anchor's revision, like the next one; nobody reads them
+    overlap: object = None
     env: dict[str, str] = Field(default_factory=dict)
     verify_only: bool = False
 
