@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from duetbench.project.setting import Contrast
     from duetbench.project.target import Target
     from duetbench.store.attribution import Attribution
-    from duetbench.store.change import CommitCause
+    from duetbench.store.change import Cause
     from duetbench.store.comparison import Comparison
 
 __all__ = [
     "Attribution",
-    "CommitCause",
+    "Cause",
     "Comparison",
     "Contrast",
     "Extent",

@@ -36,7 +36,7 @@ from duetbench.show import comparison_text
 from duetbench.show.html.comparison_page import one_file
 from duetbench.store import result_files
 from duetbench.store.attribution import Attribution
-from duetbench.store.change import CommitCause
+from duetbench.store.change import Cause
 from duetbench.store.comparison import Comparison, Duet, Finding
 from duetbench.trend import commit_search
 
@@ -186,7 +186,7 @@ def bisect(
     seconds: float = 1800.0,
     root: Path | None = None,
     reporter: Reporter | None = None,
-) -> tuple[CommitCause, ...]:
+) -> Cause:
     """Find which commits of a repository did it; prints nothing.
 
     Args:
@@ -199,7 +199,7 @@ def bisect(
         reporter: Gets what is done meanwhile.
 
     Returns:
-        The commits, the one with the largest change first; empty if nothing differs.
+        The cause: its shares are commits, those with the largest change first.
 
     Raises:
         DuetbenchError: Nothing can be searched; the message says what to do.

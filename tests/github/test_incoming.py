@@ -20,7 +20,7 @@ from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Missing, Run
 from duetbench.github import archives, proposals
 from duetbench.store import files, result_files
-from duetbench.store.change import Cause, Effect, Release
+from duetbench.store.change import Cause, Release
 from duetbench.store.comparison import Comparison, PackageChange
 from foreign import (
     BASE,
@@ -296,8 +296,7 @@ EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
 def blamed(*suspects: str) -> proposals.Check:
-    whole = Effect(ratio=1.02, low=1.01, high=1.03, duets=9)
-    cause = Cause(whole=whole, shares=(), rest=None, suspects=suspects, reason="")
+    cause = Cause(suspects=suspects)
     return proposals.Check(exit_code=1, fail_on="never", upgrade=True, cause=cause)
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from typer import Exit
 
+import synthetic
 from attributing import attribution, row
 from bench import Done
 from comparing import SAME, WORSE
@@ -23,7 +24,7 @@ from duetbench.github.proposals import Check
 from duetbench.judge.repetition import rebuilt
 from duetbench.store import files
 from duetbench.store.attribution import APPLICATION, Attribution, Function
-from duetbench.store.change import Cause, Effect, Release, Share
+from duetbench.store.change import Cause, Release
 from duetbench.store.comparison import Comparison, Coverage, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
@@ -53,20 +54,11 @@ MOVED: Final = (
     PackageChange(stack="project", package="httpx", base="0.27.0", head="0.28.1"),
     PackageChange(stack="project", package="pydantic", base="2.13.0", head="2.14.3"),
 )
-ALONE: Final = Share(
-    ratio=1.0209,
-    low=1.015,
-    high=1.027,
-    duets=14,
-    releases=(Release(package="pydantic", version="2.14.3", previous="2.13.0"),),
-)
-CAUSE: Final = Cause(
-    whole=Effect(ratio=1.0213, low=1.016, high=1.0265, duets=9),
-    shares=(ALONE,),
-    rest=None,
-    suspects=(),
-    reason="",
-)
+ALONE: Final = synthetic.share(
+    Release(package="pydantic", version="2.14.3", previous="2.13.0"),
+    low=1.015, ratio=1.0209, high=1.027, n=14,
+)  # fmt: skip
+CAUSE: Final = Cause(whole=WORSE.model_copy(update={"n": 9}), shares=(ALONE,))
 UPGRADE: Final = Check(exit_code=1, fail_on="never", upgrade=True, cause=CAUSE)
 
 

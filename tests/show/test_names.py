@@ -9,7 +9,7 @@ from bench import all_cases
 from duetbench.core.units import Interval
 from duetbench.project import case_names
 from duetbench.show import formats
-from duetbench.store.change import Release, SeriesName, Share
+from duetbench.store.change import Release, SeriesName
 from observatory.show.changes import describe
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
@@ -83,7 +83,7 @@ def test_a_change_is_a_sentence_and_names_its_releases() -> None:
     assert describe(record.model_copy(update={"culprit": None})).releases == ""
     moved = (("a", "2", "1"), ("b", "3", None))
     releases = tuple(Release(package=n, version=v, previous=p) for n, v, p in moved)
-    both = Share(ratio=1.03, low=1.02, high=1.04, duets=9, releases=releases)
+    both = synthetic.share(*releases, low=1.02, ratio=1.03, high=1.04)
     shared = record.model_copy(update={"culprit": None, "shares": (both,)})
     assert describe(shared).releases == "a 1 → 2, b new → 3"
     steps = (("b", "0.10", "0.9"), ("a", "2", "1"), ("b", "0.9", "0.8"), ("b", "3", "1"))

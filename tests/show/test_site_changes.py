@@ -18,7 +18,7 @@ from duetbench.core.model import Verdict
 from duetbench.show import change as comparison_text
 from duetbench.store import files
 from duetbench.store.attribution import Attribution, Totals
-from duetbench.store.change import Release, SeriesName, Share, StackState
+from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import PackageChange
 from observatory.show import changes
 from observatory.show.changes import between, contains
@@ -115,7 +115,7 @@ def test_a_page_holds_the_evidence_and_the_raw_record(tmp_path: Path) -> None:
 def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
     narrowed = "The cause is among granian: the duets did not decide."
     release = Release(package="granian", version="2.8.7", previous="2.8.6")
-    share = Share(releases=(release,), ratio=1.03, low=1.02, high=1.04, duets=8)
+    share = synthetic.share(release, low=1.02, ratio=1.03, high=1.04)
     wanted: dict[str, tuple[dict[str, Any], list[str]]] = {
         "found": ({}, ["yes", "no"]),
         "unknown": ({"culprit": None}, ["not tested", "not tested"]),

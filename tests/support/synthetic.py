@@ -25,8 +25,8 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.measure.testbed import Testbed
-from duetbench.store.change import Release, SeriesName, StackState
-from duetbench.store.comparison import PackageChange
+from duetbench.store.change import Release, SeriesName, Share, StackState
+from duetbench.store.comparison import Finding, PackageChange
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
 
@@ -225,6 +225,14 @@ def change_record(**changed: Any) -> Change:
         "method": "Ten duets.",
     }
     return Change(**{**fields, **changed})
+
+
+def share(*releases: Release, low: float, ratio: float, high: float, n: int = 8) -> Share:
+    """Releases that a search named by the CPU of a case."""
+    verdict = Verdict.WORSE if ratio > 1 else Verdict.BETTER
+    figures = {"ratio": ratio, "low": low, "high": high, "n": n}
+    finding = Finding(case="a/b", subject="server_cpu_per_request", verdict=verdict, **figures)
+    return Share(releases=releases, findings=(finding,))
 
 
 def steady_result(case: Case, metrics: Mapping[str, float], launches: int = 3) -> CaseResult:

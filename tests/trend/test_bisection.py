@@ -1,34 +1,30 @@
 """The search for the release or the commit that did it, by looks that measure nothing."""
 
-import itertools
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
 from detecting import recorded
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
-from duetbench.core.units import Interval
+from duetbench.judge import rule, statistics
+from duetbench.judge.findings import of_effects
 from duetbench.show.change import commit_lines
-from duetbench.store.change import Cause, Commit, CommitCause, Release, Share
-from duetbench.store.comparison import Comparison, Finding
-from duetbench.trend.bisection import (
-    TIME_IS_UP,
-    Answer,
-    ReleaseSearch,
-    StuckError,
-    first_bad,
-    largest,
-)
-from duetbench.trend.commit_search import CommitSearch, Means
+from duetbench.store.change import Cause, Commit, Release, Share
+from duetbench.store.comparison import Comparison, Finding, PackageChange
+from duetbench.trend.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
+from duetbench.trend.commit_search import CommitSearch
+from duetbench.trend.mixed_locks import PackageSearch
 from observatory.cli.changes import blame
+from synthetic import make_case
 
 
 @st.composite
@@ -67,34 +63,23 @@ def test_what_comes_and_goes_is_named_where_it_comes(answers: list[Answer]) -> N
     assert found[0] == 0 or answers[found[0] - 1] == "no"
 
 
-@given(rows(), st.data())
-def test_what_does_more_than_all_others_is_found(
-    row: tuple[int, int, frozenset[int]], data: st.DataObject
-) -> None:
-    """By figures that three looks make exact, between others that nothing is known of."""
-    number, culprit, unknown = row
-    does = data.draw(st.lists(st.integers(-3, 3), min_size=number, max_size=number))
-    does[culprit] = 1 + sum(map(abs, does))
-    figures = [0, *itertools.accumulate(does)]
+CASE: Final = "shop/items/py3.14/c64"
 
-    def looks(item: int) -> Iterator[Interval]:
-        if item in unknown:
-            raise SetupError("it does not start")
-        figure = figures[item + 1]
-        for width in (9 * does[culprit], does[culprit], 0):
-            yield Interval(figure, figure - width, figure + width)
 
-    found, why = largest(range(number), (0, figures[-1]), looks, lambda *_: None)
-    assert culprit in found
-    assert {*found[:-1]} <= {*why} <= unknown
-    assert {*why.values()} <= {"it does not start"}
+def judged(metric: str, ratio: float, half: float) -> Finding:
+    """A finding whose interval has ends at a relative distance."""
+    same = abs(math.log(ratio)) <= max(half, math.log(1.02))
+    verdict = Verdict.SAME if same else Verdict.WORSE if ratio > 1 else Verdict.BETTER
+    ends = {"low": ratio * (1 - half), "high": ratio * (1 + half)}
+    return Finding(case=CASE, subject=metric, verdict=verdict, ratio=ratio, limit=0.02, n=8, **ends)
 
 
 @dataclass
-class Played:
-    """A player of duets that measures nothing: what packages do, and by how much it scatters.
+class Stack:
+    """Packages of which each multiplies the CPU of a case, by looks that measure nothing.
 
-    `drags`: what else moves with a package. `broken`: which cannot move without the other.
+    `drags`: what else moves with a package. `broken`: which cannot move without the other. With a
+    `scatter` of the duets, each look runs them until the rule has decided, and `spent` counts them.
     """
 
     does: dict[str, float]
@@ -103,72 +88,105 @@ class Played:
     broken: tuple[str, ...] = ()
     together: dict[tuple[str, str], float] = field(default_factory=dict)
     most: int = 10**6
+    duets: int = rule.MOST
     source: random.Random = field(default_factory=lambda: random.Random(1))
     asked: list[tuple[frozenset[str], frozenset[str]]] = field(default_factory=list)
+    spent: int = 0
 
     def resolve(self, wanted: frozenset[str]) -> frozenset[str]:
         if 0 < len(wanted.intersection(self.broken)) < len(self.broken):
             raise SetupError("no such set of packages")
         return wanted.union(*({self.drags[name]} for name in wanted if name in self.drags))
 
-    def duet(self, base: frozenset[str], head: frozenset[str]) -> float | None:
+    def look(
+        self, base: frozenset[str], head: frozenset[str], means: Means, case: str
+    ) -> Comparison:
+        assert (means, case) in {("duets", ""), ("duets", CASE)}
         if len(self.asked) == self.most:
             raise StuckError(TIME_IS_UP)
         self.asked.append((base, head))
-        size = sum(math.log1p(self.does.get(name, 0.0)) for name in head - base)
+        moved = self.resolve(head) - self.resolve(base)
+        size = sum(math.log1p(self.does.get(name, 0.0)) for name in moved)
         size += sum(more for pair, more in self.together.items() if head.issuperset(pair))
-        return self.source.gauss(size, self.scatter)
+        finding = self.measured(size) if self.scatter else judged(CPU, math.exp(size), 0.001)
+        changes = (
+            PackageChange(stack="one", package=name, base="1", head="2") for name in sorted(moved)
+        )
+        return comparison_of(judged_case(CASE, finding), packages=tuple(changes))
+
+    def measured(self, size: float) -> Finding:
+        logs: list[float] = []
+        found = None
+        while len(logs) < self.duets and not (found and found.early):
+            logs.append(self.source.gauss(size, self.scatter))
+            found = rule.weigh(np.array(logs), CPU, 0.02)
+        assert found
+        self.spent += len(logs)
+        moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
+        verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
+        ends = statistics.interval(found.sample, statistics.RATE)
+        ratio, low, high = map(math.exp, (found.sample.mean, *ends))
+        return rule.within_limit(
+            Finding(
+                case=CASE, subject=CPU, verdict=Verdict.SAME if same and not moved else verdict,
+                ratio=ratio, low=low, high=high, limit=0.02, n=len(logs),
+            )
+        )  # fmt: skip
 
 
-def searched(played: Played, packages: int = 7) -> Cause:
+def searched(stack: Stack, packages: int = 7) -> Cause:
     row = [f"p{number}" for number in range(packages)]
     releases = {name: Release(package=name, version="2", previous="1") for name in row}
-    return ReleaseSearch(releases, played.resolve, played.duet, CPU, lambda _: None).run()
+    search = PackageSearch(releases, stack.look, lambda _: None)
+    return search.run(search.row(frozenset()), ["duets"])
 
 
 def names(share: Share) -> list[str]:
     return [release.package for release in share.releases]
 
 
-@pytest.mark.parametrize("guilty", [0, 3, 6])
-def test_the_guilty_one_of_seven_is_found(guilty: int) -> None:
-    """By three answers of four duets, and eight of it alone; wherever in the row it stands."""
-    played = Played({f"p{guilty}": 0.05})
-    cause = searched(played)
-    (found,) = cause.shares
-    assert names(found) == [f"p{guilty}"]
+def questions(items: int, culprits: int) -> int:
+    """Most that may be asked: of all, of the rest after each culprit, and of each log₂ + 1."""
+    return 1 + culprits * (1 + math.ceil(math.log2(items)) + 1)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.integers(0, 29),
+        st.floats(0.02, 0.2) | st.floats(-0.15, -0.02),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_of_30_packages_all_that_did_something_are_found(does: dict[int, float]) -> None:
+    """Each alone and with its size, by few questions, unless they cancel each other out."""
+    stack = Stack({f"p{number}": size for number, size in does.items()})
+    whole = math.prod(1 + size for size in does.values())
+    cause = searched(stack, 30)
+    if abs(math.log(whole)) < math.log1p(0.01):
+        return
+    assert len(stack.asked) <= questions(30, len(cause.shares))
+    found = {name: one.interval.estimate for one in cause.shares for name in names(one)}
+    assert found.keys() <= stack.does.keys()
+    for name, ratio in found.items():
+        assert ratio == pytest.approx(1 + stack.does[name])
+    left = math.prod(1 + size for name, size in stack.does.items() if name not in found)
+    assert abs(math.log(left)) < math.log1p(0.01)
     assert cause.reason == ""
-    assert found.ratio == pytest.approx(1.05)
-    assert found.duets == 8
     assert cause.whole is not None
+    assert cause.whole.ratio == pytest.approx(whole)
     assert cause.rest is not None
-    assert cause.whole.ratio == pytest.approx(1.05)
-    assert cause.rest.ratio == pytest.approx(1)
-    halves = [head for base, head in played.asked if not base and 1 < len(head) < 7]
-    alone = [head for base, head in played.asked if not base and head == {f"p{guilty}"}]
-    assert (len(halves), len(alone)) in {(8, 8), (12, 8), (8, 12)}  # of the first, the last half
-
-
-def test_several_culprits_are_named_each_with_its_share() -> None:
-    """The larger first, the other on a stack in which that one has moved; opposite ones too."""
-    for first, second in ((0.04, 0.02), (0.05, -0.03), (0.06, -0.03), (0.03, 0.03)):
-        played = Played({"p1": second, "p5": first})
-        cause = searched(played)
-        shares = {name: one.ratio for one in cause.shares for name in names(one)}
-        assert shares == {"p5": pytest.approx(1 + first), "p1": pytest.approx(1 + second)}
-        assert cause.rest is not None
-        assert cause.rest.ratio == pytest.approx(1)
-        assert cause.reason == ""
-        assert played.asked[-1][0] == {"p1", "p5"}
+    assert cause.rest.ratio == pytest.approx(left)
 
 
 RATES: Final = (
-    (0.012, (0.02,), 0.95, 140),
+    (0.012, (0.025,), 0.95, 140),
     (0.012, (0.03,), 0.95, 90),
     (0.020, (0.03,), 0.95, 150),
-    (0.012, (0.04, 0.02), 0.95, 180),
-    (0.012, (0.05, -0.03), 0.95, 150),
-    (0.012, (0.03, 0.03), 0.95, 140),
+    (0.012, (0.04, 0.02), 0.9, 180),
+    (0.012, (0.05, -0.03), 0.9, 150),
+    (0.012, (0.03, 0.03), 0.9, 140),
 )
 """Scatter of a duet, what releases do, least rate of naming all, most duets of the median."""
 
@@ -183,19 +201,19 @@ def test_of_21_packages_the_guilty_are_named_despite_the_scatter(
         source = random.Random(seed)
         chosen = source.sample([f"p{number}" for number in range(21)], len(does))
         guilty = dict(zip(chosen, does, strict=True))
-        played = Played(guilty, scatter, source=source)
-        cause = searched(played, 21)
+        stack = Stack(guilty, scatter, source=source)
+        cause = searched(stack, 21)
         named = set().union(*map(names, cause.shares))
         assert named <= guilty.keys()
         right += named == guilty.keys()
-        taken.append(len(played.asked))
+        taken.append(stack.spent)
     assert right >= rate * 40
     assert sorted(taken)[20] <= most
 
 
 def test_what_only_two_do_together_is_blamed_on_neither() -> None:
     """Alone neither shows the change: all stay under suspicion, and the record says why."""
-    cause = searched(Played({}, together={("p0", "p2"): 0.05}), 3)
+    cause = searched(Stack({}, together={("p0", "p2"): 0.05}), 3)
     assert cause.shares == ()
     assert cause.suspects == ("p0", "p1", "p2")
     assert cause.reason == "p2 alone does not show the change"
@@ -205,62 +223,56 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
 
 
 def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:
-    cause = searched(Played({}))
+    cause = searched(Stack({}))
     assert (cause.shares, cause.reason) == ((), "measured again, the whole change is not seen")
 
 
 def test_what_ends_early_says_what_was_ruled_out() -> None:
     """Of four one half did nothing, and then the time was up."""
-    cause = searched(Played({"p3": 0.05}, most=13), 4)
+    cause = searched(Stack({"p3": 0.05}, most=2), 4)
     assert cause.suspects == ("p2", "p3")
     assert cause.reason == "the time was up"
 
 
 def test_packages_that_move_together_are_named_as_one() -> None:
     """One drags the other along, or no mixed lock separates them; the reason says so."""
-    both = Played({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
+    both = Stack({"p3": 0.05}, drags={"p3": "p2", "p2": "p3"})
     assert [names(one) for one in searched(both, 4).shares] == [["p2", "p3"]]
-    needs = Played({"p3": 0.05}, drags={"p3": "p0"})
+    needs = Stack({"p3": 0.05}, drags={"p3": "p0"})
     assert [names(one) for one in searched(needs, 4).shares] == [["p3", "p0"]]
-    broken = Played({"p1": 0.05}, broken=("p1", "p2"))
+    broken = Stack({"p1": 0.05}, broken=("p1", "p2"))
     assert [names(one) for one in searched(broken, 4).shares] == [["p1", "p2"]]
-    nothing = Played({"p1": 0.05}, broken=("p0", "p1", "p2"))
+    nothing = Stack({"p1": 0.05}, broken=("p0", "p1", "p2"))
     cause = searched(nothing, 3)
-    assert (cause.shares, cause.reason) == ((), "no mixed lock separates them")
+    assert (cause.shares, cause.reason) == ((), "nothing tells them apart")
 
 
-@pytest.mark.parametrize(
-    ("scatter", "seed", "named", "reason"),
-    [(0.05, 0, [["p1", "p2"]], ""), (0.08, 1, [], "no duets separate them")],
-)
-def test_what_duets_leave_open_is_not_guessed(
-    scatter: float, seed: int, named: list[list[str]], reason: str
-) -> None:
-    """After sixty duets of a mixed lock, whose interval has the middle of the change."""
-    cause = searched(Played({"p1": 0.03}, scatter, source=random.Random(seed)), 4)
-    assert [names(one) for one in cause.shares] == named
-    assert cause.reason == reason
+class Open(Stack):
+    """A stack of four, of which duets decide only the whole."""
+
+    def look(self, base: frozenset[str], head: frozenset[str], *_: str) -> Comparison:
+        whole, least = judged(CPU, 1.03, 0.005), judged(CPU, 1.015, 0.01)
+        undecided = least.model_copy(update={"verdict": Verdict.UNKNOWN})
+        return comparison_of(judged_case(CASE, whole if len(head - base) == 4 else undecided))
+
+
+def test_what_duets_leave_open_is_not_guessed() -> None:
+    """Half of the change lies in the interval of every look: none is nearer to an end."""
+    cause = searched(Open({}), 4)
+    assert (cause.shares, cause.reason) == ((), "nothing tells them apart")
 
 
 COMMITS: Final = tuple(
     Commit(id=f"{number:040x}", subject=f"change {number}") for number in range(1, 41)
 )
-CASE: Final = "shop/items/py3.14/c64"
-
-
-def judged(metric: str, ratio: float, half: float) -> Finding:
-    """A finding whose interval has ends at a relative distance."""
-    same = abs(math.log(ratio)) <= half
-    verdict = Verdict.SAME if same else Verdict.WORSE if ratio > 1 else Verdict.BETTER
-    ends = {"low": ratio * (1 - half), "high": ratio * (1 + half)}
-    return Finding(case=CASE, subject=metric, verdict=verdict, ratio=ratio, limit=0.02, n=8, **ends)
 
 
 @dataclass
 class Repository:
-    """Looks at commits by their numbers, GOOD's being 0, that measure nothing.
+    """Looks at pairs of commits by their numbers, GOOD's being 0, that measure nothing.
 
-    `effects`, `kept`, `count` and `cpu` say what each does, `half` how precisely it is known.
+    `effects`, `kept`, `count` and `cpu` say what each does, `half` how precisely it is known, and
+    `open` of which duets decide nothing. After `most` questions the time is up.
     """
 
     effects: Callable[[int], Mapping[EffectKind, int]] = lambda _: {}
@@ -268,31 +280,40 @@ class Repository:
     count: Callable[[int], float] = lambda _: 1.0
     cpu: Callable[[int], float] = lambda _: 1.0
     half: float = 0.01
+    open: Collection[int] = ()
     broken: Collection[int] = ()
     untouched: int = 0
     no_count: str = ""
+    most: int = 10**6
     means: list[Means] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
 
-    def look(self, commit: str, means: Means) -> Comparison:
-        number = int(commit, 16)
+    def look(self, before: str, commit: str, means: Means, case: str) -> Comparison:
+        good, number = int(before, 16), int(commit, 16)
+        assert case in {"", CASE}
+        if len(self.means) == self.most:
+            raise StuckError(TIME_IS_UP)
         self.means.append(means)
         if number in self.broken:
             raise SetupError("it does not start")
-        if number <= self.untouched:
+        if number <= self.untouched:  # it does what GOOD does
             return comparison_of()
         if means == "duets":
-            return comparison_of(judged_case(CASE, judged(CPU, self.cpu(number), self.half)))
+            ratio = self.cpu(number) / self.cpu(good)
+            finding = judged(CPU, ratio, self.half)
+            if number in self.open:
+                finding = finding.model_copy(update={"verdict": Verdict.UNKNOWN})
+            return comparison_of(judged_case(CASE, finding))
         if means == "counts":
-            count = judged("instructions", self.count(number), self.half)
+            count = judged("instructions", self.count(number) / self.count(good), self.half)
             if self.no_count:
                 nothing = {"verdict": Verdict.UNKNOWN, "ratio": None, "low": None, "high": None}
                 count = count.model_copy(update={**nothing, "why": self.no_count})
             return comparison_of(judged_case(CASE, SAME, count))
-        base, head = self.effects(0), self.effects(number)
+        base, head = self.effects(good), self.effects(number)
         kept = (
             KeptMemory(course="constant" if size else "none", bytes=size, requests=60)
-            for size in (self.kept(0), self.kept(number))
+            for size in (self.kept(good), self.kept(number))
         )
         seen = Effects(
             differ=tuple(
@@ -303,15 +324,17 @@ class Repository:
             totals={kind: (base[kind], head[kind]) for kind in base},
             **dict(zip(("kept_base", "kept_head"), kept, strict=True)),
         )
-        return comparison_of(judged_case(CASE, SAME, effects=seen))
+        case_ = make_case(CASE)
+        return comparison_of(judged_case(CASE, *of_effects(case_, seen), effects=seen))
 
-    def search(self, number: int = 40, *, loaded: bool = False) -> tuple[CommitCause, ...]:
-        search = CommitSearch(COMMITS[:number], self.look, self.heard.append)
-        return search.run(loaded=loaded)
+    def search(self, number: int = 40, order: Sequence[Means] = MEANS) -> Cause:
+        commits = COMMITS[:number]
+        search = CommitSearch(commits, self.look, self.heard.append)
+        return search.run(["0", *(commit.id for commit in commits)], order)
 
 
-def subjects(causes: tuple[CommitCause, ...]) -> list[list[str]]:
-    return [[commit.subject for commit in cause.commits] for cause in causes]
+def subjects(cause: Cause) -> list[list[str]]:
+    return [[commit.subject for commit in share.commits] for share in cause.shares]
 
 
 def multiplied(sizes: Mapping[int, float]) -> Callable[[int], float]:
@@ -322,41 +345,66 @@ def multiplied(sizes: Mapping[int, float]) -> Callable[[int], float]:
 @pytest.mark.parametrize("number", [1, 2, 19, 23, 27, 39, 40])
 def test_duets_name_the_commit(number: int) -> None:
     repository = Repository(cpu=multiplied({number: 1.5}), broken={20, 21})
-    (cause,) = causes = repository.search()
-    assert subjects(causes) == [[f"change {number}"]]
-    assert cause.traits[0].metric == CPU
-    assert cause.traits[0].ratio == pytest.approx(1.5)
-    assert len(repository.heard) <= 3 + 9  # of forty commits, of which two are skipped
+    cause = repository.search()
+    assert subjects(cause) == [[f"change {number}"]]
+    (finding,) = cause.shares[0].findings
+    assert finding.subject == CPU
+    assert finding.ratio == pytest.approx(1.5)
+    assert repository.means.count("duets") <= questions(40, 1) + 2 + 1  # skipped; before and after
 
 
 def test_commits_that_do_not_start_are_not_told_apart() -> None:
     repository = Repository(cpu=multiplied({21: 0.5}), broken={20, 21})
-    causes = repository.search()
-    assert subjects(causes) == [["change 20", "change 21", "change 22"]]
-    lines = commit_lines(causes, "v1", "main")
+    cause = repository.search()
+    assert subjects(cause) == [["change 20", "change 21", "change 22"]]
+    lines = commit_lines(cause, "v1", "main")
     assert lines[0].startswith("one of 3 commits: ")
     assert [line.partition(": ")[2] for line in lines[4:6]] == [
         f"{number:040x}"[:10] + ": it does not start" for number in (20, 21)
     ]
 
 
-def test_duets_search_the_largest_change_and_say_where_more_changed() -> None:
+@settings(deadline=None)
+@given(st.dictionaries(st.integers(1, 40), st.integers(1, 9), min_size=1, max_size=4))
+def test_of_40_commits_all_that_did_something_are_found(does: dict[int, int]) -> None:
+    """The largest first, by few questions; what did nothing is asked about before and after."""
+    sums = [sum(sent for at, sent in does.items() if at <= number) for number in range(41)]
+    repository = Repository(lambda number: {"sql": sums[number]})
+    cause = repository.search()
+    sizes = {number: math.log((sums[number] + 1) / (sums[number - 1] + 1)) for number in does}
+    first = sorted(does, key=lambda number: -sizes[number])
+    assert [sizes[int(share.commits[0].id, 16)] for share in cause.shares] == [
+        pytest.approx(sizes[number]) for number in first
+    ]
+    assert {*map(tuple, subjects(cause))} == {(f"change {number}",) for number in does}
+    assert repository.means.count("effects") <= questions(40, len(does)) + len(does)
+
+
+def test_what_only_duets_show_is_searched_before_and_after_the_largest() -> None:
     repository = Repository(cpu=multiplied({12: 1.5, 33: 1.2}))
-    causes = repository.search()
-    assert subjects(causes) == [["change 12"]]
-    after = COMMITS[11].id[:10], COMMITS[39].id[:10]
-    assert repository.heard[-1] == (
-        f"it also changed between {' and '.join(after)}: search there as well"
-    )
+    assert subjects(repository.search()) == [["change 12"], ["change 33"]]
+
+
+def test_what_there_was_no_time_for_is_not_called_the_same() -> None:
+    """The time was up with the change of commit 12 known, before that of 33 was searched."""
+    repository = Repository(cpu=multiplied({12: 1.5, 33: 1.2}), most=12)
+    cause = repository.search()
+    assert subjects(cause) == [["change 12"]]
+    assert cause.reason == TIME_IS_UP
+    assert len(cause.suspects) < 40
+    assert any(name.endswith(" change 33") for name in cause.suspects)
+    lines = commit_lines(cause, "a", "b")
+    assert lines[1].startswith("the rest of the cause is among ")
+    assert lines[1].endswith(" more: the time was up")
 
 
 def test_what_no_look_decides_is_skipped_and_what_never_moved_has_no_cause() -> None:
     """The ends of a look, 30 % off, hold half of a change of 50 %: ln 1.22."""
-    assert Repository().search() == ()
-    repository = Repository(cpu=multiplied({10: 1.25, 20: 1.2}), half=0.3)
-    (cause,) = repository.search()
+    assert Repository().search().shares == ()
+    repository = Repository(cpu=multiplied({10: 1.25, 20: 1.2}), half=0.3, open=range(10, 20))
+    cause = repository.search()
     assert any("skipped (undecided)" in line for line in repository.heard)
-    assert len(cause.commits) > 1
+    assert len(cause.shares[0].commits) > 1
 
 
 def test_what_a_request_does_decides_first_and_exactly() -> None:
@@ -364,7 +412,6 @@ def test_what_a_request_does_decides_first_and_exactly() -> None:
     repository = Repository(lambda number: {"sql": 2 + 4 * (number >= 7) + 15 * (number >= 31)})
     causes = repository.search()
     assert subjects(causes) == [["change 31"], ["change 7"]]
-    assert repository.means.count("effects") <= 1 + 6 + 5
     assert "duets" not in repository.means
     lines = commit_lines(causes, "a", "b", ["--app", "shop:app", "--header", "x: a b"])
     assert lines[0].endswith(f"change 31: {CASE}: SQL statements 6 → 21")
@@ -390,7 +437,7 @@ def test_the_largest_change_of_any_kind_is_searched_first(statement: int, calls:
         before = 109 + 30 * (statement < calls)
         first = f"change {calls}: {CASE}: function calls {before} → {before + 6000:,}"
         assert lines[0].endswith(first)
-        assert lines[1].endswith(f"change {statement}: {CASE}: SQL statements 0 → 1")
+        assert f"change {statement}: {CASE}: SQL statements 0 → 1" in lines[1]
         assert len(lines) == 3
 
 
@@ -426,14 +473,15 @@ def test_kept_bytes_that_a_commit_does_not_explain_may_be_their_error(
     repository = Repository(kept=lambda number: sizes[max(at for at in sizes if at <= number)])
     causes = repository.search()
     assert ["change 28"] in subjects(causes)
-    assert len(causes) == named
+    assert len(causes.shares) == named
 
 
 def test_a_count_that_failed_is_not_called_the_same() -> None:
-    def search(look: Callable[[str, Means], Comparison]) -> None:
+    def search(look: Callable[[str, str, Means, str], Comparison]) -> None:
         heard: list[str] = []
-        (cause,) = CommitSearch(COMMITS, look, heard.append).run()
-        assert cause.commits == COMMITS[2:3]
+        row = ["0", *(commit.id for commit in COMMITS)]
+        (share,) = CommitSearch(COMMITS, look, heard.append).run(row).shares
+        assert share.commits == COMMITS[2:3]
         assert heard[:2] == [
             "what a request does shows nothing; no count (Valgrind failed): duets decide",
             f"40 commits: which of them changed CPU per request at {CASE}?",
@@ -442,25 +490,25 @@ def test_a_count_that_failed_is_not_called_the_same() -> None:
     repository = Repository(cpu=multiplied({3: 1.5}), no_count="Valgrind failed")
     search(repository.look)
 
-    def look(commit: str, means: Means) -> Comparison:
+    def look(before: str, commit: str, means: Means, case: str) -> Comparison:
         if means == "counts":
             raise CountError("Valgrind failed")
-        return repository.look(commit, means)
+        return repository.look(before, commit, means, case)
 
     search(look)
 
 
 def test_only_starts_are_looked_at_where_only_they_can_show_it() -> None:
     repository = Repository(cpu=multiplied({9: 1.5}))
-    assert subjects(repository.search(loaded=True)) == [["change 9"]]
+    assert subjects(repository.search(order=["duets"])) == [["change 9"]]
     assert {*repository.means} == {"duets"}
 
 
 def test_a_commit_that_cannot_affect_the_case_is_as_good_has_it() -> None:
     """Up to the fourth commit nothing differs that the case loads, so nothing is looked at."""
-    repository = Repository(lambda number: {"sql": 2 + (number > 0)}, untouched=4)
-    (cause,) = repository.search()
-    assert (cause.commits, cause.skipped) == (COMMITS[4:5], ())
+    repository = Repository(lambda number: {"sql": 2 + (number > 4)}, untouched=4)
+    (share,) = repository.search().shares
+    assert (share.commits, share.skipped) == (COMMITS[4:5], ())
 
 
 def test_a_leak_is_searched_by_the_bytes_that_a_request_keeps() -> None:

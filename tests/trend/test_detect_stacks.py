@@ -15,13 +15,13 @@ from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import session
+from duetbench.judge import comparison, session
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Question, empty_comparison
 from duetbench.measure.testbed import SideCase
 from duetbench.project import locks
-from duetbench.store.change import SeriesName, StackState
+from duetbench.store.change import Cause, SeriesName, StackState
 from duetbench.store.comparison import Comparison, Duet, PackageChange
 from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
@@ -338,6 +338,9 @@ class Ratios:
         figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
         return (make_duet(head.case.id, order, *figures, head_first=head_first),)
 
+    def instructions(self, *_: object) -> str:
+        return "not counted"
+
 
 @pytest.fixture
 def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
@@ -366,32 +369,33 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 
 
 @pytest.mark.real
-def test_a_search_that_was_stopped_goes_on(four: tuple[str, str], tmp_path: Path) -> None:
-    """From the duet in which it was: what was played is not played again."""
-    root = tmp_path / "tiny"
-    series = SeriesName(machine="here", case=DEPENDENT, metric=CPU)
-    same = mixed_locks.SearchTask(series, "one", four[0], four[0])
+def test_a_search_that_was_stopped_goes_on(
+    four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the comparison in which it was: what was compared is not compared again."""
+    here = Checkout(tmp_path / "tiny")
+
+    def find(base: str, head: str, played: Ratios) -> Cause:
+        monkeypatch.setattr(comparison, "Real", making(played))
+        sought = mixed_locks.SearchTask("one", base, head, DEPENDENT, CPU)
+        return mixed_locks.find(here, here, sought, QUIETLY, 6000.0)
+
     with pytest.raises(UsageError, match="same versions"):
-        mixed_locks.find(Checkout(root), same, QUIETLY, 600.0, making(Ratios(None)))
-    sought = mixed_locks.SearchTask(series, "one", *four)
-    played: list[Ratios] = []
-    for stop in (7, None):
-        played.append(Ratios(stop))
-        if stop:
-            with pytest.raises(InterruptedRun):
-                mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, making(played[-1]))
-            (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
-            with kept.open("a") as stream:
-                stream.write('[["half", [], ["be')  # as a killed one leaves it
-        else:
-            cause = mixed_locks.find(Checkout(root), sought, QUIETLY, 600.0, making(played[-1]))
-    assert [len(one.duet_log) for one in played] == [7, 20]  # of 26; in one of them it was stopped
-    assert played[0].first[:4] in ([True, False] * 2, [False, True] * 2)
+        find(four[0], four[0], Ratios(None))
+    stopped, rest = Ratios(7), Ratios(None)
+    with pytest.raises(InterruptedRun):
+        find(*four, stopped)
+    (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
+    with kept.open("a") as stream:
+        stream.write('[["half", [], ["be')  # as a killed one leaves it
+    cause = find(*four, rest)
+    assert len(rest.duet_log) > 0
+    assert rest.duet_log[0] == stopped.duet_log[-1] != stopped.duet_log[0]
+    assert stopped.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [
         ("gamma", "1.0", "2.0")
     ]
-    assert share.ratio == pytest.approx(1.05)
-    assert share.duets == 8
+    assert share.interval.estimate == pytest.approx(1.05)
     assert (cause.suspects, cause.reason) == ((), "")
     assert not kept.exists()

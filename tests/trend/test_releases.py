@@ -11,7 +11,7 @@ import synthetic
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
-from duetbench.store.change import Effect, Release, SeriesName, Share
+from duetbench.store.change import Release, SeriesName
 from duetbench.store.comparison import Comparison, SideRecord
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
@@ -114,11 +114,10 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
 
 
 SPAN = Release(package="fastapi", version="0.11.0", previous="0.9.0")
-EFFECT = Effect(ratio=1.2, low=1.19, high=1.21, duets=10)
 CHANGED = synthetic.change_record(
     series=SeriesName(machine="m", case=JSON, metric=CPU),
     culprit=SPAN,
-    shares=(Share(releases=(SPAN,), **EFFECT.model_dump()),),
+    shares=(synthetic.share(SPAN, low=1.19, ratio=1.2, high=1.21),),
 )
 
 
@@ -134,7 +133,7 @@ def test_of_several_releases_the_one_that_did_it_is_named() -> None:
     assert found.narrowed is not None
     assert found.narrowed.series == SeriesName(machine=FIRST.machine.id, case=JSON, metric=CPU)
     (step,) = found.narrowed.steps
-    assert step.ratio == pytest.approx(1.2)
+    assert step.interval.estimate == pytest.approx(1.2)
     assert found.releases == (found.culprit,)
     assert not found.narrowed.complete
     assert (describe(found).releases, describe(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
@@ -233,8 +232,8 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
         )
     )
     series = SeriesName(machine="x", case="a/b", metric="throughput")
-    step = Share(releases=(old,), ratio=0.8, low=0.79, high=0.81, duets=6)
-    share = Share(releases=(last,), ratio=1.23, low=1.2, high=1.25, duets=8)
+    step = synthetic.share(old, low=0.79, ratio=0.8, high=0.81)
+    share = synthetic.share(last, low=1.2, ratio=1.23, high=1.25)
     record = synthetic.change_record(
         shares=(share,), narrowed=Narrowed(series=series, steps=(step,)), culprit=old
     )
@@ -244,7 +243,7 @@ def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
     assert quote.verdict is Verdict.WORSE, "fewer requests are worse"
     assert quoting.finding(quote) == "fastapi 0.142.0 serves 20 % fewer requests per second for a/b"
     assert quotes.quote_of(record, {quote.key: quote}) == quote
-    both = Share(releases=(old, new), ratio=1.1, low=1.09, high=1.11, duets=8)
+    both = synthetic.share(old, new, low=1.09, ratio=1.1, high=1.11)
     together = quotes.quotes({}, [synthetic.change_record(shares=(both,), culprit=old)])
     assert [quote.together for quote in together.values()] == [
         ("fastapi 0.143.0",), ("fastapi 0.142.0",),

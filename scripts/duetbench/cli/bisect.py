@@ -1,5 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 from typer import Argument, Context, Option
@@ -59,28 +60,26 @@ def bisect_command(
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
-) -> Cause | None:
+) -> Cause:
     """Find the release, or the commit, that caused a change.
 
     $ duetbench bisect --base lock=uv.lock@main --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
     $ duetbench bisect v1.4 main --app shop.main:app --path /items/7
 
-    Between two commits, each look compares GOOD with one commit, each with its own lock: by what
-    a request does, by counts of instructions where it does the same, and by duets if neither shows
-    anything. The largest change is searched first, then what is left before and after its commit;
-    of what only duets show, the largest. --start looks at how long servers take to start instead.
-    A commit that does not start is skipped. Of a branch that was merged, only the merge is looked
-    at.
+    Each question compares the state before with one in between: by what a request does, by counts
+    of instructions where it does the same, and by duets if neither shows anything. Each answer
+    halves the candidates. The last one is compared alone before it is named. The largest change is
+    searched first, then what is left without it.
 
-    Between the packages of two sides, if several changed at once, duets compare the stack before
-    with a lock in which half of them have changed, and tell whether that lock has most of the
-    effect: each answer halves the candidates. Fresh duets measure the last candidate alone before
-    it is named. If the other packages still have an effect, the search continues among them.
-    Packages that cannot be installed apart are named as one.
+    Between two commits, each has its own lock. --start looks at how long servers take to start
+    instead. A commit that does not start is skipped. Of a branch that was merged, only the merge is
+    looked at.
 
-    Every duet of mixed locks is saved at once: the same command continues a search that was
-    interrupted, or ran out of time.
+    Between the packages of two sides, the state in between is a lock in which half of them have
+    changed. Packages that cannot be installed apart are named as one. For a comparison, duets
+    search its clearest change. Every comparison of mixed locks is saved at once: the same command
+    continues a search that was interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
     here = paths.project_root(stand_in=False)
@@ -88,10 +87,10 @@ def bisect_command(
     contrast = Contrast(base=of_base or (), head=of_head or ())
     _ = contrast.settings  # which refuses wrong words
     given = tuple(names or ()), bool(of_base or of_head)
-    evidence: Comparison | Contrast | None
+    evidence: Comparison | Contrast | None = None
     match given:
         case (_, _), False:
-            evidence = None
+            pass
         case (name,), False:
             evidence = find_comparison(name, results or results_dir(here))
             if evidence is None:
@@ -105,22 +104,18 @@ def bisect_command(
         raise UsageError("--start searches between two commits: give GOOD and BAD")
     clean_up(console)
     reporter = Reporter(console)
-    cause = None
-    with machine(wait, console.say):
+    with machine(wait, console.say), resumable() if evidence else nullcontext():
         if evidence:
-            with resumable():
-                task, cause = mixed_locks.search(project, evidence, select, limit, reporter)
-            result: object = {"series": task.series.model_dump(), **cause.model_dump(mode="json")}
+            cause = mixed_locks.search(project, evidence, select, limit, reporter)
             lines = cause_lines(cause)
         else:
             good, bad = given[0]
             ends, cases = (good, bad), select or "*"
-            causes = commit_search.search(project, ends, cases, limit, reporter, start=start)
-            result = [one.model_dump(mode="json") for one in causes]
+            cause = commit_search.search(project, ends, cases, limit, reporter, start=start)
             safe, private = repetition(context.obj)
-            lines = commit_lines(causes, good, bad, [*safe, *private])
+            lines = commit_lines(cause, good, bad, [*safe, *private])
     if as_json:
-        print_json(result)
+        print_json(cause.model_dump(mode="json"))
     else:
         for line in lines:
             console.say(line)

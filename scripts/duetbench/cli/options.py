@@ -107,11 +107,11 @@ def machine(
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Say of an interrupted measurement that every duet was saved."""
+    """Say of an interrupted measurement that what is complete was saved."""
     try:
         yield
     except InterruptedRun as interruption:
-        interruption.advice = "all duets are kept; the same command continues"
+        interruption.advice = "what is complete is kept; the same command continues"
         raise
 
 

@@ -1,10 +1,9 @@
 """The one loop that runs duets: rounds over the cases that need another one, while there is time.
 
 A rule says which cases need another duet. A comparison continues until all cases are decided
-(`session`), points of trends until each ratio is known to a standard error (`trend.anchored`), and
-a search asks for one duet after another (`trend.mixed_locks`). Cases that share a server are
-measured on one launch of each side. The order of a round is random. So is the side that starts
-first in a server's first duet; the sides then swap from duet to duet.
+(`session`), points of trends until each ratio is known to a standard error. Cases that share a
+server are measured on one launch of each side. The order of a round is random. So is the side that
+starts first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. Where two servers at once would take cores from each other
 that one could use (`pairs.Pair.alone`), each side is launched alone, one right after the other.

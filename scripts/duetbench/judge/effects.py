@@ -93,18 +93,24 @@ def observe(
     """Observe the requests of all pairs on both sides, those of equal code once.
 
     If both sides are the same one, what they do is described rather than compared. `tell` gets what
-    differs at first sight, before memory is measured and anything is observed again. It takes at
-    most `SHARE` of a `budget`, s, or `LEAST`.
+    was seen at first, before memory is measured and anything is observed again; of several cases
+    only what differs. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
+
+    def tell_first(case: Case, effects: Effects) -> None:
+        # Of many cases, those that do the same would hide the others.
+        if tell and (effects.moved or len(pairs) == 1):
+            tell(case, effects)
+
     for pair in pairs:
         if pair.executes_alike:
             continue
         name, code = pair.case.id, counted.code_of(pair.head)
         if code not in outcomes:
             try:
-                outcomes[code] = _observe(pair, tell, ends)
+                outcomes[code] = _observe(pair, tell_first, ends)
             except CountError as error:
                 outcomes[code] = short(str(error))
         outcome = outcomes[code]
@@ -202,10 +208,10 @@ def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once
                     first.append(side.first())
                 except CountError as error:
                     problems.append(error)
-            if tell and len(first) == len(SIDES) and (effects := compare(*first)).moved:
+            if tell and len(first) == len(SIDES):
                 # Answers may differ by what a process has once, such as its number.
                 took = time.monotonic() - began
-                tell(pair.case, effects.model_copy(update={"seconds": took}))
+                tell(pair.case, compare(*first).model_copy(update={"seconds": took}))
             seen += [side.activity() for side in under_way if not problems]
     if problems:
         if len(problems) == len(SIDES) and all(problem.login for problem in problems):

@@ -365,11 +365,13 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
 
 
 def first(case: Case, seen: Effects) -> str:
-    """Say what differs at first sight, and that this is checked."""
-    took = f"{units.significant(seen.seconds, 2)} s"
+    """Say what differs at first sight, or that nothing does, and what is still looked at."""
+    took, name = f"{units.significant(seen.seconds, 2)} s", case_names.of(case).what
+    lead = next((finding for finding in of_effects(case, seen) if finding.moved), None)
+    if lead is None:
+        return f"{name} {_nothing([seen])} at first sight (seen in {took}; memory follows)"
     check = f"seen in {took}; a second process of each side checks that"
-    lead = next(f for f in of_effects(case, seen) if f.moved)
-    return f"{case_names.of(case).what} {sentence(lead)} ({check})"
+    return f"{name} {sentence(lead)} ({check})"
 
 
 def announce(case: Case, seen: Effects) -> Iterator[str]:

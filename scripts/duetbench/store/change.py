@@ -1,18 +1,12 @@
 """Causes: releases and commits that changed something, as searches find them."""
 
-import math
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.metrics import row
-from duetbench.core.model import (
-    Amount,
-    Frozen,
-    Many,
-    Ratio,
-)
+from duetbench.core.model import Frozen, Many
 from duetbench.core.units import Interval
+from duetbench.store.comparison import Finding
 
 
 class SeriesName(Frozen):
@@ -23,6 +17,14 @@ class SeriesName(Frozen):
     metric: str
 
 
+class StackState(Frozen):
+    """The stack on one side of a change."""
+
+    stack: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
+
+
 class Release(Frozen):
     """The release of a package that caused a change."""
 
@@ -30,57 +32,12 @@ class Release(Frozen):
     version: str
     previous: str | None = Field(description="The version before it; null: the package was new.")
 
+    @property
+    def name(self) -> str:
+        return self.package
+
     def __str__(self) -> str:
         return f"{self.package} {self.previous or 'new'} → {self.version}"
-
-
-class Effect(Frozen):
-    """A change as measured by duets: head over base, with the 95 % interval."""
-
-    ratio: float = Field(ge=1e-3, le=1e3)
-    low: float = Field(ge=1e-3, le=1e3)
-    high: float = Field(ge=1e-3, le=1e3)
-    duets: int = Field(ge=1)
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.ratio, self.low, self.high, self.duets)
-
-    @model_validator(mode="after")
-    def _the_interval_holds_the_ratio(self) -> Self:
-        if not self.low <= self.ratio <= self.high:
-            raise ValueError(f"{self.low} ≤ {self.ratio} ≤ {self.high} does not hold")
-        return self
-
-
-class Share(Effect):
-    """Effect of releases that were changed together; the first one names the share."""
-
-    releases: Many[Release] = Field(min_length=1)
-
-    @property
-    def names(self) -> str:
-        """Its releases: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
-        first, *others = map(str, self.releases)
-        return f"{first} with {', '.join(others)}" if others else first
-
-
-class Cause(Frozen):
-    """Result of a search for the cause of a change; `reason`: why suspects remain."""
-
-    whole: Effect | None = Field(description="Effect of all packages together, measured again.")
-    shares: tuple[Share, ...] = Field(description="The largest first.")
-    rest: Effect | None = Field(description="Effect of all packages outside the shares.")
-    suspects: tuple[str, ...] = Field(description="Packages that may contain the rest.")
-    reason: str
-
-
-class StackState(Frozen):
-    """The stack on one side of a change."""
-
-    stack: str
-    digest: str = Field(description="SHA-256 of the lock file.")
-    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
 
 
 class Commit(Frozen):
@@ -90,34 +47,47 @@ class Commit(Frozen):
     subject: str = Field(description="The first line of its message.")
     merge: bool = False
 
+    @property
+    def name(self) -> str:
+        return str(self)
 
-class Trait(Frozen):
-    """What differs between two commits: a figure of a case."""
+    def __str__(self) -> str:
+        return f"{self.id[:10]} {self.subject}"
 
-    case: str
-    metric: str = Field(description="`instructions`, a metric of duets, or a kind of effect.")
-    ratio: Ratio = 1.0
-    effect: tuple[Amount, Amount] | None = Field(
-        default=None, description="Of an effect: how often a request has it, before and after."
+
+class Share(Frozen):
+    """Releases, or commits, that were not told apart, with what changed where only they differ."""
+
+    releases: Many[Release] = Field(default=(), description="The first one names the share.")
+    commits: Many[Commit] = ()
+    skipped: Many[str] = Field(
+        default=(), description="Of several commits all but the last: why nothing tells it."
     )
+    findings: Many[Finding] = Field(min_length=1, description="First what was searched.")
 
     @property
-    def size(self) -> float:
-        """How large it is: the logarithm; of an effect, as if a request had it once more."""
-        before, after = self.effect or (0.0, self.ratio - 1)
-        return abs(math.log((after + 1) / (before + 1)))
+    def names(self) -> str:
+        """What it names: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
+        first, *others = map(str, (*self.releases, *self.commits))
+        return f"{first} with {', '.join(others)}" if others else first
 
     @property
-    def weight(self) -> float:
-        """The size over that on which somebody acts, so that metrics can be compared."""
-        return self.size / (1.0 if self.effect else math.log1p(row(self.metric).limit))
+    def interval(self) -> Interval:
+        """The ratio of what was searched, head over base; 1 for what has none."""
+        return self.findings[0].interval or Interval(1.0)
+
+    @model_validator(mode="after")
+    def _it_names_something(self) -> Self:
+        if not (self.releases or self.commits):
+            raise ValueError("expected releases or commits")
+        return self
 
 
-class CommitCause(Frozen):
-    """The commit behind a change, or several that could not be told apart."""
+class Cause(Frozen):
+    """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
-    traits: tuple[Trait, ...] = Field(description="What they changed: what was searched first.")
-    commits: tuple[Commit, ...]
-    skipped: tuple[tuple[Commit, str], ...] = Field(
-        description="Of several all but the last, each with the reason."
-    )
+    shares: Many[Share] = Field(default=(), description="The largest first.")
+    whole: Finding | None = Field(default=None, description="Of all packages that moved.")
+    rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")
+    suspects: Many[str] = Field(default=(), description="What may contain the rest.")
+    reason: str = ""

@@ -1,17 +1,16 @@
-"""Searches for the release behind a change, by duets of mixed locks of both stacks.
+"""Which release did it: the search among the packages that moved between two locks.
 
 In a mixed lock some packages have their later versions, and all others the earlier ones. A package
 that the later ones require in a newer version moves too, at most to its later version. uv resolves
 the lock; which packages have really moved is read from it, and the environment has exactly that.
 
-Each duet of a search is appended to a file as soon as it is over. If a search is interrupted, its
-next start reads these duets from the file and continues.
+Each comparison of a search is kept as soon as it is over: if a search is interrupted, its next
+start continues with these.
 """
 
 import glob
-import time
-from collections import defaultdict, deque
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -19,36 +18,88 @@ from pathlib import Path
 from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.metrics import CPU, METRICS
 from duetbench.host import machine, paths
 from duetbench.host.cache import digest
-from duetbench.host.console import Narrator
+from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import change_locks, deployment, preparation, revisions
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.duet_loop import Loop, MakeInstruments, Reporter, duet_seconds
-from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair
+from duetbench.judge.comparison import compare
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import DEFAULT_SEED
-from duetbench.measure.testbed import SideCase
+from duetbench.judge.session import Extent
 from duetbench.project import locks, stacks
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
-from duetbench.store.change import Cause, Release, SeriesName
+from duetbench.store.change import Cause, Release
 from duetbench.store.comparison import Comparison, differences
 from duetbench.store.files import Journal
-from duetbench.trend.bisection import TIME_IS_UP, Names, ReleaseSearch, StuckError
+from duetbench.trend.bisection import (
+    MEANS,
+    TIME_IS_UP,
+    Budget,
+    Means,
+    Search,
+    means_of,
+)
+
+Names = frozenset[str]
+"""Packages that have moved in a mixed lock."""
+
+
+class PackageSearch(Search[Names]):
+    """A search among packages: of the n-th state of the row, the first n of them have moved.
+
+    Fresh comparisons measure what is found alone, since two releases may have an effect only
+    together, and then all others on a stack in which it has moved.
+    """
+
+    unit = "releases"
+
+    def __init__(
+        self,
+        releases: Mapping[str, Release],
+        look: Callable[[Names, Names, Means, str], Comparison],
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(look, say)
+        self.releases = releases
+
+    def row(self, base: Names) -> list[Names]:
+        """Return the states in which base, and ever more packages, have moved."""
+        left = [name for name in self.releases if name not in base]
+        return [base.union(left[:number]) for number in range(len(left) + 1)]
+
+    def between(
+        self, before: Names, after: Names, shown: Comparison | None = None
+    ) -> Sequence[Release]:
+        # The shortest comes first, which others extend: pydantic, then pydantic-core.
+        names = sorted(after - before, key=lambda name: (len(name), name))
+        moved = {move.package for move in shown.packages} if shown else set()
+        dragged = sorted(moved & self.releases.keys() - {*names})
+        return [self.releases[name] for name in (*names, *dragged)]
+
+    def apart(
+        self, row: Sequence[Names], found: Sequence[Names]
+    ) -> tuple[Names, Names, Sequence[Sequence[Names]]]:
+        head = row[0] | (found[-1] - row[row.index(found[0]) - 1])
+        return row[0], head, [self.row(head)]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A change and the texts of the locks before and after it, whose cause is searched for."""
+    """The texts of a stack's lock before and after a change, whose cause is searched for.
 
-    series: SeriesName
+    `select` is a glob over the ids of cases; without a `metric` of these, all that differs is
+    searched.
+    """
+
     stack: str
     base: str
     head: str
+    select: str
+    metric: str = ""
 
 
 def of_comparison(
@@ -66,8 +117,8 @@ def of_comparison(
         (case.case, finding)
         for case in comparison.cases
         for finding in comparison.findings
-        if finding.case == case.case.id and finding.subject in METRICS
-        if (finding.moved or select) and finding.ratio and finding.low and finding.high
+        if finding.case == case.case.id and means_of(finding) == "duets"
+        if finding.moved or select
         if select is None or fnmatchcase(case.case.id, select)
         if any(move.stack == case.case.stack for move in comparison.packages)
     ]
@@ -78,16 +129,15 @@ def of_comparison(
         )
     case, finding = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
     texts = find_locks(subject, change_locks.between(comparison, case.stack), narrator)
-    series = SeriesName(machine=here, case=case.id, metric=finding.subject)
-    return SearchTask(series, case.stack, texts.base, texts.head)
+    return SearchTask(case.stack, texts.base, texts.head, glob.escape(case.id), finding.subject)
 
 
 def of_contrast(
-    project: Subject, contrast: Contrast, select: str | None, reporter: Reporter, copies: Path
+    project: Subject, contrast: Contrast, select: str, reporter: Reporter, copies: Path
 ) -> tuple[Subject, SearchTask]:
     """Return the task between the packages of two sides, and what is measured with them.
 
-    All cases of an application have the same packages, so the first one is searched.
+    All cases of an application have the same packages.
 
     Raises:
         UsageError: The sides differ in something else, or no case is selected.
@@ -95,15 +145,14 @@ def of_contrast(
     """
     if contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
-    scope = Scope((select or "*",), paths.state_dir() / "logs", reporter, copies)
+    scope = Scope((select,), paths.state_dir() / "logs", reporter, copies)
     both = preparation.prepare(project, contrast, scope)
     if not both.pairs:
         raise UsageError("base and head have no case in common")
-    case = both.pairs[0].case
-    locks_ = (side.testbed.stacks[case.stack].lock for side in (both.base, both.head))
-    base, head = (lock.read_text("utf-8") for lock in locks_)
-    series = SeriesName(machine=machine.fingerprint().id, case=case.id, metric=CPU)
-    return both.head.subject, SearchTask(series, case.stack, base, head)
+    stack = both.pairs[0].case.stack
+    files = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
+    base, head = (file.read_text("utf-8") for file in files)
+    return both.head.subject, SearchTask(stack, base, head, select)
 
 
 def search(
@@ -112,7 +161,7 @@ def search(
     select: str | None,
     seconds: float,
     reporter: Reporter,
-) -> tuple[SearchTask, Cause]:
+) -> Cause:
     """Search for the release behind a comparison, or between two sides, on this machine.
 
     Args:
@@ -129,76 +178,76 @@ def search(
     with revisions.copies() as copies:
         subject: Subject
         if isinstance(evidence, Contrast):
-            subject, task = of_contrast(project, evidence, select, reporter, copies)
+            subject, task = of_contrast(project, evidence, select or "*", reporter, copies)
         else:
             subject = deployment.working(project, reporter, copies)
             task = of_comparison(subject, evidence, select, reporter)
-        return task, find(subject, task, reporter, seconds)
+        return find(project, subject, task, reporter, seconds)
 
 
 def find(
+    project: Subject,
     subject: Subject,
     task: SearchTask,
     reporter: Reporter,
     seconds: float,
-    make: MakeInstruments = Real,
 ) -> Cause:
-    """Search on this machine for `seconds`; an interrupted search is continued.
+    """Search on this machine for `seconds` of duets; an interrupted search is continued.
 
     Raises:
         UsageError: The case is no longer declared, or no package moved.
         SetupError: The stacks cannot be installed or measured.
         InterruptedRun: A signal stopped the search.
     """
-    with measuring(), revisions.copies() as copies:
-        ends = time.monotonic() + seconds
-        mixed = MixedLocks(subject, task, reporter, copies, ends, make)
-        moves, releases = mixed.moves, mixed.releases
-        if not moves:
-            raise UsageError("both locks have the same versions: there is nothing to search")
-        if not releases:
-            reason = "packages were only added or removed, which mixed locks cannot separate"
-            suspects = tuple(move.package for move in moves)
-            return Cause(whole=None, shares=(), rest=None, suspects=suspects, reason=reason)
-        reporter.start(
-            f"{task.series.case}: {len(moves)} packages moved, {len(releases)} can be the cause",
-            seconds,
-        )
-        try:
-            metric, say = task.series.metric, reporter.say
-            cause = ReleaseSearch(releases, mixed.resolve, mixed.duet, metric, say).run()
-        finally:
-            reporter.end()
-        if cause.reason != TIME_IS_UP:
-            mixed.journal.forget()
-        return cause
+    mixed = MixedLocks(subject, task, reporter)
+    if not mixed.moves:
+        raise UsageError("both locks have the same versions: there is nothing to search")
+    if not mixed.releases:
+        reason = "packages were only added or removed, which mixed locks cannot separate"
+        return Cause(suspects=tuple(move.package for move in mixed.moves), reason=reason)
+    if not any(fnmatchcase(case.id, task.select) for case in subject.cases()):
+        raise UsageError(f"no case here is {task.select}, so there is nothing to measure")
+    reporter.say(f"{len(mixed.moves)} packages moved, {len(mixed.releases)} can be the cause")
+    budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
+    journal = Journal(paths.state_dir() / "searches" / f"{digest(*astuple(task))}.jsonl")
+
+    def look(before: Names, after: Names, means: Means, case: str) -> Comparison:
+        key = [sorted(before), sorted(after), means, case]
+        for kept, text in journal.lines:
+            if kept == key:
+                return Comparison.model_validate_json(text)
+
+        def prepare(_project: object, _contrast: Contrast, scope: Scope) -> Sides:
+            states = mixed.state(before), mixed.state(after)
+            return preparation.of_locks(subject, task.stack, *states, scope)
+
+        cases, part = (glob.escape(case) if case else task.select,), None
+        if means == "duets":
+            part = budget.part()
+            extent, told = Extent(cases, part), reporter
+        else:
+            extent, told = Extent(cases, only=means), quiet
+        whole = compare(project, Contrast(), extent, told, prepare=prepare)
+        findings = [row for row in whole.findings if task.metric in ("", row.subject)]
+        comparison = whole.model_copy(update={"findings": tuple(findings)})
+        if part in (None, budget.most):  # the end of the time cut others short
+            journal.add([key, comparison.model_dump_json()])
+        return comparison
+
+    with measuring():
+        packages = PackageSearch(mixed.releases, look, reporter.say)
+        cause = packages.run(packages.row(Names()), MEANS[2:] if task.metric else MEANS)
+    if cause.reason != TIME_IS_UP:
+        journal.forget()
+    return cause
 
 
 class MixedLocks:
-    """Runs duets of mixed locks of a change, until `ends` on the monotonic clock."""
+    """The mixed locks between the two locks of a change."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        task: SearchTask,
-        reporter: Reporter,
-        copies: Path,
-        ends: float,
-        make: MakeInstruments,
-    ) -> None:
-        self.subject, self.task, self.reporter, self._ends = subject, task, reporter, ends
-        known = (case for case in subject.cases() if case.id == task.series.case)
-        if (case := next(known, None)) is None:
-            raise UsageError(f"no case here is {task.series.case}, so there is nothing to measure")
-        self.case, logs = case, paths.state_dir() / "logs"
-        self._scope = Scope((glob.escape(case.id),), logs, reporter, copies)
-        self._loop = Loop(make(logs), reporter, DEFAULT_SEED)
-        name = digest(*task.series.model_dump().values(), task.base, task.head)
-        self.journal = Journal(paths.state_dir() / "searches" / f"{name}.jsonl")
-        self._known: dict[str, deque[float | None]] = defaultdict(deque)
-        for key, log in self.journal.lines:
-            self._known[key].append(log)
-        self._text, self._pair = cache(self._lock), cache(self._prepare)
+    def __init__(self, subject: Subject, task: SearchTask, reporter: Reporter) -> None:
+        self.subject, self.task, self.reporter = subject, task, reporter
+        self._text = cache(self._lock)
         self._before, self._after = self._versions(task.base), self._versions(task.head)
         self.moves = differences(task.stack, self._before, self._after)
         self.releases = {
@@ -207,37 +256,17 @@ class MixedLocks:
             if move.base and move.head
         }
 
-    def resolve(self, moving: Names) -> Names:
-        """Resolve a mixed lock; return which packages of the row moved in it.
+    def state(self, moving: Names) -> tuple[str, str]:
+        """Return the label and the text of a mixed lock.
 
-        Raises SetupError if that fails, or if one of them has neither of its versions there.
+        Raises SetupError if there is none, or if a package has neither of its versions there.
         """
-        versions = self._versions(self._text(moving))
+        text = self._text(moving)
+        versions = self._versions(text)
         for name in self.releases:
             if versions.get(name) not in {self._before[name], self._after[name]}:
                 raise SetupError(f"{name} would be {versions.get(name, 'gone')}")
-        return frozenset(name for name in self.releases if versions[name] == self._after[name])
-
-    def duet(self, base: Names, head: Names) -> float | None:
-        """Run a duet, or take its result from an interrupted search; None: it was not usable."""
-        key = " ".join((*sorted(base), "→", *sorted(head)))
-        if self._known[key]:
-            return self._known[key].popleft()
-        left, pair = self._left(), self._pair(base, head)
-        self._loop.launch([pair], lambda _, duet: pair.duets.add(duet), left)
-        if reason := pair.duets.void:
-            raise SetupError(reason)
-        usable = pair.duets.all[-1].usable
-        log = float(pair.duets.logs(self.task.series.metric)[-1]) if usable else None
-        self.journal.add([key, log])
-        return log
-
-    def _left(self) -> float:
-        """Return how many seconds are left; raises StuckError if they are too few for a duet."""
-        left = self._ends - time.monotonic()
-        if sum(duet_seconds(self.case)) > left:
-            raise StuckError(TIME_IS_UP)
-        return left
+        return f"{self.task.stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
 
     def _versions(self, lock: str) -> dict[str, str]:
         return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
@@ -246,7 +275,6 @@ class MixedLocks:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.releases):
             return self.task.head if moving else self.task.base
-        self._left()
         stack, names = self.task.stack, ", ".join(sorted(moving))
         with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
             keep, pins = self.task.base, self._pins(moving)
@@ -265,24 +293,11 @@ class MixedLocks:
             if " and " in version
         }
         pins = []
-        for name in sorted((before.keys() | after.keys()) - several):
-            low, high = before.get(name, after.get(name, "")), after.get(name, before.get(name, ""))
-            if name in moving:
-                pins.append(f"{name}=={high}")
-            elif name in self.releases:
-                low, high = sorted((low, high), key=Version)
-                pins.append(f"{name}>={low},<={high}")
+        for name in sorted({**before, **after}.keys() - several):
+            old, new = {**after, **before}[name], {**before, **after}[name]
+            if name in moving or old == new:
+                pins.append(f"{name}=={new}")
             else:
-                pins.append(f"{name}=={low}")
+                low, high = sorted((old, new), key=Version)
+                pins.append(f"{name}>={low},<={high}")
         return pins
-
-    def _prepare(self, base: Names, head: Names) -> Pair:
-        def state(moved: Names) -> tuple[str, str]:
-            name = f"{self.task.stack} with {', '.join(sorted(moved)) or 'nothing'} moved"
-            return name, self._text(moved)
-
-        both = preparation.of_locks(
-            self.subject, self.task.stack, state(base), state(head), self._scope
-        )
-        before, after = (SideCase(self.case, side.testbed) for side in (both.base, both.head))
-        return Pair(before, after)

@@ -84,7 +84,7 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         expected=max(expected, len(result.launches)),
         measured=len(good),
         metrics=intervals(good),
-        warnings=_warnings(result, len(good)),
+        warnings=_warnings(good),
         failures=failures,
         missing=result.missing,
     )
@@ -110,19 +110,19 @@ def estimate(values: Sequence[float]) -> Interval:
     return Interval(mean, low, high, number)
 
 
-def _warnings(result: CaseResult, good: int) -> tuple[WarningCount, ...]:
-    counts = Counter[FlagName]()
-    details: dict[FlagName, str] = {}
-    for launch in result.launches:
-        if launch.status is Status.OK:
-            counts.update({flag.name: 1 for flag in launch.flags})
-            details = {**{flag.name: flag.detail for flag in reversed(launch.flags)}, **details}
+def _warnings(usable: Sequence[Launch]) -> tuple[WarningCount, ...]:
+    """Count the launches with each flag; the first one gives its detail."""
+    names = (dict.fromkeys(flag.name for flag in launch.flags) for launch in usable)
+    counts = Counter(name for of_launch in names for name in of_launch)
+    flags = [flag for launch in usable for flag in launch.flags]
+    details = {flag.name: flag.detail for flag in reversed(flags)}
     warnings = [
         WarningCount(name=name, launches=number, detail=details[name])
         for name, number in counts.most_common()
         if name is not FlagName.FEW_LAUNCHES
     ]
-    if 0 < good < ENOUGH_LAUNCHES:
-        detail = f"{good} of at least {ENOUGH_LAUNCHES} launches"
-        warnings.append(WarningCount(name=FlagName.FEW_LAUNCHES, launches=good, detail=detail))
+    if 0 < len(usable) < ENOUGH_LAUNCHES:
+        detail = f"{len(usable)} of at least {ENOUGH_LAUNCHES} launches"
+        few = WarningCount(name=FlagName.FEW_LAUNCHES, launches=len(usable), detail=detail)
+        warnings.append(few)
     return tuple(warnings)

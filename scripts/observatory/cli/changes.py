@@ -1,5 +1,6 @@
 """`observatory bisect`: which releases caused the changes of this machine's nights?"""
 
+import glob
 import time
 from pathlib import Path
 from pkgutil import resolve_name
@@ -110,7 +111,7 @@ def _search_changes(
             with resumable():
                 task = task_of(project, record, reporter)
                 here = project.with_case(record.series.case)
-                cause = mixed_locks.find(here, task, reporter, share)
+                cause = mixed_locks.find(here, here, task, reporter, share)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue
@@ -130,8 +131,9 @@ def _search_changes(
 
 def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
     """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
-    texts = find_locks(checkout, confirm.moved(record), narrator)
-    return SearchTask(record.series, record.base.stack, texts.base, texts.head)
+    texts, series = find_locks(checkout, confirm.moved(record), narrator), record.series
+    case = glob.escape(series.case)
+    return SearchTask(record.base.stack, texts.base, texts.head, case, series.metric)
 
 
 def blame(record: Change, cause: Cause) -> Change:

@@ -14,7 +14,6 @@ from duetbench.core.metrics import CPU, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.statistics import direction
-from duetbench.store.change import Share
 from observatory.store.change import Change
 from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
 
@@ -150,22 +149,18 @@ def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iter
     """Quote what changes say of their releases, in the most detail."""
     for record in changes:
         series = record.narrowed.series if record.narrowed else record.series
-        whole = [
-            Share(
-                releases=(record.culprit,), duets=1,
-                ratio=record.ratio, low=record.low, high=record.high,
-            )
-        ] if record.culprit else []  # fmt: skip
-        steps = record.narrowed.steps if record.narrowed else ()
-        for part in record.parts or whole:
-            on = series if part in steps else record.series
-            machine = on.machine if part in steps else record.measured_on
-            for release in part.releases:
+        parts = [(part.releases, part.interval) for part in record.parts]
+        whole = [((record.culprit,), record.interval)] if record.culprit else []
+        steps = len(record.narrowed.steps) if record.narrowed else 0
+        for place, (releases, ratio) in enumerate(parts or whole):
+            on = series if place < steps else record.series
+            machine = on.machine if place < steps else record.measured_on
+            for release in releases:
                 key = (release.package, release.version)
-                others = (other for other in part.releases if other != release)
+                others = (other for other in releases if other != release)
                 yield Quote(
                     *key, release.previous, days.get(key, record.when), key in days, machine,
-                    on.case, "", on.metric, Interval(part.ratio, part.low, part.high, part.duets),
-                    direction(on.metric, math.log(part.ratio)), "duets",
+                    on.case, "", on.metric, ratio,
+                    direction(on.metric, math.log(ratio.estimate)), "duets",
                     tuple(f"{other.package} {other.version}" for other in others),
                 )  # fmt: skip

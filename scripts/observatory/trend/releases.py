@@ -22,6 +22,7 @@ from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import POWER, RATE, Sample, direction
 from duetbench.store.change import Release, SeriesName, Share
+from duetbench.store.comparison import Finding
 from observatory.store.change import Change, Narrowed, order, release_of
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
@@ -347,7 +348,7 @@ def _narrow(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narrow
         if (narrowed := _between(axis, span, series)) is not None
         # For another metric, more may be better.
         if series.metric != record.series.metric
-        or (narrowed.steps[0].ratio > 1) == (record.ratio > 1)
+        or (narrowed.steps[0].interval.estimate > 1) == (record.ratio > 1)
     )
     return next(spans, None)
 
@@ -382,15 +383,16 @@ def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed |
         if effect.moved:
             complete &= head.follows(base)
             release = Release(package=span.package, version=head.version, previous=base.version)
-            steps.append(
-                Share(
-                    releases=(release,), duets=point.duets,
-                    ratio=effect.ratio.estimate, low=effect.ratio.low, high=effect.ratio.high,
-                )
+            finding = Finding(
+                case=series.case, subject=series.metric, n=point.duets,
+                verdict=effect.verdict or Verdict.UNKNOWN,
+                ratio=effect.ratio.estimate, low=effect.ratio.low, high=effect.ratio.high,
             )  # fmt: skip
+            steps.append(Share(releases=(release,), findings=(finding,)))
     rose = whole.ratio.estimate > 1
-    steps.sort(key=lambda step: ((step.ratio > 1) is not rose, -abs(math.log(step.ratio))))
-    if not whole.moved or not steps or (steps[0].ratio > 1) is not rose:
+    sizes = {step: step.interval.estimate for step in steps}
+    steps.sort(key=lambda step: ((sizes[step] > 1) is not rose, -abs(math.log(sizes[step]))))
+    if not whole.moved or not steps or (sizes[steps[0]] > 1) is not rose:
         return None
     return Narrowed(
         series=series.model_copy(update={"machine": axis.machine.id}),
