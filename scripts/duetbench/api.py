@@ -28,9 +28,10 @@ from duetbench.judge.why import attribute as attribution
 from duetbench.measure import runner
 from duetbench.measure.testbed import prepare_all
 from duetbench.project.plan import make_plan
-from duetbench.project.project import Project, Repository
+from duetbench.project.pyproject import results_dir
 from duetbench.project.setting import Contrast
-from duetbench.project.target import Target
+from duetbench.project.subject import Subject
+from duetbench.project.target import Target, of
 from duetbench.show import comparison_text
 from duetbench.show.html.comparison_page import one_file
 from duetbench.store import result_files
@@ -50,7 +51,7 @@ def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
         UsageError: Nothing goes by that name, or several things do.
         RecordError: The file cannot be read, or is no result.
     """
-    return result_files.load(name, results or Repository.here().results)
+    return result_files.load(name, results or results_dir(paths.project_root()))
 
 
 def compare(
@@ -234,11 +235,11 @@ def why(
 
 
 @contextmanager
-def _measured(root: Path | None, target: Target | None) -> Iterator[Project]:
+def _measured(root: Path | None, target: Target | None) -> Iterator[Subject]:
     """Hold the machine for a repository with its target, of which it may declare other keys."""
     place = root.resolve() if root else paths.project_root(stand_in=False)
     given = target.model_dump(by_alias=True, exclude_unset=True) if target else {}
-    project = Project.of(place, given)
+    project = Subject(place, target=of(place, given))
     with interruptible(), measuring():
         yield project
 

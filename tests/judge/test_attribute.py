@@ -14,12 +14,11 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.judge import counted
 from duetbench.judge.why.attribute import attribute, contrast_of, name_of
 from duetbench.judge.why.ranking import rank
-from duetbench.measure.assembly import assemble
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.profiling import ROOT, Fact, Name, Profile
-from duetbench.measure.testbed import SideCase
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show.change import AttributionText
 from duetbench.store.comparison import APPLICATION, PYTHON, FunctionChange
@@ -84,7 +83,7 @@ def side(case: Case, root: Path, code: str) -> SideCase:
     (root / "src").mkdir(parents=True)
     (root / "src" / "shop.py").write_text(SHOP + code)
     target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = DeployedTarget(root, target, root, {}, ("src",), "")
+    project = Subject(root, target=target, search=("src",))
     found = assemble(
         project, [case], root.parent / "logs", generator=Path("oha"),
         lock=lambda _: Checkout.here().lock("gil-in-process"),

@@ -27,9 +27,8 @@ from duetbench.measure.instructions import counting
 from duetbench.measure.side_run import SideRun
 from duetbench.measure.testbed import SideCase
 from duetbench.project import stacks
-from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.store import files
 from duetbench.store.comparison import Comparison
@@ -61,9 +60,9 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def project(shop: Path) -> Project:
+def project(shop: Path) -> Subject:
     keys = {"app": "shop.main:app", "requests": ("GET /items/7",), "env": {"SECRET": "words"}}
-    return Project(shop, Target.model_validate(keys))
+    return Subject(shop, target=Target.model_validate(keys))
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def scope(tmp_path: Path) -> Iterator[Scope]:
 
 @pytest.mark.real
 def test_revisions_that_declare_nothing_are_prepared(
-    shop: Path, project: Project, scope: Scope
+    shop: Path, project: Subject, scope: Scope
 ) -> None:
     """Each with its code; interface, server and interpreter are found out once, for both."""
     both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
@@ -86,7 +85,6 @@ def test_revisions_that_declare_nothing_are_prepared(
     base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
     assert base.digest == head.digest
     assert "granian" in head.packages
-    assert isinstance(both.head.subject, DeployedTarget)
     assert deployment.describe(both.head.subject) == (
         f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
         f"64 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
@@ -155,7 +153,7 @@ async def find(path):
 @pytest.mark.real
 @pytest.mark.parametrize(("locks", "swapped"), [(False, True), (True, False)])
 def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
-    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
+    shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
 ) -> None:
     """Twice as long is twice the median; behind a lock requests come one by one."""
     waiting = APP.replace("items.find", "await items.find")
@@ -189,7 +187,7 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
     ("work", "swapped"), [("time.sleep(0.25)", False), ("sum(range(30_000_000))", True)]
 )
 def test_the_slower_side_decides_how_many_connections_load_both(
-    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, work: str, swapped: bool
+    shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, work: str, swapped: bool
 ) -> None:
     """Of 64 that are answered last, after each has had its turn, none would be in time."""
     waiting = APP.replace("items.find", "await items.find")
@@ -222,7 +220,7 @@ while True: pass
 @pytest.mark.real
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_handler_that_gets_no_core_does_not_wait(
-    shop: Path, project: Project, scope: Scope, tmp_path: Path, *, waits: bool
+    shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, waits: bool
 ) -> None:
     """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
     text = WAITS.format(lock="contextlib.nullcontext()", seconds=0.02) if waits else COMPUTES
@@ -348,7 +346,7 @@ def prepared(kind: str, root: Path, copies: Path) -> Sides:
     """The same on both sides, as three kinds of comparison."""
     target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
     scope = Scope((), copies.parent / "logs", QUIET, copies, loaded=False)
-    project = Project(root, target)
+    project = Subject(root, target=target)
     both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
     words = {
         "lock": (["lock=pyproject.toml"], ["lock=pyproject.toml@HEAD"]),

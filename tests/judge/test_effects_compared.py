@@ -31,8 +31,8 @@ from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.measure.effects.program import Activity
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show import findings as words
 from repos import commit, work_in
@@ -279,7 +279,7 @@ def pairs(
             target = Target.model_validate(keys)
             scope = Scope((), tmp_path / "logs", QUIET, copies)
             return preparation.prepare(
-                Project(root, target), Contrast(("HEAD~1", None)), scope
+                Subject(root, target=target), Contrast(("HEAD~1", None)), scope
             ).pairs
 
         yield prepare

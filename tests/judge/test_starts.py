@@ -25,10 +25,9 @@ from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
 from duetbench.judge.why import attribute
 from duetbench.measure import start
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase, Testbed
+from duetbench.measure.testbed import SideCase, Testbed, assemble
 from duetbench.project import tools
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.show.report import make_report
 from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
@@ -177,10 +176,10 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
         name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
     )
     load = Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10)
-    case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None, ceiling=None)
+    case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
     ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(
-        DeployedTarget(folder, target, folder, {}, (".",), ""), [case], logs,
+        Subject(folder, target=target, search=(".",)), [case], logs,
         generator=tools.find_oha(ours.configuration.oha), lock=ours.lock,
         interpreter=ours.interpreter,
     )  # fmt: skip

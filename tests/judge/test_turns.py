@@ -24,8 +24,7 @@ from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.measure import duet, warmup
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project.servers import SERVERS
 from duetbench.show.report import make_report
 from duetbench.store.comparison import Comparison, Duet, Finding
@@ -37,9 +36,7 @@ SPREAD: Final = 0.01
 NEEDS: Final = 0.002
 """Core time of a request, s: of both sides alike."""
 COMPUTES: Final = make_case("x/y").endpoint.model_copy(update={"floor": 0.0})
-SHARED: Final = make_case(
-    "one/shared", cores="shared", endpoint=COMPUTES, workers=2, ceiling=None, slots=None
-)
+SHARED: Final = make_case("one/shared", cores="shared", endpoint=COMPUTES, workers=2, slots=None)
 
 
 @dataclass
@@ -120,7 +117,7 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
     endpoint = COMPUTES.model_copy(update={"interface": "wsgi" if threads else "asgi"})
     case = make_case(
         "one/compute", server=server, workers=workers, threads=threads, endpoint=endpoint,
-        cores="split", ceiling=None, python="3.14t",
+        cores="split", python="3.14t",
     )  # fmt: skip
     wide = float(min(32, workers * (threads or 1)))
     truth = min(wide, cores)
@@ -165,7 +162,7 @@ def test_what_computes_at_once_on_several_cores_is_launched_alone(
 ) -> None:
     machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores))})
     testbed = replace(side("head", ()).testbed, machine=machine)
-    case = make_case("one/a", endpoint=COMPUTES, ceiling=None).model_copy(update=changes)
+    case = make_case("one/a", endpoint=COMPUTES).model_copy(update=changes)
     part = SideCase(case, testbed)
     assert Pair(part, part).alone is alone
 
@@ -236,7 +233,7 @@ def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> N
 def test_unequal_sides_are_launched_alone(field: str, tmp_path: Path) -> None:
     """Head serves 1.5 times as much, or two thirds: of every figure both launches tell."""
     endpoint = COMPUTES.model_copy(update={"interface": "wsgi"})
-    plain = make_case("one/a", cores="split", ceiling=None, threads=1, endpoint=endpoint)
+    plain = make_case("one/a", cores="split", threads=1, endpoint=endpoint)
     changes = {"connections": {"load": plain.load.model_copy(update={"connections": 16})}}
     other = plain.model_copy(update=changes.get(field, {field: 2}))
     for sides, ratio in (((plain, other), 1.5), ((other, plain), 1 / 1.5)):

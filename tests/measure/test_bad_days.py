@@ -22,7 +22,6 @@ from duetbench.host import ports, process_session
 from duetbench.measure import launch, oha_results, runner, validity
 from duetbench.measure import server as serving
 from duetbench.measure.testbed import Testbed
-from duetbench.project.servers import SERVERS
 from duetbench.store import result_files
 from serverlings import command
 from synthetic import ok
@@ -196,7 +195,7 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _short_grace(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(SERVERS, "uvicorn", dataclasses.replace(SERVERS["uvicorn"], grace=GRACE))
+    patch.setattr(serving, "GRACE_SECONDS", GRACE)
 
 
 def mistaken(patch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,7 @@ from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.measure import duet, oha
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.store.comparison import SIDES, Duet, SideName
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case

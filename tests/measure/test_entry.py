@@ -24,8 +24,8 @@ from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project import stacks
 from duetbench.project.configuration import Interpreter
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.project.target import STACK, Target
 from observatory.matrix.checkout import Checkout
 
@@ -168,7 +168,7 @@ def found_in(
         name="3", version=platform.python_version(), free_threaded=False, build="", origin="found",
         executable=Path(sys.executable),
     )  # fmt: skip
-    served = DeployedTarget(root, Target(app=app), root, {}, (".",), "", Path(within))
+    served = Subject(root, target=Target(app=app), inside=Path(within), search=(".",))
     testbed = Testbed(
         subject=served, oha=Path(), machine=fingerprint(), interpreters={"3": python},
         stacks={STACK: Stack(STACK, root, "", {})},

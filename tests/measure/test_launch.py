@@ -1,13 +1,8 @@
 """Launches: what a good one gives, the same by hand, and a plan of them in random order."""
 
 import dataclasses
-import json
 import os
-import shlex
-import sqlite3
-import subprocess
 from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,19 +10,17 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from bench import PROJECT, Bench, all_cases, declared, eventually, failures, shortened
-from duetbench.core.errors import FlagName, LaunchError, NothingMeasuredError, SetupError
+from bench import PROJECT, Bench, declared, failures, shortened
+from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Commands, Flag, Launch, LoadModel, Plan, Run
+from duetbench.core.model import Case, Flag, Launch, LoadModel, Plan, Run
 from duetbench.host import ports, proc
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.host.process_session import Session
-from duetbench.measure import identity, launch, runner, validity, verify
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import ENTRY, Testbed
-from duetbench.project.plan import launch_order
+from duetbench.measure import launch, runner, validity
+from duetbench.measure.testbed import ENTRY, Testbed, assemble
+from duetbench.project.plan import launch_order, plan_seconds
 from duetbench.store import files, result_files
 from duetbench.trend.summary import summarise
 from observatory.matrix.checkout import Checkout
@@ -140,88 +133,6 @@ def test_workers_and_cores(
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("state_home")
-def test_the_recorded_commands_can_be_repeated(tmp_path: Path) -> None:
-    """Copied into a shell in the project's root, with the placeholders set, they do the same.
-
-    They serve the bare application: nothing of ours has to be installed there.
-    """
-    case = shortened(declared("asgi-wsgi/wsgi-json/py3.14/w1/t64/c128"))
-    testbed = assemble(Checkout.here(), [case], tmp_path / "logs")
-    commands, port = testbed.commands(case), ports.free_port()
-    env = {
-        "PATH": os.pathsep.join((str(testbed.oha.parent), os.environ["PATH"])),
-        "PYTHON": str(testbed.pythons[case.stack, case.python]),
-        "PORT": str(port),
-    }
-    log = tmp_path / "server.log"
-    with Session.start(
-        ["sh", "-c", commands.server], role="server", cores=None, env=env, cwd=PROJECT, log=log
-    ):
-        eventually("it listens", lambda: bool(ports.listening(port)))
-        verify.verify(case.endpoint, port)
-        with pytest.raises(LaunchError, match="expected status 200, found 404"):
-            identity.probe(port, workers_expected=1)
-        done = subprocess.run(
-            ["sh", "-c", commands.load],
-            env=env, cwd=tmp_path, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    statuses = json.loads(done.stdout)["statusCodeDistribution"]
-    with closing(sqlite3.connect(tmp_path / "rows.sqlite")) as database:
-        ((count,),) = database.execute("SELECT count(*) FROM oha")
-    assert statuses == {str(case.endpoint.expect.status): count}
-
-
-@pytest.mark.real
-def test_recorded_commands_name_no_folder_of_this_machine(tmp_path: Path) -> None:
-    usual = Checkout.here().configuration.usual
-    cases = [case for case in all_cases() if case.python in usual]
-    testbed = assemble(Checkout.here(), cases, tmp_path)
-    for case in cases:
-        commands = testbed.commands(case)
-        for word in shlex.split(f"{commands.server} {commands.load}"):
-            for part in word.partition("=")[2].split(":") if "=" in word else [word]:
-                assert not Path(part).is_absolute(), (case.id, word)
-        assert commands.server.count("$PORT") == 1
-        single = f"http://127.0.0.1:$PORT{case.endpoint.path}"
-        assert (single in shlex.split(commands.load)) != bool(case.endpoint.paths), case.id
-        for name, value in case.env.items():
-            assert f"{name}={value.replace('{tmp}', '$TMP')} " in commands.server
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/json?q=$(touch owned)",
-        '/json?q="; touch owned; "',
-        "/json?q='; touch owned; '",
-        "/$HOME/$PORT$PORTS/${PORT}\\$(touch owned)!!",
-    ],
-)
-def test_a_declared_path_is_inert_in_a_shell(path: str, tmp_path: Path) -> None:
-    """Who proposes a declaration runs nothing on the machine of who copies its command."""
-    case = declared("pydantic-v1-v2/current/py3.14/c16")
-    case = case.model_copy(
-        update={
-            "endpoint": case.endpoint.model_copy(update={"path": path}),
-            "env": {"NAME": f"$PYTHON{path}"},
-        }
-    )
-    commands = assemble(Checkout.here(), [case], tmp_path).commands(case)
-    given = {"PORT": "8000", "PYTHON": "python", "HOME": "home", "PATH": os.environ["PATH"]}
-    for command, start in ((commands.load, "http://127.0.0.1:8000"), (commands.server, "NAME=")):
-        done = subprocess.run(
-            ["sh", "-c", f"printf '%s\\n' {command}"],
-            env=given, cwd=tmp_path, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        named = "python" if start == "NAME=" else ""
-        wanted = f"{start}{named}{path}".replace("$PORT$PORTS", "8000$PORTS")
-        assert wanted in done.stdout.splitlines()
-        assert not (tmp_path / "owned").exists()
-
-
-@pytest.mark.real
 def test_a_server_inherits_what_is_named_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,8 +233,6 @@ def execute(
         plan,
         header,
         perform=perform,
-        commands=lambda case: Commands(server=f"serve {case.id}", load="load"),
-        expected=lambda _case: 3.0,
         results=results,
         progress=told,
         missing=missing or {},
@@ -360,14 +269,12 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert run.status == "complete"
     assert not sorted(tmp_path.rglob("*.partial.json"))
     assert [result.case for result in run.results] == list(CASES)
-    assert {r.commands.server for r in run.results if r.commands} == {
-        f"serve {case.id}" for case in CASES
-    }
     done = sorted((x for r in run.results for x in r.launches), key=lambda x: x.order)
     assert [(x.case, x.round) for x in done] == [
         (case.id, round_) for case, round_ in launch_order(plan)
     ]
-    assert told.started == [(6, 18.0)]
+    ((total, seconds),) = told.started
+    assert (total, round(seconds, 3)) == (6, round(plan_seconds(plan), 3))
     assert told.work_ == [(x.case, x.order) for x in done]
     assert [line.split()[4] for line in told.said] == [x.case for x in done]
     assert told.ended == 1
@@ -381,7 +288,8 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
         ("no 3.15-jit", 0), ("", 2), ("", 2),
     ]  # fmt: skip
     assert files.read(Run, path).results == run.results
-    assert told.started == [(4, 12.0)]
+    ((total, seconds),) = told.started
+    assert (total, round(seconds, 3)) == (4, round(plan_seconds(plan) * 2 / 3, 3))
     night = table.of_run(run)
     assert (night.cases[first].status, night.cases[first].reason) == ("not measured", "no 3.15-jit")
     text = as_markdown(make_page(summarise(run)))

@@ -117,8 +117,6 @@ def test_a_command_line_tells_no_secret(tmp_path: Path) -> None:
     argv = load.command(loading)
     assert argv[argv.index("-m") :][:6] == asked
     assert argv[-2:] == ["--urls-from-file", "urls.txt"]
-    inline = load.command(loading, inline=True)
-    assert inline[inline.index("-d") :][:2] == ["-d", "x"]
     public = loading.request.model_copy(update={"headers": {"authorization": "Bearer {TOKEN}"}})
     oha = fake(tmp_path, "exec sleep 60")
     with load.Generator(replace(loading, oha=oha, public=public)):

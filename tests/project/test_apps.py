@@ -21,8 +21,8 @@ from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
 from duetbench.measure import identity, verify
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.server import GRACE_SECONDS
+from duetbench.measure.testbed import Testbed, assemble
 from duetbench.project import request_lines
 from duetbench.project.servers import SERVERS
 from observatory.matrix.checkout import Checkout
@@ -91,7 +91,7 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 @contextmanager
 def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     """Start the case's server as a launch does, without pinning, and wait until it is ready."""
-    server, port = SERVERS[case.server], ports.free_port()
+    port = ports.free_port()
     session = Session.start(
         prepared.server_argv(case, port),
         role="server", cores=None, cwd=prepared.subject.folder(case),
@@ -102,7 +102,7 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
         eventually("it listens", lambda: bool(ports.listening(port)))
         yield port
     finally:
-        report = session.stop(server.grace)
+        report = session.stop(GRACE_SECONDS)
     assert not report.killed, log.read_text()
 
 

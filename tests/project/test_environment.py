@@ -21,8 +21,8 @@ from duetbench.judge import deployment
 from duetbench.judge.deployment import deploy_all, environment_of
 from duetbench.measure import testbed
 from duetbench.project.environment import Environment, find
-from duetbench.project.project import Project
 from duetbench.project.setting import AS_DECLARED
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.store.comparison import Comparison
 from repos import asgi, commit, git, work_in, write
@@ -127,8 +127,8 @@ def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
     """Not that of its image, unless a package is missing here; nor one that is excluded."""
     write(shop, "Dockerfile", "FROM python:3.14\n")
-    project = Project(
-        shop, Target(app="shop.main:app", server="granian", interface="asgi", build=True)
+    project = Subject(
+        shop, target=Target(app="shop.main:app", server="granian", interface="asgi", build=True)
     )
 
     def built(dependency: str, required: str) -> str:
@@ -167,7 +167,7 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     def usable(*places: Path, **keys: object) -> bool:
         target = Target.model_validate({"app": "shop.main:app", **keys})
         narrator = Narrator(Console())
-        return environment_of(Project(shop, target), places or [shop], narrator) is not None
+        return environment_of(Subject(shop, target=target), places or [shop], narrator) is not None
 
     assert usable()
     assert not usable(build=True)

@@ -11,13 +11,11 @@ import pytest
 from bench import all_cases
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
-from duetbench.core.protocol import FormulaError, evaluate
 from duetbench.project.schema import InterpreterSpec
 from duetbench.project.servers import SERVERS
 from goldens import assert_golden
 from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.schema import PROFILES, StackSpec
-from synthetic import MACHINE, make_testbed
+from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate
 
 FAKE = replace(
     SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
@@ -59,7 +57,6 @@ expect = { content_type = "text/plain", text = "done" }
 env = { WAIT = "{wait}" }
 floor = "2 * wait"
 slots = "3 if gil else inf"
-ceiling = "min(c, slots) / floor"
 
 [loads.closed]
 model = "closed"
@@ -100,14 +97,6 @@ def load_text(root: Path, text: str) -> Experiment:
 
 def declared(profile: Profile) -> dict[str, Case]:
     return {case.id: case for case in all_cases(profile)}
-
-
-def ceiling(case: Case, *, unit: float = 0.0, cores: int = 2) -> float:
-    """A case's ceiling on a machine of so many cores."""
-    machine = MACHINE.model_copy(update={"server_cores": tuple(range(cores)), "client_cores": ()})
-    found = make_testbed(machine=machine).ceiling(case, unit)
-    assert found is not None
-    return found
 
 
 def test_a_block_expands_to_every_combination_of_its_axes(tmp_path: Path) -> None:
@@ -181,9 +170,8 @@ def test_a_rate_is_a_ceiling_of_its_own(tmp_path: Path) -> None:
     text = GOOD.replace('rate = "c / 2"', 'rate = "c / workers / workers / 2"')
     cases = {case.id: case for case in load_text(tmp_path, text).cases["quick"]}
     one, two = (f"naps/nap/py3.14/paced/{axes}/wait0.2" for axes in ("w1/c16", "w2/c32"))
-    assert cases[one].ceiling == "min(rate, min(c, slots) / floor)"
-    assert ceiling(cases[one]) == pytest.approx(7.5)
-    assert ceiling(cases[two]) == pytest.approx(4)
+    assert cases[one].ceiling == pytest.approx(7.5)
+    assert cases[two].ceiling == pytest.approx(4)
 
 
 WSGI = GOOD.replace('interface = "asgi"', 'interface = "wsgi"')
@@ -204,7 +192,7 @@ MISTAKES = {
     "unknown key": ("slots = ", "slotted = ",
         ("endpoints.nap.slotted: found 'slotted'; allowed: only the keys title, app, interface,"
         " factory, method, path, paths, headers, body, expect, floor, slots,"
-        " takes, ceiling, env, verify_only")),
+        " takes, ceiling, overlap, env, verify_only")),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
@@ -289,26 +277,7 @@ def test_declared_experiments_have_the_ids_that_history_knows() -> None:
     ],
 )
 def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) -> None:
-    assert ceiling(declared("published")[case_id]) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "python", "cores", "expected"),
-    [
-        ("sync_cpu", "3.14", 2, 5),
-        ("sync_cpu", "3.14t", 1, 5),
-        ("sync_cpu", "3.14t", 2, 10),
-        ("sync_cpu", "3.14t", 16, 10),
-        ("async_cpu", "3.14", 2, 5),
-        ("async_cpu", "3.14t", 2, 5),
-    ],
-)
-def test_computing_scales_with_cores_only_without_the_gil(
-    endpoint: str, python: str, cores: int, expected: float
-) -> None:
-    """At 0.2 s each: 5/s per core in use, and never more than the 10/s offered."""
-    case = declared("published")[f"gil-endpoints/{endpoint}/py{python}"]
-    assert ceiling(case, unit=0.2, cores=cores) == pytest.approx(expected)
+    assert declared("published")[case_id].ceiling == pytest.approx(expected)
 
 
 def test_an_open_load_never_waits_for_a_connection() -> None:

@@ -19,8 +19,8 @@ from duetbench.host import command
 from duetbench.judge import affected, deployment, preparation, revisions
 from duetbench.judge.preparation import Scope
 from duetbench.project import foreign_locks, target_locks, target_python
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
@@ -205,16 +205,16 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
     assert asked.text == layout.python
     wanted = wanted.model_copy(update={"python": ("3.14",)})
     with revisions.copies() as copies:
-        project = deployment.working(Project(root, wanted), QUIET, copies)
+        project = deployment.working(Subject(root, target=wanted), QUIET, copies)
         place = project.root
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-        assert project.packages == layout.packages
-        assert project.imports == (target_locks.SITE, *layout.home)
-        assert project.within == Path(layout.folder)
+        assert project.source == layout.packages
+        assert project.search == (target_locks.SITE, *layout.home)
+        assert project.inside == Path(layout.folder)
         # The whole repository is there, as far up as its top.
         for file in layout.files:
-            assert (place / Path(*[".."] * len(project.within.parts)) / file).is_file()
+            assert (place / Path(*[".."] * len(project.inside.parts)) / file).is_file()
 
 
 @pytest.mark.real
@@ -223,7 +223,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
 ) -> None:
     root = made(LAYOUTS["folder"], tmp_path / "repo", index)
     keys = {"app": "web:app", "interface": "asgi", "python": "3.14"}
-    project = Project(root, Target.model_validate(keys))
+    project = Subject(root, target=Target.model_validate(keys))
     monkeypatch.chdir(root)
 
     def reasons(base: str, head: str | None = None) -> list[str]:
@@ -248,7 +248,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
     commit(top, "All")
     git(top, "mv", "backend", "server")
     commit(top, "Moved")
-    moved = Project(top / "server", project.target)
+    moved = Subject(top / "server", target=project.target)
     with (
         revisions.copies() as copies,
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
@@ -261,7 +261,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     root = made(LAYOUTS["src"], tmp_path / "repo", index)
     commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
     keys = {"app": "bench.starter:app", "interface": "asgi", "python": "3.14"}
-    project = Project(root, Target.model_validate(keys))
+    project = Subject(root, target=Target.model_validate(keys))
     write(root, "bench/starter.py", "import shop.main\n")
 
     def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:

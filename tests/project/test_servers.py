@@ -11,8 +11,7 @@ from bare import QUIET
 from bench import PROJECT, Once, failures
 from duetbench.core.model import Case, Interface
 from duetbench.measure import launch
-from duetbench.measure.assembly import assemble
-from duetbench.measure.testbed import Testbed
+from duetbench.measure.testbed import Testbed, assemble
 from duetbench.project import locks, stacks, tools
 from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.project.start_command import find
@@ -181,7 +180,7 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
         check=True,
     ).stdout
     for interface in server.interfaces:
-        words = server.arguments(case_for(server, interface), 12345)
+        words = server.arguments(case_for(server, interface), 12345).split()
         for word in (*server.settings, *words):
             if word.startswith("--"):
                 positive = word.replace("--no-", "--(no-)?")
@@ -197,7 +196,7 @@ def test_granians_workers_and_its_backlog() -> None:
 
 def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
     server = SERVERS["uvicorn"]
-    one, two = (server.arguments(case_for(server, "asgi", n), 12345) for n in (1, 2))
+    one, two = (server.arguments(case_for(server, "asgi", n), 12345).split() for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"
 
@@ -230,7 +229,7 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
 def test_connections_that_idle_are_no_part_of_a_servers_limit() -> None:
     case = case_for(SERVERS["granian"], "asgi", 2)
     load = case.load.model_copy(update={"idle": 3000})
-    line = SERVERS["granian"].arguments(case.model_copy(update={"load": load}), 1)
+    line = SERVERS["granian"].arguments(case.model_copy(update={"load": load}), 1).split()
     assert line[line.index("--backlog") + 1] == "7024"  # each of two may get all of them
 
 

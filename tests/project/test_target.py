@@ -11,11 +11,11 @@ import pytest
 
 from bare import QUIET
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Interface, LoadModel
+from duetbench.core.model import Endpoint, Expectation, Interface, LoadModel
 from duetbench.project import interpreters, pyproject, target, target_python, tools
-from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.request_lines import read
+from duetbench.project.request_lines import read as read_line
 from duetbench.project.schema import InterpreterSpec
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
@@ -40,16 +40,16 @@ def shop(tmp_path: Path) -> Path:
 
 def test_options_win_over_keys(shop: Path) -> None:
     found = target.of(shop, {"expect-status": 200, "server": None, "before": (), "workers": 2})
-    assert found is not None
     assert (found.app, found.expect_status, found.workers, found.server) == (
         "shop.main:app", 200, 2, None,
     )  # fmt: skip
     assert found.requests == ("GET /items/7", 'POST /orders {"item": 7}')
-    assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)  # type: ignore[union-attr] # it has one
+    assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)
 
 
 def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
-    assert target.of(tmp_path, {"workers": None, "env": {}, "factory": False}) is None
+    with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
+        target.of(tmp_path, {"workers": None, "env": {}, "factory": False})
     with pytest.raises(UsageError, match=r"^--workers and --env: expected --app module:attribute"):
         target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
 
@@ -68,11 +68,11 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
     (shop / "link").symlink_to("/etc")
     keys = KEYS.replace("GET /items/7", "POST / @../order.json")
     write(shop, "pyproject.toml", keys)
-    assert target.of(shop, {}) is not None
+    target.of(shop, {})
     write(shop, "pyproject.toml", KEYS.replace("GET /items/7", line))
     with pytest.raises(UsageError, match=rf"^{name}: expected a path in the repository"):
         target.of(shop, {})
-    assert target.of(shop, {"requests": (line,)}) is not None
+    target.of(shop, {"requests": (line,)})
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
     with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
         pyproject.results_dir(shop)
@@ -97,16 +97,13 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         target.private(wanted.model_copy(update={"env_file": ("none.env",)}), tmp_path)
 
 
-def deployed(
-    wanted: Target, root: Path, interface: Interface, server: str, python: str
-) -> DeployedTarget:
+def deployed(wanted: Target, root: Path, interface: Interface, server: str, python: str) -> Subject:
     pythons = {python: Checkout.here().interpreter("3.14")}
-    return DeployedTarget(root, wanted, root, pythons, (), "", Path(), interface, server)
+    return Subject(root, target=wanted, interpreters=pythons, interface=interface, server=server)
 
 
 def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
-    assert wanted is not None
     cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
         "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
@@ -151,7 +148,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert post.endpoint.body == text
     assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
-    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, "rate")
+    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, 12.5)
     assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
 
 
@@ -210,35 +207,42 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def read(line: str, folder: Path) -> Endpoint:
+    expected = Expectation()
+    like = Endpoint(name="", app="a:b", interface="asgi", path="/", expect=expected, floor=0)
+    return read_line(line, folder, like)
+
+
 @pytest.mark.parametrize(
-    ("line", "method", "asked", "headers", "body", "title"),
+    ("line", "method", "asked", "headers", "body", "name"),
     [
-        ("/items/7", "GET", ["/items/7"], {}, "", "GET /items/7"),
-        ("  DELETE   /items/7 ", "DELETE", ["/items/7"], {}, "", "DELETE /items/7"),
+        ("/items/7", "GET", ["/items/7"], {}, "", "get-items-7"),
+        ("  DELETE   /items/7 ", "DELETE", ["/items/7"], {}, "", "delete-items-7"),
         ("POST /orders @order.json", "POST", ["/orders"], {"content-type": "application/json"},
-         '{"item": 7}\n', "POST /orders"),
-        ("POST /form @lines", "POST", ["/form"], {}, "a\r\nb\r\n", "POST /form"),
-        ("POST /form @bytes", "POST", ["/form"], {}, "data:;base64,/w0KAA==", "POST /form"),
+         '{"item": 7}\n', "post-orders"),
+        ("POST /form @lines", "POST", ["/form"], {}, "a\r\nb\r\n", "post-form"),
+        ("POST /form @bytes", "POST", ["/form"], {}, "data:;base64,/w0KAA==", "post-form"),
         ('PUT /a?b=c {"item": [7, 8]}', "PUT", ["/a?b=c"], {"content-type": "application/json"},
-         '{"item": [7, 8]}', "PUT /a?b=c"),
+         '{"item": [7, 8]}', "put-a-b-c"),
         ("POST /form @form", "POST", ["/form"],
-         {"content-type": "application/x-www-form-urlencoded"}, "a=1&b=2", "POST /form"),
+         {"content-type": "application/x-www-form-urlencoded"}, "a=1&b=2", "post-form"),
         ("GET /items/{8..11}", "GET", ["/items/8", "/items/9", "/items/10", "/items/11"], {}, "",
-         "GET /items/{8..11}"),
+         "get-items-8-11"),
         ("/{09..10}/{1..2}", "GET", ["/09/1", "/09/2", "/10/1", "/10/2"], {}, "",
-         "GET /{09..10}/{1..2}"),
+         "get-09-10-1-2"),
         ("/q?w={@words.txt}", "GET", ["/q?w=blue", "/q?w=green%20tea", "/q?w=Zo%C3%AB&7%20"], {},
-         "", "GET /q?w={@words.txt}"),
-        ("/{a}/{1..}", "GET", ["/{a}/{1..}"], {}, "", "GET /{a}/{1..}"),
+         "", "get-q-w-words-txt"),
+        ("/{a}/{1..}", "GET", ["/{a}/{1..}"], {}, "", "get-a-1"),
     ],
 )  # fmt: skip
 def test_a_line_says_what_is_sent(
-    line: str, method: str, asked: list[str], headers: dict[str, str], body: str, title: str,
+    line: str, method: str, asked: list[str], headers: dict[str, str], body: str, name: str,
     folder: Path,
 ) -> None:  # fmt: skip
     found = read(line, folder)
-    assert (found.method, list(found.paths), found.headers) == (method, asked, headers)
-    assert (found.body, found.title) == (body, title)
+    assert (found.method, [found.path, *found.paths]) == (method, asked)
+    assert found.headers == {"host": "localhost", **headers}
+    assert (found.body, found.name) == (body, name)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,8 @@ def test_a_line_says_what_is_sent(
 def test_shares_are_of_all_that_a_path_stands_for(
     line: str, weights: dict[str, int], folder: Path
 ) -> None:
-    assert Counter(read(line, folder).paths) == weights
+    found = read(line, folder)
+    assert Counter((found.path, *found.paths)) == weights
 
 
 @pytest.mark.parametrize(
@@ -273,11 +278,12 @@ def test_of_too_many_paths_some_are_drawn_by_their_shares(
     line: str, start: str, fewest: int, folder: Path
 ) -> None:
     """Each time the same ones, from all of them."""
-    found = read(line, folder).paths
+    endpoint = read(line, folder)
+    found = (endpoint.path, *endpoint.paths)
     assert 9_998 <= len(found) <= 10_001
     assert len(set(found)) > 0.7 * len(found)
     assert sum(path.startswith(start) for path in found) >= fewest
-    assert read(line, folder).paths == found
+    assert read(line, folder) == endpoint
 
 
 @pytest.mark.parametrize(

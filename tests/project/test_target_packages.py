@@ -17,7 +17,7 @@ from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from duetbench.project import locks, stacks, target, target_locks, wheels
 from duetbench.project.configuration import Interpreter
-from duetbench.project.deployed_target import DeployedTarget
+from duetbench.project.subject import Subject
 from duetbench.project.target import Target
 from duetbench.project.target_locks import LockFile, ProjectPackages
 from observatory.matrix.checkout import Checkout
@@ -81,9 +81,9 @@ def root(tmp_path: Path) -> Path:
     return laid(tmp_path / "shop")
 
 
-def deployed(root: Path) -> DeployedTarget:
+def deployed(root: Path) -> Subject:
     declared = {"3.14": Checkout.here().interpreter("3.14")}
-    return DeployedTarget(root, WANTED, root, declared, (), "uv.lock")
+    return Subject(root, target=WANTED, interpreters=declared, source="uv.lock")
 
 
 def laid(root: Path) -> Path:

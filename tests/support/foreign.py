@@ -19,7 +19,7 @@ from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.candidates import figures_of
 from observatory.trend.confirm import conclude
-from synthetic import MACHINE, change_record, figures, make_case, make_run, make_testbed, ok
+from synthetic import MACHINE, change_record, figures, make_case, make_run, ok
 
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 COMMIT: Final = "3f2a9c17" * 5
@@ -61,10 +61,6 @@ def _cases(number: int) -> tuple[Case, ...]:
     return tuple(make_case(name, slots=None) for name in ids)  # 12,800/s at most
 
 
-def commands(case: Case, machine: Machine) -> Any:
-    return make_testbed(machine=machine).commands(case)
-
-
 def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run:
     plan = plan or night()
     shard = plan.shard(number)
@@ -74,7 +70,6 @@ def shard_run(number: int, plan: NightPlan | None = None, **changes: Any) -> Run
     results = [
         CaseResult(
             case=case,
-            commands=commands(case, machine),
             launches=tuple(ok(case.id, i, figures(source)) for i in range(3)),
         )
         for case in shard.plan.cases
@@ -189,9 +184,7 @@ def comparison(**changes: Any) -> Comparison:
         **sides,
         "planned": 1,
         "untouched": 7,
-        "cases": (
-            CaseComparison(case=case, because="apps changed", commands=commands(case, machine)),
-        ),
+        "cases": (CaseComparison(case=case, because="apps changed"),),
         "reproduce": (
             f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
         ),

@@ -14,7 +14,6 @@ import synthetic as runs
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     CaseResult,
-    Commands,
     Flag,
     InterpreterRecord,
     Missing,
@@ -118,7 +117,6 @@ def history(folder: Path) -> None:
         CaseResult(
             case=case,
             launches=tuple(runs.ok(case.id, n, runs.figures(source)) for n in range(3)),
-            commands=Commands(server="python3.14 -m granian", load="oha -c 128"),
         )
         for case in map(runs.make_case, DECLARED)
     )
@@ -297,8 +295,7 @@ def _hostile_run(day: int) -> Run:
         )
         if number == 1:
             launches = (runs.failed(case.id, 0, FlagName.NOT_READY, text),)
-        commands = Commands(server=f"python {text}", load=f"oha {text}")
-        results.append(CaseResult(case=case, commands=commands, launches=launches))
+        results.append(CaseResult(case=case, launches=launches))
     started = f"2026-11-{day:02d}T03:00:00+00:00"
     commit = f"{day:02d}" * 20
     packages = dict.fromkeys(HOSTILE, HOSTILE[1]) | {"fastapi": f"0.{day}.0{bad}"}

@@ -10,7 +10,6 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Case,
     CaseResult,
-    Commands,
     Endpoint,
     Expectation,
     Flag,
@@ -87,7 +86,7 @@ def make_case(case_id: str, **changes: Any) -> Case:
         "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
         "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
         "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
-        "cores": "split", "ceiling": "min(c, slots) / floor",
+        "cores": "split",
     }  # fmt: skip
     return Case(**{**fields, **changes})
 
@@ -263,11 +262,5 @@ def nightly_run(cases: int = 80, launches: int = 3, seed: int = 7) -> Run:
             ok(case.id, i, figures(source, source.uniform(5, 20000)), *flags * (i % 2))
             for i in range(launches)
         ]
-        commands = Commands(
-            server=f"python{python} -m granian --interface asgi --host 127.0.0.1 --port PORT "
-            f"--workers {number % 3 + 1} --loop asyncio --backpressure 512 module:app",
-            load=f"oha --no-tui --output-format json --worker-threads 1 -c {128 + number} -z 8s -w "
-            f"-t 10s --db-url rows.sqlite http://127.0.0.1:PORT/endpoint{number % 7}",
-        )
-        results.append(CaseResult(case=case, commands=commands, launches=tuple(rows)))
+        results.append(CaseResult(case=case, launches=tuple(rows)))
     return make_run(results)

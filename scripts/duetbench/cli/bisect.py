@@ -19,9 +19,10 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.errors import UsageError
+from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.judge.duet_loop import Reporter
-from duetbench.project.project import Repository
+from duetbench.project.pyproject import results_dir
 from duetbench.project.setting import Contrast
 from duetbench.show.change import cause_lines, commit_lines
 from duetbench.store.change import Cause
@@ -81,7 +82,7 @@ def bisect_command(
     continues a search that was interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
-    here = Repository.here(stand_in=False)
+    here = paths.project_root(stand_in=False)
     limit = budget_seconds(budget) or 0.0
     contrast = Contrast(base=of_base or (), head=of_head or ())
     _ = contrast.settings  # which refuses wrong words
@@ -91,7 +92,7 @@ def bisect_command(
         case (_, _), False:
             pass
         case (name,), False:
-            evidence = find_comparison(name, results or here.results)
+            evidence = find_comparison(name, results or results_dir(here))
             if evidence is None:
                 raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
         case (), True:

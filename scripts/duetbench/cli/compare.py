@@ -38,8 +38,8 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.host import paths
 from duetbench.host.console import Console, write_summary
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.store import result_files
 from duetbench.store.comparison import Comparison
 from duetbench.store.files import encode
@@ -115,7 +115,7 @@ def compare_command(
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent(everything=everything, start=start, only=only or "")
 
-    def find() -> Project:
+    def find() -> Subject:
         return with_options(repository(console), context.obj)
 
     run(

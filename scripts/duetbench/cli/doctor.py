@@ -16,8 +16,7 @@ from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
 from duetbench.project import tools
-from duetbench.project.configuration import Configuration
-from duetbench.project.project import Repository
+from duetbench.project.configuration import Configuration, load
 from duetbench.project.schema import OhaSpec
 
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
@@ -58,7 +57,7 @@ def doctor_command(
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
-    configured = Repository.here().configuration
+    configured = load(paths.project_root())
     report(diagnose(configured), "run `duetbench setup`", as_json=as_json, details=details)
 
 

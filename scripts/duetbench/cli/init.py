@@ -16,7 +16,6 @@ from duetbench.github import workflows
 from duetbench.host.console import Console, Narrator
 from duetbench.judge import deployment, revisions, trial
 from duetbench.project import hints, pyproject, start_command, target
-from duetbench.project.project import Repository
 from duetbench.project.pyproject import FILE, read_toml
 from duetbench.project.target_locks import module_files, source_folders
 from duetbench.store import files
@@ -73,8 +72,7 @@ def init_command(
     one starts services, and installs, like the job of the repository that runs its tests.
     """
     console, options = Console(), context.obj
-    found = repository(console)
-    root = found.root
+    root = repository(console)
     file, table = pyproject.read_table(root)
     if table:
         raise UsageError(
@@ -89,7 +87,7 @@ def init_command(
         )
     clean_up(console)
     candidates = (options["app"],) if options["app"] else applications(root)
-    chosen, requests = _first(candidates, found, options, console)
+    chosen, requests = _first(candidates, root, options, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     env = {name: text for name, text in options["env"].items() if name in typed}
@@ -135,7 +133,7 @@ def _workflows(root: Path, console: Console) -> dict[Path, str]:
 
 
 def _first(
-    candidates: Sequence[str], project: Repository, options: Options, console: Console
+    candidates: Sequence[str], root: Path, options: Options, console: Console
 ) -> tuple[str, Sequence[str]]:
     """Return the first application that answers, as it is measured, with its requests.
 
@@ -143,7 +141,7 @@ def _first(
     """
     for number, candidate in enumerate(candidates[:_TRIES], start=1):
         try:
-            requests = _answered(candidate, project, options, Narrator(console))
+            requests = _answered(candidate, root, options, Narrator(console))
         except UsageError as error:
             if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
@@ -159,16 +157,14 @@ def _first(
             "with --app module:attribute"
         )
     raise UsageError(
-        f"{project.root}: expected an application that a command line starts or a framework makes, "
+        f"{root}: expected an application that a command line starts or a framework makes, "
         "found none: name it with --app module:attribute"
     )
 
 
-def _answered(
-    candidate: str, project: Repository, options: Options, narrator: Narrator
-) -> Sequence[str]:
+def _answered(candidate: str, root: Path, options: Options, narrator: Narrator) -> Sequence[str]:
     """Serve an application once; return the requests to measure; UsageError if one is wrong."""
-    declared = with_options(project, {**options, "app": candidate})
+    declared = with_options(root, {**options, "app": candidate})
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
         requests: Sequence[str] = options["requests"]

@@ -12,11 +12,10 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.host import process_session
+from duetbench.host import paths, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.project.project import Repository
 from duetbench.store import files
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
@@ -116,11 +115,11 @@ def resumable() -> Iterator[None]:
         raise
 
 
-def repository(console: Console) -> Repository:
+def repository(console: Console) -> Path:
     """Find the repository to measure, and print its path; UsageError if there is none."""
-    found = Repository.here(stand_in=False)
-    console.say(f"repository: {found.root}")
-    return found
+    root = paths.project_root(stand_in=False)
+    console.say(f"repository: {root}")
+    return root
 
 
 def day(text: str, option: str, more: str = "") -> date:

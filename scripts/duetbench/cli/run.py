@@ -83,7 +83,7 @@ def run_command(
         run, path = runner.launch_all(
             plan, subject, folder, console, begin=begin, before=look, installs=narrator,
         )  # fmt: skip
-        conclude(run, path, console, written, lines, subject.results)
+        conclude(run, path, console, written, lines, project.results)
         if run.commit:
             again = shlex.join([word for words in repetition(context.obj) for word in words])
             console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())

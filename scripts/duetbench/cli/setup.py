@@ -13,8 +13,7 @@ from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Console, Narrator, duration
 from duetbench.project import tools
-from duetbench.project.configuration import Configuration
-from duetbench.project.project import Repository
+from duetbench.project.configuration import Configuration, load
 
 DAYS: Final = 30
 """A month: longer than most reviews take, and a night's locks are used only once."""
@@ -45,7 +44,7 @@ def setup_command(
     removes what nothing has used for a month, and can be installed again.
     """
     narrator, started = Narrator(Console()), time.monotonic()
-    report(set_up(Repository.here().configuration, narrator), narrator, started, prune=prune)
+    report(set_up(load(paths.project_root()), narrator), narrator, started, prune=prune)
 
 
 def report(parts: Mapping[str, bool], narrator: Narrator, started: float, *, prune: bool) -> None:

@@ -16,9 +16,10 @@ from duetbench.cli.options import (
 )
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
+from duetbench.host import paths
 from duetbench.host.console import Console, json_text
 from duetbench.project import plan
-from duetbench.project.project import Repository
+from duetbench.project.pyproject import results_dir
 from duetbench.show import comparison_text
 from duetbench.show import run as run_text
 from duetbench.store import result_files
@@ -43,7 +44,7 @@ def show_command(
     Comparisons are found by their id, if they were among the last on this machine or are in
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
-    results = results or Repository.here().results
+    results = results or results_dir(paths.project_root())
     # Only runs have cases to select.
     content = result_files.load(run, results, Run if select else Comparison)
     if select and isinstance(content, Comparison):

@@ -24,7 +24,8 @@ from duetbench.host import paths
 from duetbench.host.console import Console, Progress, duration, print_json
 from duetbench.judge import growth
 from duetbench.judge.deployment import deployed
-from duetbench.measure import assembly, soak
+from duetbench.measure import soak
+from duetbench.measure.testbed import assemble
 from duetbench.project import plan
 from duetbench.store.comparison import Course, Curve
 
@@ -66,7 +67,7 @@ def soak_command(
             ids = ", ".join(case.id for case in cases[:3])
             raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")
         case, logs = cases[0], paths.state_dir() / "logs"
-        testbed = assembly.assemble(subject, cases, logs, progress)
+        testbed = assemble(subject, cases, logs, progress)
         log = logs / "soak.log"
         log.unlink(missing_ok=True)
 

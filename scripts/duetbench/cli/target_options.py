@@ -15,7 +15,7 @@ from typer.models import CommandInfo
 
 from duetbench.core.errors import UsageError
 from duetbench.project import target
-from duetbench.project.project import Project, Repository
+from duetbench.project.subject import Subject
 from duetbench.project.target import OPTIONS, CommandOption
 from duetbench.project.target_locks import module_files
 
@@ -118,9 +118,8 @@ def _read(values: Mapping[str, Any]) -> Options:
     return {**keys, "headers": headers, "env": variables}
 
 
-def with_options(repository: Repository, options: Options) -> Project:
-    """Return a repository with its application, from keys and options; raises as `target.of`."""
-    root = repository.root
+def with_options(root: Path, options: Options) -> Subject:
+    """Return a repository's application, from keys and options; raises as `target.of`."""
     here, app = Path.cwd(), options["app"]
     if app and here != root and here.is_relative_to(root):
         name, places = app.partition(":")[0], (here, root / "src", root)
@@ -128,7 +127,7 @@ def with_options(repository: Repository, options: Options) -> Project:
         if found == [here]:
             # What starts in a folder is imported from it, also if it lists no packages.
             root = here
-    return Project.of(root, options)
+    return Subject(root, target=target.of(root, options))
 
 
 def repetition(options: Options) -> tuple[list[str], list[str]]:

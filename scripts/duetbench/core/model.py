@@ -261,9 +261,6 @@ class Case(Frozen):
     cores: Literal["split", "shared"] = Field(
         description="split: server and generator on cores of their own; shared: both on all."
     )
-    ceiling: str | None = Field(
-        default=None, description="Formula for requests/s over c, slots, floor, unit, cores, rate."
-    )
     env: dict[str, str] = Field(default_factory=dict, description="Variables for its server.")
     env_names: tuple[str, ...] = Field(
         default=(), description="Further variables, whose values are not recorded."
@@ -287,6 +284,13 @@ class Case(Frozen):
     @property
     def free_threaded(self) -> bool:
         return self.python.removesuffix("-jit").endswith("t")
+
+    @property
+    def ceiling(self) -> float | None:
+        """Requests/s that arithmetic allows: those offered, or those that may wait at once."""
+        floor, connections = self.endpoint.floor, self.load.connections
+        waiting = min(connections, self.slots or connections) / floor if floor else None
+        return min(filter(None, (self.load.rate, waiting)), default=None)
 
     @property
     def scales(self) -> bool:
@@ -447,13 +451,6 @@ class InterpreterRecord(InterpreterKind):
         return f"{self.version}{kind}"
 
 
-class Commands(Frozen):
-    """The effective command lines of a case, with a placeholder port: copy, paste, repeat."""
-
-    server: str
-    load: str
-
-
 class RequestEffect(Frozen):
     """Something that one request does a different number of times on each side."""
 
@@ -553,7 +550,6 @@ class CaseResult(Frozen):
     """One case with its launches."""
 
     case: Case
-    commands: Commands | None = None
     launches: Many[Launch] = ()
     missing: str = Field(
         default="", description="Why it was never launched: its interpreter is not available here."

@@ -1,17 +1,8 @@
-"""Numbers of the protocol that planning and measuring share, and formulas of declarations.
-
-A formula is arithmetic such as `min(c, slots) / floor`. Declarations use it for floors, slots and
-loads, and launches are judged by it (their ceiling).
-"""
+"""Numbers of the protocol that planning and measuring share."""
 
 import math
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
-from simpleeval import InvalidExpression, SimpleEval
-
-from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case, Load, LoadModel, Profile
 
 WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
@@ -82,45 +73,6 @@ LIGHTEST: Final = 0.7
 UNLIKE: Final = 1.4
 """Ratio of the sides' throughputs under the declared load from which such a load would hide that
 one side serves fewer at once, as behind a lock."""
-
-NO_UNIT: Final = 1e-9
-"""A unit in s that limits no ceiling: the formula then has only declared values."""
-
-CEILING_NAMES: Final = ("c", "slots", "floor", "unit", "cores", "rate", "workers", "threads")
-"""Names in the formula of a ceiling; `slots`, `rate` and `threads` are inf if there are none.
-
-c: connections. slots: requests in service at once. floor: service floor, s. unit: fastest single
-request, s. cores: cores of the server. rate: offered requests/s.
-"""
-
-
-class FormulaError(DuetbenchError):
-    """A formula cannot be evaluated; `reason` says why, in half a sentence."""
-
-    def __init__(self, formula: str, names: Mapping[str, float], reason: str) -> None:
-        self.reason = reason
-        self.allowed = f"arithmetic over {', '.join([*names, 'inf'])}, min() and max()"
-        super().__init__(f"formula {formula!r}: {reason}; allowed: {self.allowed}")
-
-
-def evaluate(formula: str, values: Mapping[str, float]) -> float:
-    """Evaluate a formula over `values`, with `min`, `max` and `inf`; raises FormulaError."""
-    return _evaluate(formula, tuple(values.items()))
-
-
-@lru_cache(maxsize=4096)  # both sides of a comparison declare nearly the same cases
-def _evaluate(formula: str, known: tuple[tuple[str, float], ...]) -> float:
-    values = dict(known)
-    evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
-    try:
-        result = evaluator.eval(formula)
-    except ZeroDivisionError as error:
-        raise FormulaError(formula, values, "divides by zero") from error
-    except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
-        raise FormulaError(formula, values, str(error).partition("\n")[0]) from error
-    if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
-        raise FormulaError(formula, values, f"gives {result!r}, which is not a number")
-    return float(result)
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

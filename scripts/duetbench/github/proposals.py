@@ -42,9 +42,8 @@ class Check(Artefact):
 def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with its job's check. Commands are left out: people copy what a comment tells them
-    to run.
-    Raises ArtifactError if it is not what was requested; then nothing of it may be shown.
+    It may come with its job's check. Raises ArtifactError if it is not what was requested; then
+    nothing of it may be shown.
     """
     if not source.exists():
         raise ArtifactError("no comparison has arrived")
@@ -60,14 +59,13 @@ def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | No
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cases = tuple(case.model_copy(update={"commands": None}) for case in comparison.cases)
         check = None if data is None else _parse(Check, data)
         if check and (cause := check.cause):
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
-        return comparison.model_copy(update={"cases": cases}), check
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
+    return comparison, check
 
 
 def require_moved(

@@ -27,7 +27,6 @@ from duetbench.judge.repetition import command
 from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.measure.testbed import prepare_all
 from duetbench.project import configuration
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.store import result_files
@@ -40,7 +39,7 @@ _LEAST: Final = 5.0  # s that it may take of any budget
 
 
 def compare(
-    project: Project | Subject,
+    project: Subject,
     contrast: Contrast,
     extent: Extent,
     reporter: Reporter,

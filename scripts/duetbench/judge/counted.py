@@ -115,7 +115,8 @@ def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
             served, request = workspace.environment(), workspace.request
             asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
             if workspace.login:
-                asked["login"] = {**_request(workspace.login), "token": testbed.subject.token}
+                token = testbed.subject.target.token
+                asked["login"] = {**_request(workspace.login), "token": token}
             request.write_text(json.dumps(asked), "utf-8")
             env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
             env[inside.CHECKOUT] = str(workspace.root)

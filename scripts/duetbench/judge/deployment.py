@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import date
 from functools import cache as cached
 from pathlib import Path
@@ -23,8 +24,7 @@ from duetbench.core.model import Case, Endpoint, Interface
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 from duetbench.judge import revisions
-from duetbench.measure import assembly
-from duetbench.measure.testbed import find_interface
+from duetbench.measure.testbed import assemble, find_interface
 from duetbench.project import (
     interpreters,
     locks,
@@ -35,12 +35,11 @@ from duetbench.project import (
     tools,
 )
 from duetbench.project.configuration import Interpreter
-from duetbench.project.deployed_target import DeployedTarget
 from duetbench.project.environment import Environment, find
-from duetbench.project.project import Project
 from duetbench.project.servers import AUTO, SERVERS, loop_taken
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
+from duetbench.project.subject import Subject
 from duetbench.project.target import FOLDER, STACK, Target
 from duetbench.project.target_locks import LockFile, ProjectPackages
 
@@ -49,7 +48,7 @@ _GUNICORN_ASGI: Final = Version("25")
 """The first gunicorn that serves ASGI without another package."""
 
 
-def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator) -> None:
+def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
     """Add files that git does not have to copies of a target's repository, and say which."""
     if project.target.only_committed:
         return
@@ -68,7 +67,7 @@ def add_uncommitted(project: Project, places: Sequence[Path], narrator: Narrator
 
 
 def environment_of(
-    project: Project, places: Sequence[Path], narrator: Narrator
+    project: Subject, places: Sequence[Path], narrator: Narrator
 ) -> Environment | None:
     """Find the environment in which a target runs, for copies of its repository.
 
@@ -95,7 +94,7 @@ def environment_of(
     return None if reason else environment
 
 
-def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
+def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     """Find the environment in which a project runs, and list the packages that it lacks.
 
     One that nobody has chosen lacks none, and is of a Python that the project asks for.
@@ -115,13 +114,13 @@ def _running(project: Project) -> tuple[Environment | None, Sequence[str]]:
 
 
 def deploy_all(
-    project: Project,
+    project: Subject,
     places: Sequence[Path],
     narrator: Narrator,
     settings: Sequence[Setting],
     copies: Path,
     day: date | None,
-) -> tuple[list[DeployedTarget], list[str]]:
+) -> tuple[list[Subject], list[str]]:
     """Prepare a target in copies of its repository, each under a setting; also return notes.
 
     The last decides how all are served; packages without a version are those of its `day`.
@@ -145,7 +144,7 @@ def deploy_all(
         python = target_python.describe(environment.executable)
         with ThreadPoolExecutor() as pool:
             [*pool.map(lambda place: stacks.compile_code(place, python), places)]
-    deployed: list[DeployedTarget] = []
+    deployed: list[Subject] = []
     notes: list[str] = []
     for place, lock in zip(reversed(places), reversed(given), strict=True):
         like = deployed[-1] if deployed else None
@@ -159,15 +158,15 @@ def deploy_all(
 
 
 def _deploy(
-    project: Project,
+    project: Subject,
     place: Path,
     narrator: Narrator,
-    like: DeployedTarget | None,
+    like: Subject | None,
     lock: LockFile | None,
     settings: Sequence[Setting],
     environment: Environment | None,
     day: date | None,
-) -> tuple[DeployedTarget, tuple[str, ...]]:
+) -> tuple[Subject, tuple[str, ...]]:
     """Prepare a target in one copy, with what each setting needs; the last one is its usual one.
 
     It is served as `like`, the other side, if that is prepared already. Its packages come from
@@ -186,6 +185,14 @@ def _deploy(
     notes: tuple[str, ...] = ()
     (place / FOLDER).mkdir(exist_ok=True)
     packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
+    bare = Subject(
+        place,
+        origin=project.root,
+        inside=within,
+        interpreters=by_name,
+        search=imports,
+        source=packages.label,
+    )
 
     @cached
     def lock_for(needs: frozenset[str]) -> Stack:
@@ -201,26 +208,21 @@ def _deploy(
             server, ways, _ = _served(place, packages.packages, choices, None, pythons)
             stack = lock_for(_needs(server, ways, "asgi"))
             env = {"env": {**choice.env, **settings[-1].env}}
-            trial = DeployedTarget(
-                place, choice.model_copy(update=env), project.root, by_name, imports,
-                packages.label, within,
-            )  # fmt: skip
+            trial = replace(bare, target=choice.model_copy(update=env))
             asked, made = _interface(trial, stack, narrator)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
         interface = asked
         server, choices, notes = _served(place, packages.packages, choices, interface, pythons)
         lock_for(_needs(server, choices, interface))
         choice = choices[-1]
-    deployed = DeployedTarget(
-        place, choice, project.root, by_name, imports, packages.label, within, interface, server
-    )
+    deployed = replace(bare, target=choice, interface=interface, server=server)
     locks.save(
         deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
     )  # a search for a cause finds it by its digest
     return deployed, notes
 
 
-def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarget:
+def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
     day = revisions.day(project.root, revisions.checkout(project.root))
@@ -231,7 +233,7 @@ def working(project: Project, narrator: Narrator, copies: Path) -> DeployedTarge
 
 
 @contextmanager
-def deployed(project: Project, narrator: Narrator) -> Iterator[DeployedTarget]:
+def deployed(project: Subject, narrator: Narrator) -> Iterator[Subject]:
     """Provide `working` for a while, with a load generator."""
     tools.ensure_oha(project.configuration.oha, narrator)
     with revisions.copies() as copies:
@@ -271,7 +273,7 @@ def lock_at(root: Path, text: str, copies: Path) -> LockFile:
     return LockFile(place, file, text)
 
 
-def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
+def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
     case = deployed.cases(setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
@@ -285,7 +287,7 @@ def describe(deployed: DeployedTarget, setting: Setting = AS_DECLARED) -> str:
         f"{app} by {case.server} {version}, workers: {case.workers}, "
         f"{f'threads: {case.threads}' if case.threads else loop}, "
         f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
-        f"packages from {deployed.packages}"
+        f"packages from {deployed.source}"
     )
 
 
@@ -324,7 +326,7 @@ def _packages(
 
 
 def _interpreters(
-    project: Project,
+    project: Subject,
     place: Path,
     choice: Target,
     narrator: Narrator,
@@ -342,7 +344,7 @@ def _interpreters(
     return {python.name: python for python in pythons}
 
 
-def _python_here(project: Project, place: Path, within: Path) -> Interpreter | None:
+def _python_here(project: Subject, place: Path, within: Path) -> Interpreter | None:
     """Find the Python on which a project runs here, if an environment for a copy may have it.
 
     If nothing is missing there, the metadata have to allow it. Otherwise that environment may be
@@ -360,17 +362,17 @@ def _python_here(project: Project, place: Path, within: Path) -> Interpreter | N
     return None
 
 
-def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+def _interface(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
     """Find an application's interface, and whether something makes it, by an import of it.
 
     An import takes seconds, so its answer holds as long as the application's module, its packages
     and its interpreter are the same. `check_import` is for whatever does not work then.
     """
     choice, python = trial.target, next(iter(trial.interpreters.values()))
-    files = (trial.root / folder / file for folder in trial.imports
+    files = (trial.root / folder / file for folder in trial.search
              for file in target_locks.module_files(choice.app.partition(":")[0]))  # fmt: skip
     module = next((file.read_bytes().decode("latin-1") for file in files if file.is_file()), "")
-    known = (f"{trial.origin}", choice.app, f"{choice.factory}", module)
+    known = (f"{trial.repository}", choice.app, f"{choice.factory}", module)
     answer = (
         paths.cache_dir()
         / "interfaces"
@@ -388,7 +390,7 @@ def _interface(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple
     return found
 
 
-def check_import(deployed: DeployedTarget, narrator: Narrator) -> None:
+def check_import(deployed: Subject, narrator: Narrator) -> None:
     """Import a prepared target again; raises UsageError if it is no application, or another one."""
     stack = deployed.lock(STACK)
     interface, _ = _import(deployed, stack, narrator)
@@ -396,7 +398,7 @@ def check_import(deployed: DeployedTarget, narrator: Narrator) -> None:
         raise UsageError(f"{deployed.target.app}: expected {deployed.interface}, found {interface}")
 
 
-def _import(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
@@ -406,7 +408,7 @@ def _import(trial: DeployedTarget, stack: Stack, narrator: Narrator) -> tuple[In
     known |= {"ready_timeout": choice.ready_timeout}
     case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assembly.assemble(
+    testbed = assemble(
         trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
     )  # nothing is loaded
     try:

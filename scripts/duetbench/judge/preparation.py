@@ -27,13 +27,10 @@ from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
 from duetbench.judge.pairs import Pair, Side, Sides, match_cases
 from duetbench.judge.revisions import Revision
-from duetbench.measure import assembly
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project import interpreters, locks, stacks, tools
 from duetbench.project import plan as planning
 from duetbench.project.configuration import Interpreter
-from duetbench.project.deployed_target import DeployedTarget
-from duetbench.project.project import Project
 from duetbench.project.servers import SERVERS
 from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
 from duetbench.project.stacks import Stack
@@ -82,7 +79,7 @@ Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
 """Cases of base and head that are compared, and those that are not."""
 
 
-def prepare(project: Project, contrast: Contrast, scope: Scope) -> Sides:
+def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
     parts, notes, head = _parts(project, contrast, scope, states)
@@ -166,8 +163,8 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 
 def _parts(
-    project: Project, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str], DeployedTarget]:
+    project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
+) -> tuple[list[Part], list[str], Subject]:
     """Prepare an application in its copies of both sides; also return notes, and head's copy."""
     settings = contrast.settings
     notes = _lend_app(project, states, scope) if contrast.of_revisions else []
@@ -234,7 +231,7 @@ def _served(
     return own.label(other, version.pop() if len(version) == 1 else "", able), able
 
 
-def _lend_app(project: Project, states: Sequence[State], scope: Scope) -> list[str]:
+def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
     """Lend the module that `--app` names to sides without it; return notes on the files.
 
     It is that of the other side, or of the checkout. Raises UsageError if a side has the module
@@ -375,7 +372,7 @@ def side_of(
 ) -> Side:
     """Make ready what some cases of a side need; `lock` finds other locks than its own."""
     pythons = part.interpreters(sorted({case.python for case in cases}))
-    testbed = assembly.assemble(
+    testbed = assemble(
         part.subject, cases, scope.logs, scope.narrator,
         generator=generator, lock=lock, interpreter=pythons.__getitem__,
     )  # fmt: skip

@@ -220,8 +220,7 @@ def choose_metrics(
 
     - In a closed loop whose handlers do not wait, throughput is what the server can do.
     - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
-      shows that, the median latency the rest. (A ceiling that contains the measured single request
-      would move with the change and hide it.)
+      shows that, the median latency the rest.
     - A paced or open load fixes the throughput: latency and CPU show the cost.
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
@@ -235,7 +234,7 @@ def choose_metrics(
     situations: set[str] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
         situations = {"always", times if waits else "unlimited"}
-    elif case.load.model is LoadModel.CLOSED and "unit" not in (case.ceiling or "unit"):
+    elif case.load.model is LoadModel.CLOSED:
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
     return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})

@@ -362,7 +362,6 @@ class _Session:
             CaseComparison(
                 case=pair.case,
                 because=pair.reason,
-                commands=pair.head.testbed.commands(pair.case),
                 duets=tuple(pair.duets.all),
                 instructions=self.counts.of(name),
                 effects=self._effects(pair),

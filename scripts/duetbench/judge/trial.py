@@ -12,9 +12,9 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.command import reason, scrub
 from duetbench.host.console import Narrator
-from duetbench.measure import assembly
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.server import Serving
+from duetbench.measure.testbed import assemble
 from duetbench.project.subject import Subject
 
 _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
@@ -44,7 +44,7 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[lis
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
     log = logs / f"trial-{uuid4().hex}.log"
-    testbed = assembly.assemble(subject, declared, logs, narrator, generator=Path())
+    testbed = assemble(subject, declared, logs, narrator, generator=Path())
     update = {"workers": 1, "env": {**declared[0].env, entry.WATCHED: "1"}}
     case, right, wrong = declared[0].model_copy(update=update), list[str](), list[str]()
     with Serving(case, replace(testbed, patience=_SECONDS), log) as serving:

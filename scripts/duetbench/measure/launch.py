@@ -4,7 +4,6 @@ It ends with figures, or with a fail flag and a reason, and leaves nothing runni
 Duets use the same observation under load, and derive figures and flags from it in the same way.
 """
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch, Status
 from duetbench.core.protocol import (
-    NO_UNIT,
     SIZE_REQUESTS,
     SIZE_SECONDS,
     SLOW_SECONDS,
@@ -97,7 +95,6 @@ class Observation(Facts):
         case, testbed = serving.case, serving.testbed
         super().__init__(
             case=case,
-            ceiling=testbed.ceiling(case, NO_UNIT) or math.inf,
             server_cores=len(testbed.server_cores(case)),
             client_cores=len(testbed.client_cores(case)),
             pinned=testbed.machine.pinned,
@@ -212,10 +209,6 @@ class Observation(Facts):
         }
         if serving.cpu_idle is not None:
             figures["cpu_idle"] = serving.cpu_idle
-        if ceiling := serving.testbed.ceiling(self.case, serving.unit):
-            figures["ceiling"] = ceiling
-            if "throughput" in figures:
-                figures["efficiency"] = figures["throughput"] / ceiling
         self.commands = sum(one.beside for one in ours)
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
@@ -232,3 +225,7 @@ class Observation(Facts):
             serving.fail(flag.name, flag.detail)
         for change in machine.environment_changes(before, machine.fingerprint()):
             serving.fail(FlagName.ENV_CHANGED, change)
+        if ceiling := self.case.ceiling:
+            figures["ceiling"] = ceiling
+            if "throughput" in figures:
+                figures["efficiency"] = figures["throughput"] / ceiling

@@ -55,18 +55,17 @@ class Client:
             (folder / URLS).write_text("".join(f"{self.base}{path}\n" for path in paths), "utf-8")
 
 
-def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) -> list[str]:
+def command(client: Client, shape: Sequence[str] = ()) -> list[str]:
     """Return oha's command line for a load; `rows.sqlite` must not exist in its working folder.
 
-    That folder has the files of `Client.write`; with `inline` the command line contains the body
-    instead. `shape` are the options for the amount of load; they replace the client's load.
+    That folder has the files of `Client.write`. `shape` are the options for the amount of load;
+    they replace the client's load.
     """
     load, request = client.load, client.request
     paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
     # -w: oha waits for requests in flight at the deadline, instead of counting them as errors.
     whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
     headers = [f"{name}: {text}" for name, text in request.headers.items()]
-    body = ["-d", request.body] if inline else ["-D", _BODY]
     return [
         *(str(client.oha), "--no-tui", "--output-format", "json"),
         # One per core: oha would start one per core of the machine, pinned or not.
@@ -76,7 +75,7 @@ def command(client: Client, shape: Sequence[str] = (), *, inline: bool = False) 
         *("--redirect", "0", "--disable-compression"),
         *(["-m", request.method] if request.method != "GET" else []),
         *(word for header in headers for word in ("-H", header)),
-        *(body if request.body else []),
+        *(["-D", _BODY] if request.body else []),
         *(shape or (*whole, "--db-url", "rows.sqlite")),
         *(["--urls-from-file", URLS] if request.paths else [client.base + request.path]),
     ]

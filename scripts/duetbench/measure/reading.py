@@ -45,10 +45,6 @@ def receive(
         end.cancel()
     spent = time.monotonic() - began
     if spent >= seconds or len(body) > LARGEST_ANSWER:
-        raise _without_end(where, min(seconds, spent), len(body))
+        problem = endless(where, min(seconds, spent), len(body))
+        raise LaunchError(FlagName.NO_ANSWER, f"{problem}; see the server's log")
     return reply, body
-
-
-def _without_end(where: str, seconds: float, size: int) -> LaunchError:
-    detail = f"{endless(where, seconds, size)}; see the server's log"
-    return LaunchError(FlagName.NO_ANSWER, detail)

@@ -11,18 +11,16 @@ from rich.text import Text
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Launch, Plan, ResultStatus, Run, Status
+from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import git, paths
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import assembly
 from duetbench.measure.launch import perform
-from duetbench.measure.testbed import SideCase, Testbed
+from duetbench.measure.testbed import SideCase, Testbed, assemble
 from duetbench.project import interpreters, tools
-from duetbench.project import plan as planning
-from duetbench.project.plan import PRIOR_LAUNCHES, launch_order
+from duetbench.project.plan import launch_order, launch_seconds
 from duetbench.project.subject import Subject
 from duetbench.store import files, result_files
 
@@ -45,7 +43,7 @@ def launch_all(
     Raises as `execute`.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
-    testbed = assembly.assemble(subject, attainable, paths.state_dir() / "logs", installs)
+    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
     start = begin(header(plan, testbed, subject.repository))
     files.require_room(results)
     before([SideCase(case, testbed) for case in attainable])
@@ -62,8 +60,6 @@ def launch_all(
         plan,
         start,
         perform=launch,
-        commands=testbed.commands,
-        expected=lambda case: planning.launch_seconds(case, plan.profile),
         results=results,
         progress=Progress(console),
         missing=missing,
@@ -98,8 +94,6 @@ def execute(
     header: Run,
     *,
     perform: Callable[[Case, int, int], Launch],
-    commands: Callable[[Case], Commands],
-    expected: Callable[[Case], float],
     results: Path,
     progress: Progress,
     missing: Mapping[str, str],
@@ -107,8 +101,7 @@ def execute(
     """Do all launches of `plan`; `header` is its run without results.
 
     `perform` does a launch of a case, given its round and its place in the sequence, and raises
-    only `InterruptedRun`. `commands` are for the record, `expected` gives the seconds of a launch.
-    `missing` cases have a reason, and no launch.
+    only `InterruptedRun`. `missing` cases have a reason, and no launch.
 
     InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
     RecordError: the run could not be saved at its end; earlier failures are only reported.
@@ -121,7 +114,6 @@ def execute(
         results = tuple(
             CaseResult(
                 case=case,
-                commands=commands(case),
                 launches=tuple(launches[key] for key in keys if key[0] == case.id),
                 missing=missing.get(case.id, ""),
             )
@@ -137,16 +129,13 @@ def execute(
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    left, late = [expected(case) for case, _ in steps], 0.0
+    left = [launch_seconds(case, plan.profile) for case, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:
         for order, (case, number) in enumerate(steps):
-            # A machine that starts servers more slowly adds a constant to each launch.
-            extra = late / (order + PRIOR_LAUNCHES)
-            progress.work(case.id, order, sum(max(0.0, each + extra) for each in left[order:]))
+            progress.work(case.id, order, sum(left[order:]))
             launch = launches[case.id, number] = perform(case, number, order)
-            late += launch.seconds - left[order]
             if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
                 progress.say(_line(launch, len(steps)))
             try:

@@ -26,6 +26,7 @@ from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed, Workspace
 from duetbench.project.servers import SERVERS
 
+GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
 FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listening socket
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
@@ -197,7 +198,7 @@ class Serving:
         headers = answer.headers.multi_items()
         try:
             given = program.identify(
-                (answer.status_code, headers, answer.content), self.testbed.subject.token
+                (answer.status_code, headers, answer.content), self.testbed.subject.target.token
             )
         except ValueError as error:
             raise LaunchError(FlagName.NOT_READY, f"{where}: {error}; {_SEE_LOG}") from None
@@ -274,7 +275,6 @@ class Serving:
         """Check the answers of the idle server."""
         timeout = min(self.case.load.timeout, self.testbed.patience)
         answers = verify.verify(self.request, self.port, repeats=repeats, timeout=timeout)
-        # The fastest of all: a disturbed unit would set the ceiling too low.
         self.unit = min(self.unit, *(answer.seconds for answer in answers))
         self.answers += answers
         wrong = next((answer for answer in answers if answer.tells_error), None)
@@ -309,12 +309,12 @@ class Serving:
         A server that hangs on SIGTERM gets a warning, stop_timeout. LaunchError stray_process,
         server_died (a bad exit code) or not_ready.
         """
-        server, report = self.server, self.kill(self.server.grace)
+        server, report = self.server, self.kill(GRACE_SECONDS)
         if report is None:
             return
         if report.killed:
             detail = (
-                f"expected {server.name} to end by itself within {server.grace:g} s of SIGTERM, "
+                f"expected {server.name} to end by itself within {GRACE_SECONDS:g} s of SIGTERM, "
                 f"but {len(report.killed)} of its processes had to be killed"
             )
             if self.session.pid not in report.killed:  # its orphans may have served requests

@@ -85,7 +85,6 @@ class SideRun(Serving):
         self.work = waited = math.inf
         for repeats in (UNIT_REQUESTS, REPEATED):
             before, earlier = self.edge(), len(self.answers)
-            # Single requests set no ceiling here, so slow ones need no repetition.
             self.verify(1 if self.slow else repeats)
             used = tree_usage.between(before, self.edge()).cpu_seconds
             answers = self.answers[earlier:]

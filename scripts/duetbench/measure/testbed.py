@@ -12,11 +12,10 @@ import json
 import math
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -26,18 +25,18 @@ from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from duetbench.core.errors import FlagName, LaunchError, UsageError
-from duetbench.core.model import READY_SECONDS, Case, Commands, Endpoint, Interface, Machine
-from duetbench.core.protocol import evaluate
+from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
-from duetbench.host import paths, ports, proc
+from duetbench.host import machine, paths, ports, proc
 from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
+from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.identity import JIT
 from duetbench.measure.inside import program
-from duetbench.project import hints
+from duetbench.project import hints, stacks, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
@@ -56,6 +55,7 @@ _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE"
 
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
+
 
 COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
 PREFIX: Final = "duetbench-launch"
@@ -141,22 +141,6 @@ class Testbed:
     def client_cores(self, case: Case) -> tuple[int, ...]:
         return self.machine.client_cores if case.cores == "split" else self.server_cores(case)
 
-    def ceiling(self, case: Case, unit: float) -> float | None:
-        """Requests/s that arithmetic allows if one request takes `unit` s; None: undeclared."""
-        if case.ceiling is None:
-            return None
-        values = {
-            "c": case.load.connections,
-            "slots": case.slots or math.inf,
-            "floor": case.endpoint.floor,
-            "unit": unit,
-            "cores": len(self.server_cores(case)),
-            "workers": case.workers,
-            "threads": case.threads or math.inf,
-            "rate": case.load.rate or math.inf,
-        }
-        return evaluate(case.ceiling, values)
-
     def top(self, folder: Path) -> Path:
         """What is copied around an application's folder."""
         return paths.above(folder, self.subject.depth)
@@ -188,25 +172,17 @@ class Testbed:
             entry.FACTORY: "1" if wrapped.factory else "",
             entry.INTERFACE: wrapped.interface,
             entry.LOOP: case.loop,
-            **self._switches(case),
+            **({JIT: "1"} if self.interpreters[case.python].jit else {}),
             **variables,
         }
 
-    def _switches(self, case: Case) -> dict[str, str]:
-        """The variables that enable an interpreter's features; a case may disable them again."""
-        python = self.interpreters.get(case.python)
-        return {JIT: "1"} if python is not None and python.jit else {}
-
     def server_argv(self, case: Case, port: int) -> list[str]:
         """The command that starts a case's server with our module, which wraps the application."""
-        server = SERVERS[case.server]
-        wrapper = {"app": f"{entry.__name__.rpartition('.')[2]}:app", "factory": False}
-        wrapped = case.model_copy(update={"endpoint": case.endpoint.model_copy(update=wrapper)})
-        python = self.pythons[case.stack, case.python]
+        server, python = SERVERS[case.server], self.pythons[case.stack, case.python]
         # The last option wins. A file of settings is ours, which reads the user's.
         return [
             *(str(python), "-m", server.module or server.name),
-            *(*server.arguments(wrapped, port), *case.server_args, *server.settings),
+            *(*server.arguments(case, port).split(), *case.server_args, *server.settings),
         ]
 
     def folders(self, case: Case) -> tuple[Path, ...]:
@@ -230,37 +206,54 @@ class Testbed:
         )
         return hints.advise(symptoms)
 
-    def commands(self, case: Case) -> Commands:
-        """The case's command lines for people: the bare application, without our module.
 
-        Names replace this machine's paths and private values.
-        """
-        server, port = SERVERS[case.server], 65_000
-        names = {name: f"${name}" for name in case.env_names}
-        names |= {"tmp": "$TMP", "port": "$PORT"}
-        asked, known = _fill_in(case.endpoint, names), case.env_names
-        if self.subject.token:
-            asked.headers["authorization"] = "Bearer $TOKEN"
-            known = (*known, "TOKEN")
-        place = self.subject.folder(case).relative_to(self.subject.root)
-        search = [os.path.normpath(place / name) for name in self.subject.search]
-        variables = {"PYTHONPATH": ":".join(search), **self._switches(case)}
-        variables |= _variables(case, names)
-        arguments = [a.replace(str(port), "$PORT") for a in server.arguments(case, port)]
-        arguments += case.server_args
-        clients, base = self.client_cores(case), "http://127.0.0.1:$PORT"
-        client = load.Client(Path("oha"), case.load, base, asked, clients)
-        generator = load.command(client, inline=True)
-        serve = ["env", *(f"{name}={value}" for name, value in variables.items())]
-        on_server, on_client = (
-            ("taskset", "-c", ",".join(map(str, cores)))
-            for cores in (self.server_cores(case), clients)
-        )
-        serve += [*on_server, "$PYTHON", "-m", server.module or server.name, *arguments]
-        return Commands(
-            server=" ".join(_word(text, known) for text in serve),
-            load=" ".join(_word(text, known) for text in (*on_client, *generator)),
-        )
+def assemble(
+    subject: Subject,
+    cases: Sequence[Case],
+    logs: Path,
+    narrator: Narrator | None = None,
+    *,
+    generator: Path | None = None,
+    lock: Callable[[str], Stack] | None = None,
+    interpreter: Callable[[str], Interpreter] | None = None,
+) -> Testbed:
+    """Collect what cases of a subject need; with a narrator, missing environments are made.
+
+    `generator` is the load generator, and `lock` and `interpreter` find those of a name; by default
+    those of the subject. A private variable that a target does not set comes from our environment.
+
+    Raises:
+        SetupError: A lock, an interpreter, an environment or a tool is missing, or cannot be made.
+        UsageError: A private variable is set nowhere.
+    """
+    lock, interpreter = lock or subject.lock, interpreter or subject.interpreter
+    pythons = {name: interpreter(name) for name in sorted({case.python for case in cases})}
+    locks = {name: lock(name) for name in sorted({case.stack for case in cases})}
+    environments = sorted({(case.stack, case.python) for case in cases})
+    if narrator is not None:
+        for stack, python in environments:
+            stacks.make_environment(locks[stack], pythons[python], narrator)
+    private = dict(subject.target.env)
+    for case in cases:
+        for name in case.env_names:
+            if name not in private and name not in os.environ:
+                raise UsageError(
+                    f"{case.id} needs the variable {name}: set it, or give it with --env "
+                    f"{name}=… or --env-file"
+                )
+            private.setdefault(name, os.environ.get(name, ""))
+    paths.make_logs(logs)
+    return Testbed(
+        subject=subject,
+        oha=generator or tools.find_oha(subject.configuration.oha),
+        machine=machine.fingerprint(),
+        pythons={(s, p): stacks.executable(locks[s], pythons[p]) for s, p in environments},
+        interpreters=pythons,
+        stacks=locks,
+        logs=logs,
+        inherited=inherited_variables(shell=not subject.fixed),
+        private=private,
+    )
 
 
 class Workspace:
@@ -465,7 +458,7 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     texts = *case.before, *case.env.values(), *testbed.private.values()
     kept = () if any("{port}" in text for text in texts) else case.before
-    while kept or testbed.subject.database:
+    while kept or testbed.subject.target.copy_database:
         part = case.model_copy(update={"before": kept, "after": ()})
         with ExitStack() as stack:
             made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
@@ -535,11 +528,11 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
 
 def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
     """Find the database to copy, if there is one; UsageError as `databases.find`."""
-    if not testbed.subject.database:
+    if (named := testbed.subject.target.copy_database) is None:
         return None
     values = {**testbed.inherited, **testbed.private, **_variables(case, testbed.private)}
     return databases.find(
-        testbed.subject.database, values, testbed.folders(case),
+        named, values, testbed.folders(case),
         testbed.pythons[case.stack, case.python],
     )  # fmt: skip
 
@@ -573,15 +566,3 @@ def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
         for name, text in variables.items()
         if _SECRET_NAME.search(name) or re.search(r"://[^/@\s]+@", text)
     }
-
-
-def _word(text: str, private: Iterable[str]) -> str:
-    """Quote a word for a shell that fills in the placeholders: declarations are not trusted."""
-    names = "|".join(("PORT", "PYTHON", "TMP", *sorted(private)))
-    parts = [part for part in re.split(rf"(\$(?:{names})\b)", text) if part]
-    plain = {"$PORT", "$PYTHON", "$TMP"}
-    placeholders = {*plain, *(f"${name}" for name in private)}
-    quoted = (
-        shlex.quote(p) if p not in placeholders else p if p in plain else f'"{p}"' for p in parts
-    )
-    return "".join(quoted) or "''"

@@ -81,7 +81,6 @@ class Facts:
 
     case: Case
     figures: dict[str, float] = field(default_factory=dict)  # metrics, and what only checks use
-    ceiling: float = math.inf  # requests/s that arithmetic allows
     server_cores: int
     client_cores: int
     commands: float = 0.0  # cores used by processes that the case's commands left running
@@ -194,15 +193,15 @@ def _contradictions(facts: Facts) -> Iterator[str]:
     for name, value in facts.figures.items():
         if name in METRICS and (wrong := METRICS[name].wrong(value)):
             yield wrong
-    # A schedule may seem too fast: n ticks span n - 1 intervals.
-    ticks = 0.0 if load.rate is None else 1 / facts["window"]
-    if throughput > facts.ceiling * CEILING + ticks:
-        ceiling = units.rate(facts.ceiling)
-        yield f"expected at most {ceiling}, the ceiling, found {units.rate(throughput)}"
     for fastest in (facts["response_min"], facts["service_min"]):
         if fastest < floor - FLOOR_SLACK:
             least = units.seconds(floor)
             yield f"expected {least}, the floor, or more, found {units.seconds(fastest)}"
+    most = facts.case.ceiling or math.inf
+    # A schedule may seem too fast: n ticks span n - 1 intervals.
+    ticks = 0.0 if load.rate is None else 1 / facts["window"]
+    if throughput > most * CEILING + ticks:
+        yield f"expected at most {units.rate(most)}, the ceiling, found {units.rate(throughput)}"
     # A closed load's connections are judged by Little's law.
     places = math.inf if load.rate is None else load.connections * (1 + LITTLES_LAW)
     for name, limit, words in (

@@ -21,12 +21,12 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from duetbench.core.errors import UsageError
+from duetbench.core.model import Endpoint
 from duetbench.core.text import from_bytes
 
 MOST: Final = 10_000
@@ -42,28 +42,16 @@ _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
 _FORM: Final = re.compile(r"[\w.%+\[\]-]+=[^\s&]*(&[\w.%+\[\]-]+=[^\s&]*)*")
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_WORD: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST_NAME: Final = 40
 _SEVERAL: Final = re.compile(r"\{(\d+\.\.\d+|@[^{}]+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One kind of request.
+def read(line: str, folder: Path, like: Endpoint) -> Endpoint:
+    """Read a request with its files in a folder, to the application of another endpoint.
 
-    Attributes:
-        paths: Each request takes one at random; a path listed twice has twice the weight.
-        headers: The content type of the body, if it can be detected.
-        title: For people, without the body: `GET /items/{1..1000}`.
+    Raises UsageError if it is invalid.
     """
-
-    method: str
-    paths: tuple[str, ...]
-    headers: dict[str, str]
-    body: str
-    title: str
-
-
-def read(line: str, folder: Path) -> Request:
-    """Read a request with its files in a folder; raises UsageError if it is invalid."""
     rest = line.strip()
     method = "GET"
     if match := _METHOD.match(rest):
@@ -81,7 +69,18 @@ def read(line: str, folder: Path) -> Request:
     headers = _headers(rest, body)
     if _FORM_TYPE in headers.values():
         body = body.strip()  # the end of a file's line is no part of a password
-    return Request(method, paths(texts, folder), headers, body, f"{method} {' '.join(texts)}")
+    title = _WORD.sub("-", f"{method} {' '.join(texts)}".lower()).strip("-")
+    first, *others = paths(texts, folder)
+    request = {
+        "name": title[:_LONGEST_NAME].strip("-"),
+        "method": method,
+        "path": first,
+        "paths": tuple(others),
+        # A name that applications allow, as Django's ALLOWED_HOSTS does by default.
+        "headers": {"host": "localhost", **headers, **like.headers},
+        "body": body,
+    }
+    return like.model_copy(update=request)
 
 
 def paths(texts: Iterable[str], folder: Path) -> tuple[str, ...]:

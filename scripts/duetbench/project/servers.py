@@ -22,6 +22,9 @@ GEVENT: Final = "gevent"
 AUTO: Final = "auto"
 """A loop: whichever the server takes by itself, uvloop if that is installed."""
 
+SERVED: Final = "duetbench_entry:app"
+"""The application of all servers: it wraps the one that is measured."""
+
 KEEP_ALIVE: Final = "60"
 """Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
 hands."""
@@ -55,11 +58,9 @@ class Server:
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
         usual_loops: Those that it takes by itself if they are installed, the first before others.
         arguments: Arguments after `python -m name` for a case and a port.
-        settings: Arguments that name files of `measure/entry`, for what no option says; who
-            repeats a command does without.
+        settings: Arguments that name files of `measure/entry`, for what no option says.
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
-        grace: Seconds that a clean stop may take after the last answer.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
         loads: Distributions that a case's arguments make it load, beyond its own requirements.
         shown: Packages whose versions reports name beside its own.
@@ -68,10 +69,9 @@ class Server:
     name: str
     interfaces: frozenset[Interface]
     loops: frozenset[str]
-    arguments: Callable[[Case, int], list[str]]
+    arguments: Callable[[Case, int], str]
     backpressure: Callable[[int], int | None] = lambda _workers: None
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
-    grace: float = 10.0
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
     loads: Callable[[Case], frozenset[str]] = _loop
@@ -81,25 +81,14 @@ class Server:
     fixed: frozenset[str] = frozenset()
 
 
-def _granian(case: Case, port: int) -> list[str]:
+def _granian(case: Case, port: int) -> str:
     # Each worker may get all connections that idle.
     backlog = GRANIAN_BACKLOG + case.load.idle * case.workers
-    options = (
+    blocking = "" if case.threads is None else f"--blocking-threads {case.threads} "
+    return (
         f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
-        f"--workers {case.workers} --backlog {backlog} --loop {case.loop}"
+        f"--workers {case.workers} --backlog {backlog} --loop {case.loop} {blocking}{SERVED}"
     )
-    if case.threads is not None:
-        options += f" --blocking-threads {case.threads}"
-    return [*options.split(), *_factory(case), case.endpoint.app]
-
-
-def _factory(case: Case) -> list[str]:
-    return ["--factory"] if case.endpoint.factory else []
-
-
-def _called(case: Case) -> str:
-    """The application, for servers that are told to call what makes it."""
-    return f"{case.endpoint.app}()" if case.endpoint.factory else case.endpoint.app
 
 
 def _beside_gunicorn(case: Case) -> frozenset[str]:
@@ -108,28 +97,26 @@ def _beside_gunicorn(case: Case) -> frozenset[str]:
     return _loop(case) if case.endpoint.interface == "asgi" else frozenset()
 
 
-def _uvicorn(case: Case, port: int) -> list[str]:
-    options = (
-        f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} "
-        f"--http auto --ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE}"
-    )
-    if case.workers > 1:
-        # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
-        options += " --timeout-worker-healthcheck 60"
+def _uvicorn(case: Case, port: int) -> str:
+    # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
+    patience = "--timeout-worker-healthcheck 60 " if case.workers > 1 else ""
     # It takes a plain function that gives a coroutine for ASGI 2.
-    return [*options.split(), "--interface", "asgi3", *_factory(case), case.endpoint.app]
-
-
-def _hypercorn(case: Case, port: int) -> list[str]:
-    loop = "asyncio" if case.loop == AUTO else case.loop  # which it takes by itself
-    options = (
-        f"--bind 127.0.0.1:{port} --workers {case.workers} "
-        f"--worker-class {loop} --keep-alive {KEEP_ALIVE}"
+    return (
+        f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} --http auto "
+        f"--ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE} {patience}"
+        f"--interface asgi3 {SERVED}"
     )
-    return [*options.split(), f"asgi:{_called(case)}"]
 
 
-def _gunicorn(case: Case, port: int) -> list[str]:
+def _hypercorn(case: Case, port: int) -> str:
+    loop = "asyncio" if case.loop == AUTO else case.loop  # which it takes by itself
+    return (
+        f"--bind 127.0.0.1:{port} --workers {case.workers} "
+        f"--worker-class {loop} --keep-alive {KEEP_ALIVE} asgi:{SERVED}"
+    )
+
+
+def _gunicorn(case: Case, port: int) -> str:
     kind = f"gthread --threads {case.threads}"
     if case.server == "uvicorn-worker":
         kind = "uvicorn_worker.UvicornWorker"
@@ -138,12 +125,11 @@ def _gunicorn(case: Case, port: int) -> list[str]:
     elif case.loop == GEVENT:
         kind = GEVENT
     # No master that kills a busy worker, and none that waits for longer than we do.
-    options = (
+    return (
         f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
         f"--worker-connections {GUNICORN_CONNECTIONS + case.load.idle} --keep-alive {KEEP_ALIVE} "
-        "--timeout 0 --graceful-timeout 5"
+        f"--timeout 0 --graceful-timeout 5 {SERVED}"
     )
-    return [*options.split(), _called(case)]
 
 
 _GUNICORN: Final = frozenset(

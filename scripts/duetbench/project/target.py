@@ -140,8 +140,8 @@ class Target(Frozen):
         description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
         "is sent with all others, and its token (--token); nothing of it is recorded.",
     )
-    token: Annotated[Text | None, CommandOption("FIELD", safe=WORD)] = Field(
-        None, description="Field of its answer with a token to send as bearer, e.g. access_token."
+    token: Annotated[Text, CommandOption("FIELD", safe=WORD)] = Field(
+        "", description="Field of its answer with a token to send as bearer, e.g. access_token."
     )
     expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
         200,
@@ -276,13 +276,13 @@ KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields
 """The keys of a target in `[tool.duetbench]`."""
 
 
-def of(root: Path, options: Mapping[str, Any]) -> Target | None:
-    """Return a repository's target, from its keys and from options, which win; None: it has none.
+def of(root: Path, options: Mapping[str, Any]) -> Target:
+    """Return a repository's target, from its keys and from options, which win.
 
     `options` are spelled like the keys; an option that is None or empty was not given.
 
-    Raises DeclarationError for an invalid key, and UsageError for an invalid option, for options
-    without an application, or for a file in a key that is not in the repository.
+    Raises DeclarationError for an invalid key, and UsageError for an invalid option, without an
+    application, or for a file in a key that is not in the repository.
     """
     file, table = read_table(root)
     keys = {key: value for key, value in table.items() if key in KEYS}
@@ -293,7 +293,11 @@ def of(root: Path, options: Mapping[str, Any]) -> Target | None:
                 f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
                 f"in [tool.duetbench] of {root}, which `duetbench init` writes"
             )
-        return None
+        raise UsageError(
+            f"{root} declares nothing to measure (no --app, no [tool.duetbench] with an app): "
+            "name its application, as in `--app shop.main:app --path /items/7`, or keep that "
+            "in [tool.duetbench] of pyproject.toml, which `duetbench init` writes"
+        )
     try:
         target = Target.model_validate({**keys, **values})
     except ValidationError as error:

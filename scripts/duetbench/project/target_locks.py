@@ -69,7 +69,7 @@ class ProjectPackages:
         label: The source of the packages, for people.
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
-        requirements: The project's own requirements, one per line; see `Project.resolve`.
+        requirements: The project's own requirements, one per line.
     """
 
     label: str

@@ -16,7 +16,6 @@ from duetbench.core.model import (
     Amount,
     Artefact,
     Case,
-    Commands,
     Effects,
     Figure,
     Figures,
@@ -352,7 +351,6 @@ class CaseComparison(Frozen):
 
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
-    commands: Commands | None = None
     duets: Many[Duet] = ()
     instructions: Instructions | None = None
     effects: Effects | None = Field(

@@ -11,8 +11,8 @@ from duetbench.judge import revisions
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Extent
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
+from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Commit
 from duetbench.store.comparison import Comparison
 from duetbench.trend.bisection import MEANS, Budget, Means, Search
@@ -36,7 +36,7 @@ def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
 
 
 def search(
-    project: Project,
+    project: Subject,
     ends: tuple[str, str],
     select: str,
     seconds: float,

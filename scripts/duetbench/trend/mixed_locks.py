@@ -30,7 +30,6 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent
 from duetbench.project import locks, stacks
-from duetbench.project.project import Project
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.store.change import Cause, Release
@@ -134,7 +133,7 @@ def of_comparison(
 
 
 def of_contrast(
-    project: Project, contrast: Contrast, select: str, reporter: Reporter, copies: Path
+    project: Subject, contrast: Contrast, select: str, reporter: Reporter, copies: Path
 ) -> tuple[Subject, SearchTask]:
     """Return the task between the packages of two sides, and what is measured with them.
 
@@ -157,7 +156,7 @@ def of_contrast(
 
 
 def search(
-    project: Project,
+    project: Subject,
     evidence: Comparison | Contrast,
     select: str | None,
     seconds: float,
@@ -187,7 +186,7 @@ def search(
 
 
 def find(
-    project: Project | Subject,
+    project: Subject,
     subject: Subject,
     task: SearchTask,
     reporter: Reporter,

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, CaseResult, Commands, Frozen, Launch, Run, Status
+from duetbench.core.model import Case, CaseResult, Frozen, Launch, Run, Status
 from duetbench.core.units import Interval, student
 
 ENOUGH_LAUNCHES: Final = 3
@@ -44,7 +44,6 @@ class CaseSummary(Frozen):
     metrics: dict[str, Interval]
     warnings: tuple[WarningCount, ...]
     failures: tuple[Failure, ...]
-    commands: Commands | None
     missing: str = ""  # why it was never launched
 
     @property
@@ -87,7 +86,6 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         metrics=intervals(good),
         warnings=_warnings(good),
         failures=failures,
-        commands=result.commands,
         missing=result.missing,
     )
 

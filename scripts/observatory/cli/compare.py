@@ -83,7 +83,7 @@ def compare_command(
     console = console_beside(written)
 
     def find() -> Checkout:
-        return Checkout(repository(console).root, profile)
+        return Checkout(repository(console), profile)
 
     of_tool.run(
         console, find, contrast, extent, {}, budget=budget, limits=limit or (), why=why,

@@ -86,7 +86,7 @@ def plan_command(
     a night that ends early does not always lack the same cases.
     """
     console = Console()
-    checkout = Checkout(repository(console).root, profile)
+    checkout = Checkout(repository(console), profile)
     root = checkout.root
     day = datetime.now(UTC).toordinal()
     plan = checkout.plan(select or (), launches, day, seconds)
@@ -145,7 +145,7 @@ def measure_command(
     """
     written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
     console = console_beside(written)
-    checkout = Checkout(repository(console).root, profile)
+    checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
     plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
     if dry_run:

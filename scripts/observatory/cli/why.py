@@ -52,7 +52,7 @@ def why_command(
     That of a change is kept in its record.
     """
     console = Console(stderr=as_json)
-    checkout = Checkout(repository(console).root)
+    checkout = Checkout(repository(console))
     folder, globs = results or checkout.results, tuple(select or ())
     changes = {path.stem: path for path in files.paths(Change, folder)}
     if names and len(names) == 1 and names[0] in changes:

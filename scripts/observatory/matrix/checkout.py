@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -24,7 +24,7 @@ from duetbench.project.pyproject import other_keys, read_table, read_toml
 from duetbench.project.schema import validate
 from duetbench.project.setting import AS_DECLARED, Setting
 from duetbench.project.stacks import Stack
-from duetbench.project.subject import Subject
+from duetbench.project.subject import Subject, find_text
 from duetbench.store.comparison import PackageChange, differences
 from observatory.matrix import titles  # noqa: F401 - names of cases
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
@@ -70,6 +70,7 @@ class Checkout(Subject):
     fixed: ClassVar[bool] = True
     profile: Profile = "quick"
     extra_pythons: tuple[str, ...] = ()
+    search: tuple[str, ...] = field(default=(".", ".."), kw_only=True)
 
     @classmethod
     def here(cls, profile: Profile = "quick", *, stand_in: bool = True) -> Self:
@@ -164,10 +165,6 @@ class Checkout(Subject):
         return 1
 
     @property
-    def search(self) -> tuple[str, ...]:
-        return ".", ".."
-
-    @property
     def code(self) -> Path:
         return self.root / "apps"
 
@@ -181,7 +178,12 @@ class Checkout(Subject):
     def sources(self, stack: str) -> tuple[str | Path, ...]:
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
-    def older_locks(self, stack: str, commit: str | None) -> Iterator[bytes]:
+    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
+        """Find the text of a lock by its digest, also at its commit and at any other."""
+        here = super().find_lock(stack, digest, commit)
+        return here or find_text(self._older_locks(stack, commit), digest)
+
+    def _older_locks(self, stack: str, commit: str | None) -> Iterator[bytes]:
         root, name = self.root, self.lock_file(stack).relative_to(self.root).as_posix()
         if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
             # A shallow clone lacks the commit.

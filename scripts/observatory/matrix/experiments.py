@@ -20,7 +20,6 @@ from pydantic import Field, ValidationError
 
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, LoadModel, Profile
-from duetbench.core.protocol import CEILING_NAMES, FormulaError, evaluate
 from duetbench.project import configuration, request_lines
 from duetbench.project.pyproject import read_toml
 from duetbench.project.schema import InterpreterSpec, Place, key_path, mistake
@@ -34,8 +33,10 @@ from observatory.matrix.schema import (
     CasesTable,
     Declaration,
     EndpointTable,
+    FormulaError,
     LoadTable,
     StackSpec,
+    evaluate,
     in_defaults,
     validate,
 )
@@ -99,9 +100,6 @@ class Experiment:
             if name not in loaded and not endpoint.verify_only:
                 expected = "cases that load it, or verify_only = true"
                 raise self._error(("endpoints", name), "no cases", expected)
-            if endpoint.ceiling is not None:  # check it with the names known at run time
-                some_values = dict.fromkeys(CEILING_NAMES, 1.0)
-                self._evaluate(("endpoints", name, "ceiling"), endpoint.ceiling, some_values)
 
     def _cases(self, profile: Profile) -> tuple[Case, ...]:
         """Expand the cases of one profile, and check that they resolve, fit and are unique."""
@@ -226,9 +224,6 @@ class Experiment:
         slots = self._slots(word["endpoint"], table, values)
         load = self._load(word["load"], self.declaration.loads[word["load"]], values, setting)
         template = _texts(axes, parameters)
-        ceiling = table.ceiling
-        if load.rate is not None:  # a server cannot answer more than is sent
-            ceiling = f"min(rate, {ceiling})" if ceiling else "rate"
         endpoint = "endpoints", word["endpoint"]
         if not setting:
             self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
@@ -245,7 +240,6 @@ class Experiment:
             slots=slots,
             load=load,
             cores=block.cores,
-            ceiling=ceiling,
             env={
                 name: self._render((*endpoint, "env", name), text, {**_OF_LAUNCHES, **template})
                 for name, text in table.env.items()

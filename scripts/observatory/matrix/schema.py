@@ -1,10 +1,13 @@
 """`experiment.toml` as types.
 
 `experiments` checks the names (servers, stacks, …) that a declaration uses and the cases that
-follow. A `Formula` (see `core.protocol`) may use the profile's parameters and the case's axes.
+follow. A `Formula` is arithmetic such as `40 * workers`, over the profile's parameters
+and the case's axes.
 """
 
+import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import (
@@ -15,8 +18,9 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from simpleeval import InvalidExpression, SimpleEval
 
-from duetbench.core.errors import DeclarationError
+from duetbench.core.errors import DeclarationError, DuetbenchError
 from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
 from duetbench.project.schema import (
     HeaderName,
@@ -88,7 +92,8 @@ class EndpointTable(Frozen):
     floor: Formula = "0"
     slots: Formula = "inf"
     takes: Formula | None = None
-    ceiling: Formula | None = None
+    ceiling: object = None  # of the anchor's revision, like the next one; nobody reads them
+    overlap: object = None
     env: dict[str, str] = Field(default_factory=dict)
     verify_only: bool = False
 
@@ -176,3 +181,32 @@ def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
 def _fields(location: Place) -> list[str]:
     table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
     return list((Expectation if "expect" in location[:-1] else table).model_fields)
+
+
+class FormulaError(DuetbenchError):
+    """A formula cannot be evaluated; `reason` says why, in half a sentence."""
+
+    def __init__(self, formula: str, names: Mapping[str, float], reason: str) -> None:
+        self.reason = reason
+        self.allowed = f"arithmetic over {', '.join([*names, 'inf'])}, min() and max()"
+        super().__init__(f"formula {formula!r}: {reason}; allowed: {self.allowed}")
+
+
+def evaluate(formula: str, values: Mapping[str, float]) -> float:
+    """Evaluate a formula over `values`, with `min`, `max` and `inf`; raises FormulaError."""
+    return _evaluate(formula, tuple(values.items()))
+
+
+@lru_cache(maxsize=4096)  # both sides of a comparison declare nearly the same cases
+def _evaluate(formula: str, known: tuple[tuple[str, float], ...]) -> float:
+    values = dict(known)
+    evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
+    try:
+        result = evaluator.eval(formula)
+    except ZeroDivisionError as error:
+        raise FormulaError(formula, values, "divides by zero") from error
+    except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
+        raise FormulaError(formula, values, str(error).partition("\n")[0]) from error
+    if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
+        raise FormulaError(formula, values, f"gives {result!r}, which is not a number")
+    return float(result)
