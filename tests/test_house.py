@@ -20,13 +20,13 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 45_680
+STATEMENTS: Final = 44_980
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
-PAGES: Final = 3_010
+PAGES: Final = 2_964
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 153, "observatory": 89}
-REACH: Final = {"run": (82, 11_095), "compare": (103, 13_925)}
+MODULES: Final = {"duetbench": 151, "observatory": 89}
+REACH: Final = {"run": (73, 9_484), "compare": (89, 11_856)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""
@@ -88,7 +88,7 @@ def test_a_class_name_means_one_thing() -> None:
     for path in _MODULES:
         for name in re.findall(r"^ *class (\w+)", path.read_text("utf-8"), re.MULTILINE):
             homes[name].append(str(path))
-    assert len(homes) > 300
+    assert len(homes) > 250
     doubled = {name: places for name, places in homes.items() if len(places) > 1}
     assert len(doubled) <= 5, doubled
 

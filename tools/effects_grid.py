@@ -21,7 +21,7 @@ from test_effects import DATABASE, EFFECTS, PLAIN  # noqa: E402
 
 from duetbench.core.model import Effects, Interface  # noqa: E402
 from duetbench.judge.effects import compare  # noqa: E402
-from duetbench.measure.effects.program import Activity  # noqa: E402
+from duetbench.measure.effects.activity import Activity  # noqa: E402
 from effects import WAYS, seen, source  # noqa: E402
 
 SECONDS: Final = 0.6  # for the memory of each side, as in a comparison

@@ -20,7 +20,7 @@ from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target
-from duetbench.show.change import AttributionText
+from duetbench.show.attribution import AttributionText
 from duetbench.store.comparison import APPLICATION, PYTHON, FunctionChange
 from observatory.matrix.checkout import Checkout
 

@@ -30,7 +30,7 @@ from duetbench.judge import answers, counted, effects, preparation, revisions
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
-from duetbench.measure.effects.program import Activity
+from duetbench.measure.effects.activity import Activity
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target

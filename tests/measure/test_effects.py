@@ -13,8 +13,8 @@ from duetbench.host.proc import make_scratch
 from duetbench.judge.effects import compare, describe
 from duetbench.measure import testbed
 from duetbench.measure.effects import memory
+from duetbench.measure.effects.activity import Activity
 from duetbench.measure.effects.libraries import plain
-from duetbench.measure.effects.program import Activity
 from duetbench.project import target_python
 from duetbench.show import findings as words
 from duetbench.show.findings import announce

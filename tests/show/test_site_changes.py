@@ -15,7 +15,7 @@ import site_builds
 import synthetic
 from attributing import CHECK, SEND, attribution, row
 from duetbench.core.model import Verdict
-from duetbench.show import change as comparison_text
+from duetbench.show import attribution as comparison_text
 from duetbench.store import files
 from duetbench.store.change import Release, SeriesName, StackState
 from duetbench.store.comparison import Instructions, PackageChange

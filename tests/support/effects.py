@@ -7,7 +7,7 @@ from typing import Final
 
 from duetbench.core.model import Interface
 from duetbench.measure.effects import observation
-from duetbench.measure.effects.program import Activity
+from duetbench.measure.effects.activity import PROGRAM, Activity
 from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY
 
@@ -69,7 +69,7 @@ def seen(
         "DUETBENCH_INTERFACE": interface,
     }
     safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
-    client = Program(python, [*safe, "-m", observation.PROGRAM], env)
+    client = Program(python, [*safe, "-m", PROGRAM], env)
     ends = time.monotonic() + 60
     with observation.start(client, seconds=seconds, ends=ends, patience=patience) as process:
         return process.activity()

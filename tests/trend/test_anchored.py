@@ -24,7 +24,6 @@ from duetbench.host import paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.pairs import match_cases
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase
@@ -36,6 +35,7 @@ from duetbench.store.files import Journal
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.sides import match_cases
 from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_

@@ -27,7 +27,7 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.session import require_code
 from duetbench.judge.why import attribute as explain
 from duetbench.project.setting import Contrast
-from duetbench.show.change import print_attribution
+from duetbench.show.attribution import print_attribution
 from duetbench.store.comparison import Attribution, Comparison
 from duetbench.store.result_files import find_comparison
 

@@ -26,7 +26,8 @@ from duetbench.core.text import short, some
 from duetbench.github.actions import BOT
 from duetbench.github.api import GitHub
 from duetbench.github.proposals import Check
-from duetbench.show.change import AttributionText, cause_lines
+from duetbench.show.attribution import AttributionText
+from duetbench.show.change import cause_lines
 from duetbench.show.comparison_text import as_markdown
 from duetbench.show.formats import escape
 from duetbench.show.report import check_line, make_report

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetbench.core.text import short
-from duetbench.measure.effects.program import Reply
+from duetbench.measure.effects.activity import Reply
 
 _IGNORED: Final = frozenset(
     {

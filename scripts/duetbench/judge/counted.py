@@ -20,7 +20,7 @@ from duetbench.core.model import Endpoint
 from duetbench.core.text import short
 from duetbench.core.units import student
 from duetbench.host import ports
-from duetbench.measure.inside import program as inside
+from duetbench.measure.inside import request as inside
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import Program, Rounds
 from duetbench.measure.testbed import SideCase, Workspace
@@ -58,7 +58,6 @@ FLOOR: Final = METRICS[CPU].floor
 
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
 _NO_TIME: Final = "there was no time to count it"
-_PROGRAM: Final = inside.__name__
 
 
 def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
@@ -96,7 +95,7 @@ def _count(groups: Sequence[Sequence[SideCase]], limit: float, ends: float) -> I
 
 
 @contextmanager
-def program(side: SideCase, name: str = _PROGRAM) -> Iterator[Program]:
+def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
     """Provide the program that makes requests to a side's applications without a server.
 
     `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own

@@ -25,8 +25,8 @@ from duetbench.judge import answers, counted
 from duetbench.judge.pairs import Pair
 from duetbench.measure import verify
 from duetbench.measure.effects import observation
+from duetbench.measure.effects.activity import PROGRAM, Activity, Name
 from duetbench.measure.effects.observation import Observation
-from duetbench.measure.effects.program import Activity, Name
 from duetbench.measure.testbed import SideCase
 from duetbench.store.comparison import SIDES
 
@@ -235,7 +235,7 @@ def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
     if timeout <= 0:
         raise CountError("there was no time to observe it")
     with (
-        counted.program(side, observation.PROGRAM) as client,
+        counted.program(side, PROGRAM) as client,
         observation.start(
             client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
         ) as process,

@@ -1,32 +1,21 @@
-"""Base and head of a comparison, and the pairs of their cases.
-
-A case is compared only with itself. If its id means something else on the other side (another
-load, path or expected answer), the case counts as missing, like one that only one side has.
-"""
+"""Base and head of a comparison, and the pairs of their cases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from duetbench.core.model import Case, Missing
-from duetbench.core.text import short
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.measure.testbed import SideCase, Testbed, server_of
 from duetbench.project.setting import SERVED
 from duetbench.project.subject import Subject
 from duetbench.store.comparison import PackageChange, SideRecord
 
-_MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
-"""Fields in which a case may differ and still be the same question: where its application is, and
-how long planning expects it to take (a duet has its own duration)."""
-
-_DERIVED: Final = frozenset({"id", "slots", "env_names"})
+DERIVED: Final = frozenset({"id", "slots", "env_names"})
 """Fields that follow from those in which sides differ on purpose."""
-
-_LONGEST: Final = 40  # characters of a value in a sentence
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +62,8 @@ class Pair:
     @property
     def executes_alike(self) -> bool:
         """Whether the sides execute the same code and differ only in how they are served."""
-        base, head = (_flat(part.case) for part in self.sides)
-        differ = {name for name in head.keys() - _DERIVED if base[name] != head[name]}
+        base, head = (flatten(part.case) for part in self.sides)
+        differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
         return bool(differ) and differ <= SERVED and not self.mixed
 
     @property
@@ -149,54 +138,7 @@ class Sides:
     check: Callable[[], None] = lambda: None  # raises UsageError if head is no application now
 
 
-def match_cases(
-    base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
-) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
-    """Match the cases of the two sides, in head's order, and list those without a partner.
-
-    `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
-    case's partner is the one that differs in nothing else.
-    """
-    partners = {_key(case, crossing): case for case in base}
-    pairs: list[tuple[Case, Case]] = []
-    missing: list[Missing] = []
-    for case in head:
-        other = partners.pop(_key(case, crossing), None)
-        if other is None:
-            missing.append(Missing(case=case.id, reason="only head has it"))
-        elif not crossing and (different := _differences(other, case)):
-            reason = f"differs on head: {'; '.join(different)}"
-            missing.append(Missing(case=case.id, reason=reason))
-        else:
-            pairs.append((other, case))
-    missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
-    return tuple(pairs), tuple(missing)
-
-
-def _differences(base: Case, head: Case) -> list[str]:
-    """List the fields in which two cases differ: `load.connections 128 → 256`."""
-    before, after = _flat(base), _flat(head)
-    names = after.keys() - _MAY_DIFFER
-    if sorted(base.env.values()) == sorted(head.env.values()):
-        names -= {"env"}  # the code of one side calls its variable something else
-    return [
-        f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
-        for name in sorted(names)
-        if before[name] != after[name]
-    ]
-
-
-def _key(case: Case, crossing: Collection[str]) -> Hashable:
-    """Return what a case and its partner have in common."""
-    if not crossing:
-        return case.id
-    fields = _flat(case)
-    return tuple(
-        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - _DERIVED - {*crossing})
-    )
-
-
-def _flat(case: Case) -> dict[str, object]:
+def flatten(case: Case) -> dict[str, object]:
     """Flatten a case's fields: endpoint and load by path, an expected answer as one value."""
     fields = dict[str, object](case)
     for part in ("endpoint", "load"):

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, revisions
-from duetbench.judge.pairs import Pair, Side, Sides, match_cases
+from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.revisions import Revision
 from duetbench.measure.testbed import SideCase, assemble
 from duetbench.project import interpreters, locks, stacks, tools
@@ -83,12 +82,17 @@ def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
     parts, notes, head = _parts(project, contrast, scope, states)
-    both = join(project.root, contrast, scope, parts, notes)
+    both = join(project.root, contrast, scope, parts, match(parts, scope), notes)
     return replace(both, check=partial(deployment.check_import, head, scope.narrator))
 
 
 def join(
-    root: Path, contrast: Contrast, scope: Scope, parts: Sequence[Part], notes: Sequence[str] = ()
+    root: Path,
+    contrast: Contrast,
+    scope: Scope,
+    parts: Sequence[Part],
+    matches: Matches,
+    notes: Sequence[str] = (),
 ) -> Sides:
     """Prepare base and head of a repository as words ask for them, from what their files declare.
 
@@ -103,7 +107,7 @@ def join(
     if "python" in crossing and parts[0].python == parts[1].python:
         python = parts[0].python
         raise UsageError(f"python: expected two different interpreters, found {python} twice")
-    pairs, missing = match(parts, scope, crossing)
+    pairs, missing = matches
     texts, ready = (contrast.base, contrast.head), []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
         cases = [pair[index] for pair in pairs]
@@ -312,24 +316,11 @@ def generator_of(subject: Subject, scope: Scope) -> Path:
     return tools.find_oha(subject.configuration.oha)
 
 
-def match(parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()) -> Matches:
-    """Match the cases of both sides, of which either has an id that is selected.
-
-    `crossing`: fields in which the sides differ on purpose.
-    """
-    pairs, missing = match_cases(parts[0].cases, parts[1].cases, crossing)
-    if not scope.select:
-        return pairs, missing
-    names = [{old.id, new.id} for old, new in pairs] + [{one.case} for one in missing]
-    for glob in scope.select:
-        if not any(fnmatchcase(name, glob) for some in names for name in some):
-            planning.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
-            raise UsageError(f"--select {glob!r} selects no case of base or head")
-    chosen = [any(fnmatchcase(n, glob) for n in some for glob in scope.select) for some in names]
-    return (
-        [pair for pair, wanted in zip(pairs, chosen, strict=False) if wanted],
-        [one for one, wanted in zip(missing, chosen[len(pairs) :], strict=True) if wanted],
-    )
+def match(parts: Sequence[Part], scope: Scope) -> Matches:
+    """Pair the cases of both sides, which have the same requests, and choose the selected ones."""
+    chosen = planning.select(parts[1].cases, scope.select)
+    pairs = zip(parts[0].cases, parts[1].cases, strict=True)
+    return [pair for pair in pairs if pair[1] in chosen], ()
 
 
 def pair_up(

@@ -21,7 +21,7 @@ from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import Edge, between, edge
 from duetbench.measure import identity, reading, verify
 from duetbench.measure.entry.duetbench_entry import PATH
-from duetbench.measure.inside import program
+from duetbench.measure.inside.request import identify
 from duetbench.measure.oha import Client
 from duetbench.measure.testbed import Testbed, Workspace
 from duetbench.project.servers import SERVERS
@@ -197,7 +197,7 @@ class Serving:
         answer, _ = verify.send(login, login.path, self.port, where, timeout=timeout)
         headers = answer.headers.multi_items()
         try:
-            given = program.identify(
+            given = identify(
                 (answer.status_code, headers, answer.content), self.testbed.subject.target.token
             )
         except ValueError as error:

@@ -35,7 +35,7 @@ from duetbench.measure import databases
 from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
 from duetbench.measure.identity import JIT
-from duetbench.measure.inside import program
+from duetbench.measure.inside.request import identified, private_parts
 from duetbench.project import hints, stacks, tools
 from duetbench.project.configuration import Interpreter
 from duetbench.project.servers import SERVERS
@@ -297,13 +297,13 @@ class Workspace:
     def fill_in(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint as the generator requests it, with all values filled in."""
         filled = _fill_in(endpoint, self._values)
-        headers = program.identified(filled.headers, self.identity)
+        headers = identified(filled.headers, self.identity)
         return filled.model_copy(update={"headers": headers})
 
     def identify(self, given: Mapping[str, str]) -> None:
         """Send these headers with all further requests, and hide what they tell."""
         self.identity = given
-        for text in program.private_parts(given):
+        for text in private_parts(given):
             self._keep({"login": text})
 
     def _keep(self, private: Mapping[str, str]) -> None:

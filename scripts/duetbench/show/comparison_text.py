@@ -83,9 +83,9 @@ def as_markdown(
     """
     brief = ""
     if comparison.why:
-        from duetbench.show import change  # noqa: PLC0415 - few reports have one
+        from duetbench.show import attribution  # noqa: PLC0415 - few reports have one
 
-        brief = change.brief(change.AttributionText(comparison.why))
+        brief = attribution.brief(attribution.AttributionText(comparison.why))
     report = make_report(comparison)
     causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)

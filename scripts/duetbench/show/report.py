@@ -160,7 +160,7 @@ def _causes(comparison: Comparison) -> Iterator[str]:
 
 def code_line(code: Attribution) -> str:
     """Name the function that moved most, from an attribution."""
-    from duetbench.show.change import AttributionText  # noqa: PLC0415 - only those who have one
+    from duetbench.show.attribution import AttributionText  # noqa: PLC0415 - only those who have one
 
     text = AttributionText(code)
     if not text.rows:

@@ -21,7 +21,7 @@ from duetbench.host.console import Console, Narrator, errors
 from duetbench.judge import preparation, revisions
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.why import attribute
-from duetbench.show.change import print_attribution
+from duetbench.show.attribution import print_attribution
 from duetbench.store import files
 from duetbench.store.comparison import Attribution
 from observatory.cli.options import SelectOption

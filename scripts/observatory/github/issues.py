@@ -16,7 +16,7 @@ from duetbench.github.actions import BOT
 from duetbench.github.api import GitHub
 from duetbench.github.comments import cut, inert, is_ours, marker, marker_values, plain
 from duetbench.show import formats
-from duetbench.show.change import AttributionText, brief
+from duetbench.show.attribution import AttributionText, brief
 from duetbench.show.formats import MISSING
 from observatory.show import addresses
 from observatory.show.changes import between, commands, contains, describe

@@ -1,19 +1,26 @@
-"""Prepares base and head of a checkout's experiments, and heads beside its anchor."""
+"""Prepares base and head of a checkout's experiments, and heads beside its anchor.
 
-from collections.abc import Callable, Mapping, Sequence
+A case is compared only with itself. If its id means something else on the other side (another
+load, path or expected answer), the case counts as missing, like one that only one side has.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from packaging.utils import canonicalize_name
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
+from duetbench.core.text import short
 from duetbench.host.console import Narrator
 from duetbench.judge import deployment, preparation, revisions
-from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.preparation import Part, Scope
+from duetbench.judge.pairs import DERIVED, Side, Sides, flatten
+from duetbench.judge.preparation import Matches, Part, Scope
 from duetbench.judge.revisions import Revision
 from duetbench.project import interpreters, setting, stacks
 from duetbench.project import plan as planning
@@ -24,6 +31,12 @@ from duetbench.project.stacks import Stack
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
+
+_MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
+"""Fields in which a case may differ and still be the same question: where its application is, and
+how long planning expects it to take (a duet has its own duration)."""
+
+_LONGEST: Final = 40  # characters of a value in a sentence
 
 
 def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
@@ -54,7 +67,75 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
         part = _part(own, state, cases, scope)
         parts.append(replace(part, python=side.python or ""))
-    return preparation.join(checkout.root, contrast, scope, parts)
+    matches = match(parts, scope, contrast.crossing)
+    return preparation.join(checkout.root, contrast, scope, parts, matches)
+
+
+def match(parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()) -> Matches:
+    """Match the cases of both sides, of which either has an id that is selected.
+
+    `crossing`: fields in which the sides differ on purpose.
+    """
+    pairs, missing = match_cases(parts[0].cases, parts[1].cases, crossing)
+    if not scope.select:
+        return pairs, missing
+    names = [{old.id, new.id} for old, new in pairs] + [{one.case} for one in missing]
+    for glob in scope.select:
+        if not any(fnmatchcase(name, glob) for some in names for name in some):
+            planning.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
+            raise UsageError(f"--select {glob!r} selects no case of base or head")
+    chosen = [any(fnmatchcase(n, glob) for n in some for glob in scope.select) for some in names]
+    return (
+        [pair for pair, wanted in zip(pairs, chosen, strict=False) if wanted],
+        [one for one, wanted in zip(missing, chosen[len(pairs) :], strict=True) if wanted],
+    )
+
+
+def match_cases(
+    base: Sequence[Case], head: Sequence[Case], crossing: Collection[str] = ()
+) -> tuple[tuple[tuple[Case, Case], ...], tuple[Missing, ...]]:
+    """Match the cases of the two sides, in head's order, and list those without a partner.
+
+    `crossing` names fields in which the sides differ on purpose, such as the interpreter. Then a
+    case's partner is the one that differs in nothing else.
+    """
+    partners = {_key(case, crossing): case for case in base}
+    pairs: list[tuple[Case, Case]] = []
+    missing: list[Missing] = []
+    for case in head:
+        other = partners.pop(_key(case, crossing), None)
+        if other is None:
+            missing.append(Missing(case=case.id, reason="only head has it"))
+        elif not crossing and (different := _differences(other, case)):
+            reason = f"differs on head: {'; '.join(different)}"
+            missing.append(Missing(case=case.id, reason=reason))
+        else:
+            pairs.append((other, case))
+    missing += [Missing(case=case.id, reason="only base has it") for case in partners.values()]
+    return tuple(pairs), tuple(missing)
+
+
+def _differences(base: Case, head: Case) -> list[str]:
+    """List the fields in which two cases differ: `load.connections 128 → 256`."""
+    before, after = flatten(base), flatten(head)
+    names = after.keys() - _MAY_DIFFER
+    if sorted(base.env.values()) == sorted(head.env.values()):
+        names -= {"env"}  # the code of one side calls its variable something else
+    return [
+        f"{name} {short(str(before[name]), _LONGEST)} → {short(str(after[name]), _LONGEST)}"
+        for name in sorted(names)
+        if before[name] != after[name]
+    ]
+
+
+def _key(case: Case, crossing: Collection[str]) -> Hashable:
+    """Return what a case and its partner have in common."""
+    if not crossing:
+        return case.id
+    fields = flatten(case)
+    return tuple(
+        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - DERIVED - {*crossing})
+    )
 
 
 def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope) -> Part:

@@ -10,12 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from duetbench.core.errors import CountError
 from duetbench.core.model import KeptMemory  # noqa: F401 - a type of `Activity`
-from duetbench.measure.effects import program as inside
-from duetbench.measure.effects.program import Activity
+from duetbench.measure.effects.activity import EARLY, PATIENCE, SECONDS, Activity
 from duetbench.measure.instructions import counting
 from duetbench.measure.instructions.counting import Process, Program
-
-PROGRAM: Final = inside.__name__
 
 _GLANCE: Final = 0.1  # seconds between two looks for an early report
 
@@ -33,7 +30,7 @@ class Observation:
 
     def first(self) -> Activity:
         """Wait for what was seen before memory is measured; CountError as `activity`."""
-        early = self.process.folder / inside.EARLY
+        early = self.process.folder / EARLY
         while not early.exists() and time.monotonic() < self.ends:
             if self.process.session.wait(_GLANCE) is not None:
                 return self.activity()
@@ -47,7 +44,7 @@ class Observation:
         try:
             report = self.process.report(self.ends - time.monotonic())
         except CountError as error:
-            if not (early := self.process.folder / inside.EARLY).exists():
+            if not (early := self.process.folder / EARLY).exists():
                 raise CountError(self.hide(str(error)), login=error.login) from error
             report = counting.report_of(early)
         return self._read(report)
@@ -70,6 +67,6 @@ def start(
     Memory is measured for at most some `seconds`. `patience` are the seconds in which the first
     answer to a path must have ended; 0: any.
     """
-    plan = {inside.PATIENCE: patience, inside.SECONDS: seconds}
+    plan = {PATIENCE: patience, SECONDS: seconds}
     with counting.start(client, plan) as process:
         yield Observation(process, client.hide, ends)

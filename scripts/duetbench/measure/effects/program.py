@@ -16,110 +16,29 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from duetbench.core.text import hider
 from duetbench.measure.effects import libraries, memory
-from duetbench.measure.effects.recorder import Event, Recorder, clocked
+from duetbench.measure.effects.activity import EARLY, PATIENCE, SECONDS, Activity, Event
+from duetbench.measure.effects.recorder import Recorder, clocked
 from duetbench.measure.inside import program
-from duetbench.measure.inside.drivers import Answer, AsgiDriver, to_texts
-from duetbench.measure.instructions.phases import REPORT, private, run, write
-
-if TYPE_CHECKING:
-    from duetbench.core.model import KeptMemory
+from duetbench.measure.inside.drivers import AsgiDriver
+from duetbench.measure.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
+from duetbench.measure.instructions.phases import private, run, write
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
-
-SECONDS = "seconds"
-"""Key of the plan with the seconds that measuring memory may take."""
-
-PATIENCE = "patience"
-"""Key of the plan with the seconds that the first answer to each path may take."""
-
-EARLY = "early.json"
-"""File beside the report, with all but the memory, before that is measured."""
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
 _COLLECTED = 20  # rounds in which the collector is watched
 _PEAKS = 3
 _LONGEST = 300_000  # bytes of an answer that are compared place by place
-
-
-Reply = Mapping[str, Any]
-"""An answer: status, headers, length, digest, body as Latin-1, whether that is cut, checkout."""
-
-Name = tuple[str, str]
-"""A function's file from the application's folder, and its qualified name."""
-
-
-@dataclass(frozen=True)
-class Activity:
-    """What the requests of one target did, in one process or in several.
-
-    Attributes:
-        events: Of each round, which is a request to each path: kind, text, the application's line.
-        calls: Function calls of each round; none before CPython 3.11.
-        functions: The application's own that were entered, with their calls in the first round.
-        loaded: Python files that were used, from the application's folder; None: not known.
-        answers: Of each path, recorded; `alone`: the same without recording.
-        seconds: Of a request.
-        unseen: What nothing here sees.
-        status: Which right answers have; 0: any.
-        routes: The application's paths, if an answer has another status.
-        peaks: Bytes that a round needed at most; none: no time.
-        young: Collections of young garbage, and the requests with them; None: no time.
-        kept: What requests keep; None: no time.
-        hide: Removes private values from a text.
-    """
-
-    paths: Sequence[str]
-    events: Sequence[Sequence[Event]]
-    calls: Sequence[int]
-    functions: Sequence[tuple[str, str, int]]
-    loaded: Sequence[str] | None
-    answers: Sequence[Sequence[Reply]]
-    alone: Sequence[Sequence[Reply]]
-    seconds: float
-    unseen: Sequence[str] = ()
-    status: int = 0
-    routes: Sequence[str] = ()
-    peaks: Sequence[int] = ()
-    young: tuple[int, int] | None = None
-    kept: KeptMemory | None = None
-    hide: Callable[[str], str] = str
-
-    @property
-    def entered(self) -> frozenset[Name]:
-        return frozenset((file, name) for file, name, _ in self.functions)
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """All but `hide`, for JSON."""
-        return {name: value for name, value in vars(self).items() if name != "hide"}
-
-    def with_(self, other: Activity) -> Activity:
-        """Join this with what another process showed of the same side."""
-        kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
-        # A leak is what both keep; its size is that of the process that missed less of it.
-        leaks = all(memory.course == "constant" for memory in kept)
-        return replace(
-            self,
-            events=(*self.events, *other.events),
-            calls=(*self.calls, *other.calls),
-            functions=(*other.functions, *self.functions),
-            loaded=None
-            if self.loaded is None or other.loaded is None
-            else (*self.loaded, *other.loaded),
-            peaks=(*self.peaks, *other.peaks),
-            kept=kept[-1 if leaks else 0] if kept else None,
-            answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
-        )
 
 
 class _Round(NamedTuple):
@@ -190,8 +109,8 @@ class _Requests:
     """Requests of one target; each round has one to each of its paths."""
 
     def __init__(self) -> None:
-        self.recorder = Recorder(str(program.checkout()))
-        fields = json.loads(Path(os.environ[program.REQUEST]).read_text("utf-8"))
+        self.recorder = Recorder(str(checkout()))
+        fields = json.loads(Path(os.environ[REQUEST]).read_text("utf-8"))
         libraries.hide = hider(fields["secrets"])
         self.status = fields["status"]  # of right answers
         self.make_one = request = program.open_served(check=False)
@@ -259,11 +178,9 @@ def _described(answer: Answer) -> dict[str, Any]:
         "status": status,
         "headers": [[name.lower(), hide(value)] for name, value in to_texts(headers)],
         "length": len(body),
-        "digest": hashlib.sha256(
-            content.replace(os.fsencode(program.checkout()), b".")
-        ).hexdigest()[:16],
+        "digest": hashlib.sha256(content.replace(os.fsencode(checkout()), b".")).hexdigest()[:16],
         "body": body[:_LONGEST].decode("latin-1"),
-        "checkout": str(program.checkout()),
+        "checkout": str(checkout()),
         "cut": len(body) > _LONGEST,
     }
 

@@ -23,6 +23,7 @@ from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, 
 from typing import Any
 
 from duetbench.measure.effects import libraries
+from duetbench.measure.effects.activity import Event
 from duetbench.measure.effects.libraries import plain, statement
 from duetbench.measure.instructions.phases import take_tool
 
@@ -43,9 +44,6 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 _CACHE = f"{os.sep}__pycache__{os.sep}"
 _STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 _POOLS = "multiprocessing.popen_"  # start processes without an audit event, by some methods
-
-Event = tuple[str, str, str]
-"""Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
 
 
 class Recorder:

@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
 from duetbench.core.text import LARGEST_ANSWER, endless
+from duetbench.measure.inside.request import Answer, Headers
 from duetbench.measure.instructions.phases import UnfitError
 
 Message = MutableMapping[str, Any]
@@ -31,11 +32,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-
-Headers = list[Any]
-"""Names and values, which are bytes of an ASGI application, and text of a WSGI application."""
-
-Answer = tuple[int, Headers, bytes]
 
 _HOST, _PORT, _CLIENT_PORT = "127.0.0.1", 80, 50_000
 
@@ -324,11 +320,3 @@ class WsgiDriver(Driver):
 
 DRIVERS: dict[str, type[AsgiDriver | WsgiDriver]] = {"asgi": AsgiDriver, "wsgi": WsgiDriver}
 """By the interface of the application."""
-
-
-def to_texts(headers: Headers) -> list[tuple[str, str]]:
-    """Names and values of headers as text."""
-    return [
-        (str(name, "latin-1"), str(value, "latin-1")) if isinstance(name, bytes) else (name, value)
-        for name, value in headers
-    ]

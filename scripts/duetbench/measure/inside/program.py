@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from duetbench.core.text import HIDDEN, to_bytes
-from duetbench.measure.inside.drivers import DRIVERS, Answer, Ask, Driver, to_texts
+from duetbench.core.text import to_bytes
+from duetbench.measure.inside.drivers import DRIVERS, Ask, Driver
+from duetbench.measure.inside.request import REQUEST, WORKSPACE, identified, identify, private_parts
 from duetbench.measure.instructions import phases
 from duetbench.measure.instructions.phases import LoginError, Unit
-
-# A JSON file with the request to a served application: the fields of an `Ask`, the status of a
-# right answer, the texts that nobody may see, with their names, and perhaps the same of a login.
-REQUEST = "DUETBENCH_REQUEST"
-
-# The folder that the application is started in.
-WORKSPACE = "DUETBENCH_WORKSPACE"
-
-# The folder that paths are relative to.
-CHECKOUT = "DUETBENCH_CHECKOUT"
 
 # Requests in a round: enough for a count with six digits.
 REQUESTS, FEWEST = 60, 6
@@ -42,16 +31,9 @@ _WAITING = 0.4
 # usual, or the clock would decide how often threads switch.
 _INTERVAL = 0.05
 
-_EXCERPT = 200  # bytes of a login's wrong answer
-
 # Function calls per request up to which a round has `REQUESTS`: some simple requests. Under
 # Valgrind ten times as many calls take a second.
 _CALLS = 3_000
-
-
-def checkout() -> Path:
-    """The folder that paths are relative to."""
-    return Path(os.environ[CHECKOUT]).resolve()
 
 
 def open_served(*, check: bool) -> Driver:
@@ -84,51 +66,6 @@ def open_served(*, check: bool) -> Driver:
     for _ in request.paths if check else ():
         request()
     return request
-
-
-def identify(answer: Answer, token: str) -> dict[str, str]:
-    """Return the headers that a login gives to all later requests: its token, its cookies.
-
-    `token` is the field of the answer's JSON that has one; empty: there must be a cookie. Raises
-    ValueError if the login failed.
-    """
-    status, headers, body = answer
-    said = repr(body[:_EXCERPT].decode("utf-8", "replace"))
-    if not 200 <= status < 400:
-        raise ValueError(f"expected to be logged in, found status {status} with {said}")
-    texts = to_texts(headers)
-    pairs = [text.partition(";")[0] for name, text in texts if name.lower() == "set-cookie"]
-    cookies = "; ".join(pair for pair in pairs if pair.partition("=")[2])
-    given = {"cookie": cookies} if cookies else {}
-    if not token:
-        if not given:
-            raise ValueError("found no cookie: name the field of the token, --token access_token")
-        return given
-    value: Any = None
-    with contextlib.suppress(ValueError):
-        value = json.loads(body)
-    for name in token.split("."):
-        fields = value if isinstance(value, dict) else {}
-        value = fields.get(name)
-    if not value or not isinstance(value, str):
-        # Not what they have, which may be private.
-        names = f"the fields {', '.join(fields)}" if fields else "JSON without it"
-        raise ValueError(f"expected a token in the field {token} (--token), found {names}")
-    return {**given, "authorization": f"Bearer {value}"}
-
-
-def identified(headers: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Add what a login gave to the headers of a request."""
-    cookies = filter(None, (headers.get("cookie"), given.get("cookie")))
-    both = {**headers, **given}
-    return {**both, "cookie": "; ".join(cookies)} if "cookie" in both else both
-
-
-def private_parts(given: Mapping[str, str]) -> list[str]:
-    """List the texts in a login's headers that nobody may see."""
-    token, cookies = given.get("authorization", ""), given.get("cookie", "")
-    texts = token.partition(" ")[2], *(pair.partition("=")[2] for pair in cookies.split("; "))
-    return [text for text in texts if len(text) >= HIDDEN]
 
 
 def prepare() -> Unit:

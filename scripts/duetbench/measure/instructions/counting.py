@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duetbench.core.errors import CountError, LaunchError
 from duetbench.core.text import ending
 from duetbench.host import proc
-from duetbench.measure.instructions import phases
+from duetbench.measure.inside.request import DUMP, PLAN, REPORT, ROUNDS
 
 if TYPE_CHECKING:
     from duetbench.host.process_session import Session
@@ -139,7 +139,7 @@ class Process:
             said = (self.folder / "log").read_text("utf-8", "replace").strip()
             words = ending(said, _LAST_WORDS) or "none"
             raise CountError(f"the application's process {how}; its last words: {words}")
-        report = report_of(self.folder / phases.REPORT)
+        report = report_of(self.folder / REPORT)
         if "reason" in report:
             raise CountError(str(report["reason"]), login=report.get("login", False))
         return report
@@ -151,11 +151,11 @@ def read_rounds(folder: Path, report: Mapping[str, Any]) -> Rounds:
     Raises CountError if they are not those of such a process, or the rounds differ too much.
     """
     n, dumps = report["n"], sorted(folder.glob(f"{report['process']}.*"))
-    if len(dumps) != phases.ROUNDS:
+    if len(dumps) != ROUNDS:
         raise CountError(
-            f"expected Callgrind to write its counters {phases.ROUNDS} times, found {len(dumps)} "
+            f"expected Callgrind to write its counters {ROUNDS} times, found {len(dumps)} "
             "times; are libc's headers and Valgrind's callgrind.h installed, or does the "
-            f"application itself call {phases.DUMP}, which marks what is counted?"
+            f"application itself call {DUMP}, which marks what is counted?"
         )
     costs = tuple(read_dump(file) / n for file in dumps)
     middle, range_ = statistics.median(costs), max(costs) - min(costs)
@@ -245,7 +245,7 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "PYTHONPATH": _join(_packages(), env.get("PYTHONPATH")),
         # A relative path: characters that change from count to count would be interned, and
         # sometimes collide in tables.
-        phases.PLAN: "plan.json",
+        PLAN: "plan.json",
     }
 
 

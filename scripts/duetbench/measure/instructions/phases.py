@@ -21,9 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
-DUMP: Final = "getppid"
-PLAN: Final = "DUETBENCH_PLAN"
-REPORT: Final = "report.json"
+from duetbench.measure.inside.request import PLAN, REPORT, ROUNDS
 
 # As they are before an application is imported, which may replace them.
 _ENCODE, _OPEN, _WRITE, _CLOSE, _EXIT = json.dumps, os.open, os.write, os.close, os._exit
@@ -31,9 +29,6 @@ _ENCODE, _OPEN, _WRITE, _CLOSE, _EXIT = json.dumps, os.open, os.write, os.close,
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _OF_PLACES: Final = 0x10 | 0x8000000
 """Flags of the place of a function: nested in another one, or in a class."""
-
-ROUNDS: Final = 3
-"""Times that a unit's calls are counted."""
 
 private: dict[str, str] = {}
 """Texts that no report may tell, with their names: what a login in this process gave."""

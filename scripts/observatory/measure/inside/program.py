@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from duetbench.measure.inside.program import FEWEST, REQUESTS
+from duetbench.measure.inside.request import PLAN
 from duetbench.measure.instructions import phases
 from duetbench.measure.instructions.phases import UnfitError, Unit
 from observatory.measure.inside import requests
@@ -69,7 +70,7 @@ def count(target: str, plan: Mapping[str, Any]) -> phases.Report:
 def main() -> None:
     """Count all planned targets, one process each, with one report each: `<index>.json`."""
     phases.die_with_parent()
-    plan = Path(os.environ[phases.PLAN]).absolute()
+    plan = Path(os.environ[PLAN]).absolute()
     preload()
     for index, target in enumerate(json.loads(plan.read_text("utf-8"))["targets"]):
         report = plan.with_name(f"{index}.json")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from duetbench.measure.inside import drivers
+from duetbench.measure.inside.request import Headers, to_texts
 from observatory.measure.inside import checkout, endpoints
 
 Request = Callable[[], tuple[int, list[Any], bytes]]
@@ -82,7 +83,7 @@ def open_request(name: str) -> Request:
 
 
 def check_answer(
-    name: str, expect: Mapping[str, Any], status: int, headers: drivers.Headers, body: bytes
+    name: str, expect: Mapping[str, Any], status: int, headers: Headers, body: bytes
 ) -> None:
     """Compare an answer with its declaration, except JSON schemas; ValueError if they differ."""
     answer: dict[str, Any] = {"status": status, "content_type": _media_type(headers)}
@@ -98,8 +99,8 @@ def check_answer(
         raise ValueError(f"{name}: expected {expected}, found {answer} with body {body[:200]!r}")
 
 
-def _media_type(headers: drivers.Headers) -> str:
-    for key, text in drivers.to_texts(headers):
+def _media_type(headers: Headers) -> str:
+    for key, text in to_texts(headers):
         if key.lower() == "content-type":
             return text.partition(";")[0].strip()
     return ""

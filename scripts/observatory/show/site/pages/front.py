@@ -12,7 +12,7 @@ from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.project import case_names
-from duetbench.show.change import RowText
+from duetbench.show.attribution import RowText
 from duetbench.trend.summary import ENOUGH_LAUNCHES
 from observatory.matrix import titles
 from observatory.matrix.published import SHARED_PAGE

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
-from duetbench.show.change import AttributionText
+from duetbench.show.attribution import AttributionText
 from duetbench.store.change import Release
 from duetbench.store.comparison import Comparison
 from duetbench.trend.summary import RunSummary

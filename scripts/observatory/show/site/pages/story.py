@@ -14,7 +14,8 @@ from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
 from duetbench.project import case_names
 from duetbench.show import findings, formats
-from duetbench.show.change import RowText, share_effect
+from duetbench.show.attribution import RowText
+from duetbench.show.change import share_effect
 from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
 from duetbench.store.change import SeriesName
 from duetbench.store.comparison import Comparison, PackageChange
