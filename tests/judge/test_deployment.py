@@ -441,7 +441,6 @@ def test_the_python_api_returns_the_answer_and_prints_nothing(
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("patient_verification")
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_python_api_has_the_steps_of_a_comparison(
     shop: Path, capsys: pytest.CaptureFixture[str], *, swapped: bool

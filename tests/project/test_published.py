@@ -82,7 +82,7 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
     ("text", "told"),
     [
         ("[figures]\nnobody = { throughput = 1 }", "['nobody'] are not in [cases]"),
-        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: offered, "),
+        ("[figures]\n'x/y' = { speed = 1 }", "unknown metric 'speed'; known: throughput, "),
         (
             "[[tables]]\ntitle = 't'\nselect = ['*']\nkeys = ['colour']\ncolumns = ['errors']",
             "unknown property 'colour'; known: id, endpoint",

@@ -79,7 +79,7 @@ MOST: Final = {"front": 250_000, "case": 300_000, "experiment": 250_000}
 
 
 REST: Final = (
-    "cases", "changes", "change", "package", "release", "comparison", "why", "data", "method",
+    "cases", "changes", "change", "package", "release", "comparison", "data", "method",
     "missing",
 )  # fmt: skip
 """The kinds of which only a thorough look asks axe, for seconds each."""
