@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from duetbench.core.errors import CountError
+from duetbench.measure.inside import process
 from duetbench.measure.instructions import counting
 from observatory.measure.inside import checkout, endpoints, requests
 
@@ -109,7 +110,7 @@ def setup_cache() -> Counted:
     if problem is not None:
         unfit |= dict.fromkeys(fit, problem)
         return counted
-    program = counting.Program(
+    program = process.Program(
         Path(sys.executable),
         ["-P", "-m", "observatory.measure.inside.program"],
         env={
@@ -118,14 +119,14 @@ def setup_cache() -> Counted:
             "DUETBENCH_STACK": checkout.stack(),
         },
     )
-    with counting.workspace({"functions": False, "ends": math.inf, "targets": fit}) as folder:
+    with process.workspace({"functions": False, "ends": math.inf, "targets": fit}) as folder:
         late = _run(program, folder)
         for index, name in enumerate(fit):
             file = folder / f"{index}.json"
             if late and not file.exists():
                 counted["failures"][name] = late
             else:
-                _add(counted, name, counting.report_of(file), folder)
+                _add(counted, name, process.report_of(file), folder)
     if late and not counted["figures"]:
         raise CountError(late)
     return counted
@@ -135,13 +136,13 @@ def setup_cache() -> Counted:
 setup_cache.timeout = TIMEOUT_S  # type: ignore[attr-defined]
 
 
-def _run(program: counting.Program, folder: Path) -> str:
+def _run(program: process.Program, folder: Path) -> str:
     """Run the program under Valgrind to its end; say why it did not get there."""
-    argv = counting.command(program, folder, ())
-    variables = counting.environment(program.env, folder)
+    argv = process.command(program, folder, counting.counter)
+    variables = process.environment(program.env, folder)
     log = folder / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        child = subprocess.Popen(
             argv,
             env=variables,
             cwd=folder,
@@ -151,13 +152,13 @@ def _run(program: counting.Program, folder: Path) -> str:
             start_new_session=True,
         )
     try:
-        code = process.wait(TIMEOUT_S - 60)
+        code = child.wait(TIMEOUT_S - 60)
     except subprocess.TimeoutExpired:
         return f"Valgrind did not finish in {TIMEOUT_S - 60} s"
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
     said = log.read_text("utf-8", "replace")[-500:]
     return f"Valgrind ended with exit code {code}; it said: {said}" if code else ""
 

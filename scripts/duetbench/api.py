@@ -112,7 +112,7 @@ def observe(sides: Sides) -> Mapping[str, Effects]:
 
     A case that cannot be observed is missing.
     """
-    return effects.observe(sides.pairs).effects
+    return effects.observe(sides.to_observe).effects
 
 
 def duet(pair: Pair) -> Duet:

@@ -20,7 +20,7 @@ from duetbench.host import proc, process_session
 from duetbench.host import process_session as process
 from duetbench.host.process_session import Session, SessionRecord
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import testbed
+from duetbench.measure import oha
 from serverlings import PATIENCE, command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -379,7 +379,7 @@ def test_a_killed_process_leaves_no_temporary_folder(
     subprocess.run([sys.executable, "-c", _KILLED], cwd=PROJECT, env=environment, check=False)
     assert len(list(tmp_path.iterdir())) == 2
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    testbed.sweep()
+    oha.sweep()
     assert not list(tmp_path.iterdir())
     sources = {path.name: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     makes = re.compile(r"mkdtemp\(|TemporaryDirectory")

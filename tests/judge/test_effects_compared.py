@@ -26,11 +26,12 @@ from duetbench.core.model import (
     RequestEffect,
     Verdict,
 )
-from duetbench.judge import answers, counted, effects, preparation, revisions
+from duetbench.judge import answers, effects, preparation, revisions
 from duetbench.judge.findings import exit_code, of_effects
-from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.measure.effects.activity import Activity
+from duetbench.measure.inside import programs
+from duetbench.measure.testbed import BothSides
 from duetbench.project.setting import Contrast
 from duetbench.project.subject import Subject
 from duetbench.project.target import Target
@@ -264,7 +265,7 @@ def app(environ, start_response):
 @pytest.fixture
 def pairs(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Sequence[Pair]]]:
+) -> Iterator[Callable[..., Sequence[BothSides]]]:
     """A repository whose application is at its top, and pairs of two versions of a module."""
     assert bench.folder == tmp_path
     project = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
@@ -272,7 +273,7 @@ def pairs(
     root = work_in(tmp_path / "shop", {**files, "items.py": ITEMS}, monkeypatch)
     with revisions.copies() as copies:
 
-        def prepare(base: str, head: str, status: int = 200) -> Sequence[Pair]:
+        def prepare(base: str, head: str, status: int = 200) -> Sequence[BothSides]:
             for text in (base, head):
                 commit(root, "A version", **{"items.py": text})
             keys = {"app": "main:app", "requests": ("GET /items",), "expect-status": status}
@@ -280,13 +281,13 @@ def pairs(
             scope = Scope((), tmp_path / "logs", QUIET, copies)
             return preparation.prepare(
                 Subject(root, target=target), Contrast(("HEAD~1", None)), scope
-            ).pairs
+            ).to_observe
 
         yield prepare
 
 
 @pytest.mark.real
-def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[Pair]]) -> None:
+def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[BothSides]]) -> None:
     """Times, ids and what a process has once differ on equal sides: they are no difference."""
     told: list[Effects] = []
 
@@ -315,9 +316,9 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[P
 
 @pytest.mark.real
 def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
-    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: Callable[..., Sequence[BothSides]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted, "EARLY", 1.0)
+    monkeypatch.setattr(programs, "EARLY", 1.0)
     taken = str(tmp_path / "taken")
     alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
     alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
@@ -330,7 +331,7 @@ def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
 @pytest.mark.real
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_side_that_varies_as_the_other_runs_is_observed_without_it(
-    pairs: Callable[..., Sequence[Pair]], tmp_path: Path, swapped: bool
+    pairs: Callable[..., Sequence[BothSides]], tmp_path: Path, swapped: bool
 ) -> None:
     """As where both use one file, which each recreates when it starts."""
     taken = str(tmp_path / "taken")
@@ -360,7 +361,7 @@ def find():
 
 @pytest.mark.real
 def test_what_may_start_slowly_is_waited_for(
-    pairs: Callable[..., Sequence[Pair]], monkeypatch: pytest.MonkeyPatch
+    pairs: Callable[..., Sequence[BothSides]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The application may take 30 s to start."""
     monkeypatch.setattr(effects, "SECONDS", 0.01)

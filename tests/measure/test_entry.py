@@ -19,8 +19,8 @@ from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.host.machine import fingerprint
 from duetbench.measure.entry import duetbench_entry as entry
+from duetbench.measure.inside.process import Program
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.project import stacks
 from duetbench.project.configuration import Interpreter

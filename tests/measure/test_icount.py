@@ -20,8 +20,8 @@ import pytest
 
 from bench import PROJECT, eventually, processes_with
 from duetbench.core.errors import CountError
+from duetbench.measure.inside.process import Program, fixed_addresses
 from duetbench.measure.instructions import counting, phases
-from duetbench.measure.instructions.counting import Program
 from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
@@ -35,7 +35,7 @@ needs_valgrind = pytest.mark.skipif(
 
 
 def test_recorded_dumps_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "ROUNDS", 2)
+    monkeypatch.setattr(counting, "ROUNDS", 2)
     monkeypatch.setattr(counting, "SPREAD_LIMIT", 1)
     assert counting.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
 
@@ -190,10 +190,10 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     def refuse() -> None:
         (tmp_path / "bin" / "setarch").write_text("#!/bin/sh\nexit 1\n")
         (tmp_path / "bin" / "setarch").chmod(0o755)
-        counting.fixed_addresses.cache_clear()
+        fixed_addresses.cache_clear()
 
     yield refuse
-    counting.fixed_addresses.cache_clear()
+    fixed_addresses.cache_clear()
 
 
 @pytest.mark.thorough
@@ -300,7 +300,8 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, program: Callable[[str], P
 _COUNT = """
 import math, sys
 from pathlib import Path
-from duetbench.measure.instructions.counting import Program, count
+from duetbench.measure.inside.process import Program
+from duetbench.measure.instructions.counting import count
 python, token, *payload = sys.argv[1:]
 with count(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:
     collect()
@@ -339,11 +340,12 @@ import subprocess, sys
 for absent in ("psutil", "pydantic", "rich", "uv"):
     sys.modules[absent] = None
 from pathlib import Path
+from duetbench.measure.inside import process
 from duetbench.measure.instructions import counting
-program = counting.Program(Path(sys.executable), ["-c", "print(6 * 7)"])
-with counting.workspace({}) as folder:
-    variables = counting.environment(program.env, folder)
-    subprocess.run(counting.command(program, folder, ()), env=variables, check=True)
+program = process.Program(Path(sys.executable), ["-c", "print(6 * 7)"])
+with process.workspace({}) as folder:
+    variables = process.environment(program.env, folder)
+    subprocess.run(process.command(program, folder, counting.counter), env=variables, check=True)
 """
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from duetbench.core.errors import CountError
+from duetbench.measure.inside.process import Program
 from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.instructions.counting import Program
 from duetbench.measure.instructions.profiling import ROOT, Name, Profile
 from observatory.matrix.checkout import Checkout
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from bench import eventually
@@ -15,7 +14,6 @@ from duetbench.measure.identity import Identity, check_identity, probe
 from duetbench.measure.verify import Answer as Found
 from duetbench.measure.verify import (
     SpotChecks,
-    check_answer,
     choose_paths,
     difference,
     right_sizes,
@@ -23,6 +21,7 @@ from duetbench.measure.verify import (
     verify,
 )
 from duetbench.measure.verify import ask as ask_once
+from duetbench.project.expectation import check_answer
 from synthetic import make_case
 from tiny_http import Answer, serving
 
@@ -44,13 +43,13 @@ def endpoint(expect: Expectation | None = None, floor: float = 0.0) -> Endpoint:
     )  # fmt: skip
 
 
-def came(status: int, media: str, body: bytes) -> httpx.Response:
-    return httpx.Response(status, headers={"content-type": media}, content=body)
+def came(status: int, media: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    return status, {"content-type": media}, body
 
 
 def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
-        check_answer(endpoint(expect), "GET /x", came(status, media, body))
+        check_answer(endpoint(expect), "GET /x", *came(status, media, body))
     return caught.value
 
 
@@ -66,7 +65,7 @@ def refusal(expect: Expectation, body: bytes, media: str, status: int = 200) -> 
     ],
 )  # fmt: skip
 def test_a_right_answer_passes(expect: Expectation, body: bytes, media: str) -> None:
-    check_answer(endpoint(expect), "GET /x", came(expect.status, media, body))
+    check_answer(endpoint(expect), "GET /x", *came(expect.status, media, body))
 
 
 @pytest.mark.parametrize(
@@ -108,9 +107,8 @@ def test_status_and_media_type_come_first() -> None:
 )  # fmt: skip
 def test_a_redirect_is_shown_without_the_host_that_was_asked(location: str, shown: str) -> None:
     endpoint_ = endpoint().model_copy(update={"headers": {"host": "localhost"}, "path": "/x"})
-    answer = httpx.Response(307, headers={"location": location})
     with pytest.raises(LaunchError, match=re.escape(f"found 307 to {shown} with ''")):
-        check_answer(endpoint_, "GET /x", answer)
+        check_answer(endpoint_, "GET /x", 307, {"location": location}, b"")
 
 
 @pytest.mark.real

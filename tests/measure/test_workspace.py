@@ -23,8 +23,9 @@ from duetbench.judge import counted
 from duetbench.measure import duet, launch
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.activity import PROGRAM, Activity
+from duetbench.measure.inside import programs
+from duetbench.measure.inside.process import Program
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.counting import Program
 from duetbench.measure.testbed import SideCase, Testbed, Workspace, assemble, fill, forget, secrets
 from duetbench.project import tools
 from duetbench.project.subject import Subject
@@ -167,7 +168,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 ) -> None:
     side = SideCase(case, testbed)
     for _ in range(2):
-        with counted.program(side, PROGRAM) as one:
+        with programs.program(side, PROGRAM) as one:
             seen = observed(one)
         assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
         assert not one.folder.exists()
@@ -222,7 +223,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     ours = Checkout.here()
     (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
-    with counted.program(side, PROGRAM) as program:
+    with programs.program(side, PROGRAM) as program:
         seen = observed(program)
     names = {name: calls for file, name, calls in seen.functions if file.endswith("orders.py")}
     assert names["new_order"] == 1

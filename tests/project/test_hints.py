@@ -6,7 +6,6 @@ from pathlib import Path
 import mypy
 import pytest
 
-from duetbench.core import python_versions
 from duetbench.project import hints
 from repos import write
 
@@ -49,7 +48,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         last = versions.rpartition("-")[2].strip()
         if last and "." not in name and name[0] != "_":
             removed.setdefault(f"3.{int(last.partition('.')[2]) + 1}", set()).add(name)
-    known = {version: {*modules.split()} for version, modules in python_versions.REMOVED.items()}
+    known = {version: {*modules.split()} for version, modules in hints.REMOVED.items()}
     assert known == removed
 
 

@@ -277,15 +277,6 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     assert compared("HEAD~1", "HEAD")[1] == tuple(
         note.format(name, "the checkout") for name in ("HEAD~1", "HEAD")
     )
-    # One that has only another name in base is what is compared, and not the benchmark's.
-    text = "import shop.main\n" + "".join(f"def of_{n}(): ...\n" for n in range(9))
-    commit(root, "Old name", **{"bench/old.py": text, "bench/starter.py": ""})
-    git(root, "rm", "--quiet", "--force", "bench/starter.py")
-    commit(root, "None")
-    git(root, "mv", "bench/old.py", "bench/starter.py")
-    commit(root, "New name")
-    with pytest.raises(UsageError, match=r"HEAD~1 has bench/old\.py in place of bench/starter\.py"):
-        compared("HEAD~1", "HEAD")
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ for group in (app, ci_app):
     for verb in get_group(group).commands.values():
         verb.load()
 from duetbench.host import paths
-from duetbench.measure.instructions import counting
-print(counting._packages(), paths.project_root(), sep=":")
+from duetbench.measure.inside import process
+print(process._packages(), paths.project_root(), sep=":")
 """
 
 

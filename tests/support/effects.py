@@ -8,7 +8,7 @@ from typing import Final
 from duetbench.core.model import Interface
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.activity import PROGRAM, Activity
-from duetbench.measure.instructions.counting import Program
+from duetbench.measure.inside.process import Program
 from duetbench.measure.testbed import ENTRY
 
 WAYS: Final = ("asgi", "threads", "wsgi")

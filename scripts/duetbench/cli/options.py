@@ -84,10 +84,10 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
 
 def clean_up(console: Console) -> list[str]:
     """End processes that killed runs left on this machine; print and return a sentence for each."""
-    from duetbench.measure import testbed
+    from duetbench.measure import oha
 
     sentences = process_session.reap()
-    testbed.sweep()
+    oha.sweep()
     for sentence in sentences:
         console.say(f"note: {sentence}")
     return sentences

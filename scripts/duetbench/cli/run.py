@@ -126,10 +126,9 @@ def conclude(
 def observe(sides: Sequence[SideCase]) -> Iterator[str]:
     """Tell what one request to each case does, before any load."""
     from duetbench.judge import effects as observed
-    from duetbench.judge.pairs import Pair
     from duetbench.show.findings import describe
 
-    seen = observed.observe([Pair(side, side) for side in sides])
+    seen = observed.observe([(side, side) for side in sides])
     for side in sides:
         if found := seen.effects.get(side.case.id):
             yield from describe(side.case, found)

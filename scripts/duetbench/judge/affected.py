@@ -25,9 +25,9 @@ from typing import Final
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.judge import revisions
-from duetbench.judge.counted import MOST_PATHS
 from duetbench.judge.pairs import Sides
 from duetbench.measure.effects.activity import Name
+from duetbench.measure.inside.programs import MOST_PATHS
 from duetbench.measure.testbed import Testbed
 from duetbench.project import stacks
 from duetbench.project.pyproject import other_keys

@@ -113,7 +113,7 @@ def _question(
         return Question(replace(touched, pairs=starting(touched.pairs)), extent)
     began = time.monotonic()
     with reporter.when_long("what one request does: still observed"):
-        seen = effects.observe(touched.pairs, first, budget=extent.seconds)
+        seen = effects.observe(touched.to_observe, first, budget=extent.seconds)
     if seen.reasons:
         both.check()
     if extent.only == "effects":

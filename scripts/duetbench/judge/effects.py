@@ -15,19 +15,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-import httpx
-
 from duetbench.core import units
 from duetbench.core.errors import CountError, LaunchError, UsageError
 from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
 from duetbench.core.text import ENDLESS, short
-from duetbench.judge import answers, counted
-from duetbench.judge.pairs import Pair
-from duetbench.measure import verify
+from duetbench.judge import answers
 from duetbench.measure.effects import observation
 from duetbench.measure.effects.activity import PROGRAM, Activity, Name
 from duetbench.measure.effects.observation import Observation
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.inside import programs
+from duetbench.measure.testbed import BothSides, SideCase
+from duetbench.project.expectation import check_answer
 from duetbench.store.comparison import SIDES
 
 SECONDS: Final = 60.0
@@ -85,7 +83,7 @@ class Seen:
 
 
 def observe(
-    pairs: Sequence[Pair],
+    pairs: Sequence[BothSides],
     tell: Early | None = None,
     *,
     budget: float | None = None,
@@ -105,9 +103,7 @@ def observe(
             tell(case, effects)
 
     for pair in pairs:
-        if pair.executes_alike:
-            continue
-        name, code = pair.case.id, counted.code_of(pair.head)
+        name, code = pair[1].case.id, programs.code_of(pair[1])
         if code not in outcomes:
             try:
                 outcomes[code] = _observe(pair, tell_first, ends)
@@ -124,15 +120,15 @@ def observe(
     return seen
 
 
-def _observe(pair: Pair, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
+def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
     """Observe a case; return what differs, and what both sides did together. Raises CountError.
 
     Sides that disturb each other are observed one after the other.
     """
-    if (takes := pair.case.endpoint.takes) > LONGEST:
+    if (takes := pair[1].case.endpoint.takes) > LONGEST:
         raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    retries = began + counted.EARLY * SECONDS
+    retries = began + programs.EARLY * SECONDS
     try:
         both = _look(pair, tell, ends, at_once=True)
         effects = compare(*both)
@@ -147,16 +143,16 @@ def _observe(pair: Pair, tell: Early | None, ends: float) -> tuple[Effects, Acti
         both = _look(pair, tell, ends, at_once=False)
         effects = compare(*both)
     together = both[0].with_(both[1])
-    if pair.base is pair.head:
+    if pair[0] is pair[1]:
         effects = describe(together)
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
-def _look(pair: Pair, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: BothSides, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
     both = _attempt(pair, _MEMORY, tell, ends, at_once)
-    _require_right(pair.head, *both)
+    _require_right(pair[1], *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
         return both
@@ -172,12 +168,10 @@ def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
     for path, before, after in zip(new.paths, old.answers, new.answers, strict=True):
         if new.status and new.status not in {before[0]["status"], after[0]["status"]}:
             case, reply = head.case, after[0]
-            headers = [pair for pair in reply["headers"] if pair[0] != "content-encoding"]
-            answer = httpx.Response(
-                reply["status"], headers=headers, content=reply["body"].encode("latin-1")
-            )
+            headers, body = dict(reply["headers"]), reply["body"].encode("latin-1")
+            where = f"{case.endpoint.method} {path}"
             try:
-                verify.check_answer(case.endpoint, f"{case.endpoint.method} {path}", answer)
+                check_answer(case.endpoint, where, reply["status"], headers, body)
             except LaunchError as error:
                 detail = new.hide(error.detail.removesuffix("; see the server's log"))
                 advice = head.testbed.advise(case, detail, new.routes)
@@ -189,7 +183,9 @@ def _varies(effects: Effects) -> bool:
     return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
-def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once: bool) -> _Both:
+def _attempt(
+    pair: BothSides, memory: float, tell: Early | None, ends: float, at_once: bool
+) -> _Both:
     """Observe both sides, each in a process of its own; raises CountError.
 
     Memory is measured for about as many seconds; before that, `tell` gets what was seen.
@@ -198,7 +194,7 @@ def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once
     first: list[Activity] = []
     seen: list[Activity] = []
     problems: list[CountError] = []
-    for group in [pair.sides] if at_once else [(side,) for side in pair.sides]:
+    for group in [pair] if at_once else [(side,) for side in pair]:
         with ExitStack() as stack:
             with ThreadPoolExecutor(len(group)) as pool:
                 starts = [_start(side, memory, ends) for side in group]
@@ -211,7 +207,7 @@ def _attempt(pair: Pair, memory: float, tell: Early | None, ends: float, at_once
             if tell and len(first) == len(SIDES):
                 # Answers may differ by what a process has once, such as its number.
                 took = time.monotonic() - began
-                tell(pair.case, compare(*first).model_copy(update={"seconds": took}))
+                tell(pair[1].case, compare(*first).model_copy(update={"seconds": took}))
             seen += [side.activity() for side in under_way if not problems]
     if problems:
         if len(problems) == len(SIDES) and all(problem.login for problem in problems):
@@ -235,7 +231,7 @@ def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
     if timeout <= 0:
         raise CountError("there was no time to observe it")
     with (
-        counted.program(side, PROGRAM) as client,
+        programs.program(side, PROGRAM) as client,
         observation.start(
             client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
         ) as process,

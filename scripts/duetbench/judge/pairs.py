@@ -9,7 +9,7 @@ from typing import Final
 
 from duetbench.core.model import Case, Missing
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.measure.testbed import SideCase, Testbed, server_of
+from duetbench.measure.testbed import BothSides, SideCase, Testbed, server_of
 from duetbench.project.setting import SERVED
 from duetbench.project.subject import Subject
 from duetbench.store.comparison import PackageChange, SideRecord
@@ -136,6 +136,11 @@ class Sides:
     untouched: int = 0  # common cases that the change cannot affect
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
     check: Callable[[], None] = lambda: None  # raises UsageError if head is no application now
+
+    @property
+    def to_observe(self) -> tuple[BothSides, ...]:
+        """The pairs to judge, without those whose sides execute the same."""
+        return tuple(pair.sides for pair in self.pairs if not pair.executes_alike)
 
 
 def flatten(case: Case) -> dict[str, object]:

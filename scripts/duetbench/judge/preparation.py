@@ -238,8 +238,7 @@ def _served(
 def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
     """Lend the module that `--app` names to sides without it; return notes on the files.
 
-    It is that of the other side, or of the checkout. Raises UsageError if a side has the module
-    under another name, as it is then not new.
+    It is that of the other side, or of the checkout.
     """
     module = project.target.app.partition(":")[0]
     lacking = [state for state in states if _find_module(module, state[0]) is None]
@@ -252,15 +251,8 @@ def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[s
     if (module_file := _find_module(module, source)) is None:
         return []
     around = [folder / "__init__.py" for folder in module_file.parents]
-    name = (revisions.within(project.root) / module_file).as_posix()
     notes = []
     for place, side in lacking:
-        old = revisions.list_renames(project.root, side, owner) if owner.tree else {}
-        if name in old:
-            raise UsageError(
-                f"--app {project.target.app}: {side.label} has {old[name]} in place of {name}: "
-                "compare revisions in which it has the same name"
-            )
         some = " and ".join(_lend([module_file, *around], source, place))
         notes.append(f"{side.label} has no module {module}: lent {owner.label}'s {some}")
     return notes

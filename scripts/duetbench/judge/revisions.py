@@ -150,13 +150,6 @@ def changed_files(root: Path, base: str, head: str) -> tuple[str, ...]:
     return tuple(path for path in paths_ if not path.startswith("results/"))
 
 
-def list_renames(root: Path, base: Revision, head: Revision) -> dict[str, str]:
-    """Map the new names of renamed files to their old ones, as paths from the top."""
-    output = git.ask(root, "diff-tree", "-r", "-z", "-M", "--diff-filter=R", base.tree, head.tree)
-    words = output.split("\0")
-    return dict(zip(words[2::3], words[1::3], strict=False))
-
-
 @contextmanager
 def copies() -> Iterator[Path]:
     """Provide a folder for the copies of one comparison; remove those of killed comparisons."""

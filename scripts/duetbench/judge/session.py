@@ -25,7 +25,6 @@ from duetbench.judge import findings, growth, rule
 from duetbench.judge.counted import (
     CASE_SECONDS,
     FLOOR,
-    MOST_PATHS,
     Counts,
     differ,
 )
@@ -33,6 +32,7 @@ from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.effects import Seen
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.samples import Mode
+from duetbench.measure.inside.programs import MOST_PATHS
 from duetbench.measure.instructions import counting
 from duetbench.project import case_names, tools
 from duetbench.project import plan as planning
@@ -50,13 +50,8 @@ from duetbench.store.comparison import (
 
 DEFAULT_SEED: Final = 1
 
-COUNTING: Final = 0.15
-"""Share of the budget that instruction counts may take before the first duet."""
-
-SHORT_COUNTING: Final = 1 / 3
-"""Share that they may take of a budget of up to `SHORT` s, as they are an answer."""
-
-SHORT: Final = 120.0
+COUNTING: Final = 1 / 3
+"""Share of the budget in which instruction counts may begin: they are an answer, too."""
 
 MOST_COUNTING: Final = 0.7
 """Largest share of a budget for counts and for what prepares both sides of them."""
@@ -381,19 +376,19 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        share, most = COUNTING * self.seconds, MOST_COUNTING * self.seconds
-        share = max(share, SHORT_COUNTING * min(self.seconds, SHORT))
-        if self.question.extent.only:
-            share, most = self.seconds, self.seconds
+        only = self.question.extent.only
+        share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
         began = self.clock()
         pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
         keys = [pair.case.id for pair in pairs]
 
         def left() -> float:
-            return began + min(share, most) - self.clock()
+            return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            self.counts.count(keys, left, self.reporter.note, self._tell, began + most)
+            self.counts.count(
+                keys, left, self.reporter.note, self._tell, began + most * self.seconds
+            )
         self.count_seconds = self.clock() - began
 
     def _uncounted(self, pair: Pair) -> bool:

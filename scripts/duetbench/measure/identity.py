@@ -15,11 +15,9 @@ from duetbench.core.model import Case, Frozen, InterpreterRecord
 from duetbench.core.text import short
 from duetbench.measure import reading
 from duetbench.measure.entry.duetbench_entry import COLLECT, PATH
+from duetbench.project.interpreters import JIT
 from duetbench.project.servers import AUTO, SERVERS
 from duetbench.store.files import first_problem
-
-JIT: Final = "PYTHON_JIT"
-"""Switches the JIT on, in an interpreter that has one."""
 
 BATCH: Final = 4  # connections opened at once, per expected worker
 

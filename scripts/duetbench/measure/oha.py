@@ -19,6 +19,7 @@ from duetbench.core.text import to_bytes
 from duetbench.host import proc
 from duetbench.host.command import free_gb, last_words, read_log
 from duetbench.host.process_session import Session
+from duetbench.measure import testbed
 from duetbench.measure.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
@@ -230,3 +231,10 @@ def scratch_base() -> Path:
     if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
         return _SHARED_MEMORY
     return Path(tempfile.gettempdir())
+
+
+def sweep() -> None:
+    """Remove the files of killed launches: in memory they would stay for ever."""
+    proc.sweep_scratch()
+    proc.sweep_scratch(testbed.PREFIX)
+    proc.sweep_scratch(PREFIX, scratch_base())

@@ -32,12 +32,11 @@ from duetbench.host.command import AT, Tick, last_exception, last_words, read_lo
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 from duetbench.measure import databases
-from duetbench.measure import oha as load
 from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.measure.identity import JIT
 from duetbench.measure.inside.request import identified, private_parts
 from duetbench.project import hints, stacks, tools
 from duetbench.project.configuration import Interpreter
+from duetbench.project.interpreters import JIT
 from duetbench.project.servers import SERVERS
 from duetbench.project.stacks import Stack
 from duetbench.project.subject import Subject
@@ -414,19 +413,16 @@ class Workspace:
             )
 
 
-def sweep() -> None:
-    """Remove the files of killed launches: in memory they would stay for ever."""
-    proc.sweep_scratch()
-    proc.sweep_scratch(PREFIX)
-    proc.sweep_scratch(load.PREFIX, load.scratch_base())
-
-
 @dataclass(frozen=True, slots=True)
 class SideCase:
     """A case as one side defines it, with the testbed that it is launched on."""
 
     case: Case
     testbed: Testbed
+
+
+BothSides = tuple[SideCase, SideCase]
+"""A case as base and as head have it."""
 
 
 def server_of(case: Case) -> Hashable:

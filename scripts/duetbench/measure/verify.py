@@ -15,19 +15,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
 import httpx
-import jsonschema
 
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Endpoint, Expectation
+from duetbench.core.model import Endpoint
 from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
-from duetbench.core.text import short, to_bytes
+from duetbench.core.text import to_bytes
 from duetbench.host.command import page_text
 from duetbench.measure import reading
 from duetbench.measure.validity import FLOOR_SLACK
+from duetbench.project.expectation import PAGE, check_answer, excerpt
 
-_EXCERPT: Final = 120
-_EXCERPT_OF_PAGE: Final = 300
-_PAGE: Final = 100_000  # characters of a page that are searched for its title and text
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
 
 MIXED: Final = 16  # most paths of a mix that are requested before and after a load
@@ -74,7 +71,7 @@ def _ask(
     answer, size = _exchange(connection, endpoint, path, where, timeout)
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
-    check_answer(endpoint, where, answer)
+    check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
     if seconds < endpoint.floor - FLOOR_SLACK:
         raise LaunchError(
             FlagName.IMPOSSIBLE,
@@ -84,34 +81,7 @@ def _ask(
     body = answer.content
     wrong = not endpoint.expect.tells_body and tells_error(body)
     digest = hashlib.sha256(body).digest()
-    return Answer(seconds, size, path, digest, _excerpt(body), wrong, waited)
-
-
-def check_answer(endpoint: Endpoint, where: str, answer: httpx.Response) -> None:
-    """Compare an answer to `where` with its declaration; LaunchError wrong_answer."""
-    expect, status, body = endpoint.expect, answer.status_code, answer.content
-    if status != expect.status:
-        location = answer.headers.get("location", "")
-        scheme = endpoint.headers.get("x-forwarded-proto", "http")
-        here = location.removeprefix(f"{scheme}://{endpoint.headers.get('host', '')}")
-        to = f" to {location if here == endpoint.path else here}" if location else ""
-        raise LaunchError(
-            FlagName.WRONG_ANSWER,
-            f"{where}: expected status {expect.status}, found {status}{to} with {_excerpt(body)}; "
-            "see the server's log",
-        )
-    media = answer.headers.get("content-type", "")
-    actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
-    if expected is not None and actual != expected.lower():
-        raise LaunchError(
-            FlagName.WRONG_ANSWER,
-            f"{where}: expected content type {expected}, found {actual or 'none'}",
-        )
-    problem = _body_problem(expect, body)
-    if problem:
-        raise LaunchError(
-            FlagName.WRONG_ANSWER, f"{where}: {problem}, found {_excerpt(body)}; see the handler"
-        )
+    return Answer(seconds, size, path, digest, excerpt(body), wrong, waited)
 
 
 def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
@@ -211,7 +181,7 @@ class SpotChecks:
         where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
         self.sent += 1
         size, body = ask(endpoint, path, self._port, where, timeout=self._timeout)
-        self.excerpts.setdefault(size, _excerpt(body))
+        self.excerpts.setdefault(size, excerpt(body))
 
 
 def ask(
@@ -228,7 +198,7 @@ def ask(
     Return the body, and its bytes as sent.
     """
     answer, size = send(endpoint, path, port, where, timeout=timeout, watch=watch)
-    check_answer(endpoint, where, answer)
+    check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
     return size, answer.content
 
 
@@ -283,28 +253,9 @@ def _exchange(
     return answer, len(sent)
 
 
-def _body_problem(expect: Expectation, body: bytes) -> str | None:
-    if not expect.tells_body:
-        return None
-    if expect.text is not None:
-        text = body.decode(errors="replace")
-        return None if re.fullmatch(expect.text, text) else f"expected text like {expect.text!r}"
-    try:
-        value = json.loads(body)
-    except ValueError:
-        return "expected JSON"
-    if expect.json_schema is not None:
-        errors = jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value)
-        worst = jsonschema.exceptions.best_match(errors)
-        return worst and f"expected JSON of the schema, but {worst.json_path}: {worst.message}"
-    # As text, since 1 == True == 1.0 in Python.
-    expected = json.dumps(expect.json_value, sort_keys=True)
-    return None if json.dumps(value, sort_keys=True) == expected else f"expected {expected}"
-
-
 def tells_error(body: bytes) -> bool:
     """Whether a body reports an error: JSON by its keys, a page by its title."""
-    text = body[:_PAGE].decode(errors="replace")
+    text = body[:PAGE].decode(errors="replace")
     if text.lstrip()[:1] == "<":
         return _ERROR.search(page_text(text).partition(":")[0]) is not None
     try:
@@ -316,10 +267,3 @@ def tells_error(body: bytes) -> bool:
         or any(value.get(name) is False for name in ("success", "ok"))
         or value.get("status") in {"error", "fail", "failed"}
     )
-
-
-def _excerpt(body: bytes) -> str:
-    text = body[:_PAGE].decode(errors="replace")
-    if text.lstrip()[:1] == "<" and (page := page_text(text)):
-        return repr(short(page, _EXCERPT_OF_PAGE))
-    return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")

@@ -20,7 +20,6 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from duetbench.core.errors import UsageError
-from duetbench.core.python_versions import removed
 from duetbench.host.command import last_exception
 from duetbench.project.pyproject import option_for
 from duetbench.project.target import NOWHERE, read_variables
@@ -46,6 +45,15 @@ _CHAIN: Final = re.compile("The above exception was the direct|During handling o
 _NO_SERVER: Final = (
     r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
 )
+
+REMOVED: Final = {
+    "3.11": "binhex",
+    "3.12": "asynchat asyncore distutils imp smtpd",
+    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
+    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
+    "3.15": "sre_compile sre_constants sre_parse",
+}
+"""Version of Python → modules that it and newer ones lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +211,12 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
     r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,
 }
+
+
+def removed(module: str, version: Version) -> str:
+    """Say that a Python no longer has a module of the standard library; empty if it does."""
+    for first, modules in REMOVED.items():
+        if module in modules.split() and version >= Version(first):
+            older = Version(first).minor - 1
+            return f"Python {first} and newer have no {module}: try --python 3.{older}"
+    return ""

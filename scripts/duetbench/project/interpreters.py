@@ -18,6 +18,9 @@ from duetbench.project.configuration import (
     Interpreter,
 )
 
+JIT: Final = "PYTHON_JIT"
+"""Switches the JIT on, in an interpreter that has one."""
+
 _PROOF: Final = """
 import json, os, platform, re, sys, sysconfig
 get = sysconfig.get_config_var

@@ -27,12 +27,12 @@ from packaging.version import Version
 
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
-from duetbench.core.python_versions import removed
 from duetbench.host import cache, command, paths, proc
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 from duetbench.project.configuration import Interpreter
 from duetbench.project.environment import Environment, of_lock
+from duetbench.project.hints import removed
 from duetbench.store import files
 
 _PROGRAM: Final = "bin/python"

@@ -17,13 +17,15 @@ from packaging.version import Version
 
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterKind, InterpreterRecord
-from duetbench.core.python_versions import OLDEST
 from duetbench.host import command
 from duetbench.host.console import Narrator
 from duetbench.project import foreign_locks, interpreters
 from duetbench.project.configuration import Configuration, Interpreter
 from duetbench.project.pyproject import read_pyproject
 from duetbench.project.schema import InterpreterSpec
+
+OLDEST: Final = Version("3.10")
+"""The oldest Python for our code that runs beside an application."""
 
 _DEPLOYED: Final = {
     "runtime.txt": r"^python-(\d+\.\d+)",

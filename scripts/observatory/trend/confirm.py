@@ -80,7 +80,7 @@ def compare_stacks(
         if nothing:
             return empty_comparison(question)
         with measuring():
-            question = replace(question, seen=effects.observe(pairs))
+            question = replace(question, seen=effects.observe(touched.to_observe))
             return session.compare(question, reporter, make(logs))
 
 

@@ -18,13 +18,13 @@ from duetbench.core.metrics import row
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import affected, change_locks, counted
-from duetbench.judge.counted import BothSides
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.why import ranking
+from duetbench.measure.inside import programs
 from duetbench.measure.instructions import profiling
 from duetbench.measure.instructions.profiling import DRIVER, Name, Profile
-from duetbench.measure.testbed import SideCase
+from duetbench.measure.testbed import BothSides, SideCase
 from duetbench.project import case_names
 from duetbench.project.setting import Contrast
 from duetbench.store.comparison import APPLICATION, PYTHON, Attribution, Comparison
@@ -111,7 +111,7 @@ def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
     """Profile a side beside other work."""
     # The padding is no multiple of what memory is aligned to.
     with (
-        counted.program(side) as program,
+        programs.program(side) as program,
         profiling.profile(program, 23 * run) as collect,
     ):
         yield collect
@@ -207,7 +207,7 @@ def once(sides: Sides) -> list[BothSides]:
     """Return the selected cases, each piece of code once; UsageError: none, or too many."""
     by_code: dict[object, BothSides] = {}
     for pair in sides.pairs:
-        by_code.setdefault(counted.code_of(pair.head), pair.sides)
+        by_code.setdefault(programs.code_of(pair.head), pair.sides)
     if not 1 <= len(by_code) <= _MOST:
         some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
         raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")

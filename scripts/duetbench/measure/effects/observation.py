@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from duetbench.core.errors import CountError
 from duetbench.core.model import KeptMemory  # noqa: F401 - a type of `Activity`
 from duetbench.measure.effects.activity import EARLY, PATIENCE, SECONDS, Activity
-from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.counting import Process, Program
+from duetbench.measure.inside import process as inside
+from duetbench.measure.inside.process import Process, Program
 
 _GLANCE: Final = 0.1  # seconds between two looks for an early report
 
@@ -34,7 +34,7 @@ class Observation:
         while not early.exists() and time.monotonic() < self.ends:
             if self.process.session.wait(_GLANCE) is not None:
                 return self.activity()
-        return self._read(counting.report_of(early)) if early.exists() else self.activity()
+        return self._read(inside.report_of(early)) if early.exists() else self.activity()
 
     def activity(self) -> Activity:
         """Wait for all that was seen, without the memory if the process does not survive that.
@@ -46,7 +46,7 @@ class Observation:
         except CountError as error:
             if not (early := self.process.folder / EARLY).exists():
                 raise CountError(self.hide(str(error)), login=error.login) from error
-            report = counting.report_of(early)
+            report = inside.report_of(early)
         return self._read(report)
 
     def _read(self, report: Mapping[str, Any]) -> Activity:
@@ -68,5 +68,5 @@ def start(
     answer to a path must have ended; 0: any.
     """
     plan = {PATIENCE: patience, SECONDS: seconds}
-    with counting.start(client, plan) as process:
+    with inside.start(client, plan) as process:
         yield Observation(process, client.hide, ends)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from duetbench.core.errors import CountError
+from duetbench.measure.inside.process import Process, Program, start
 from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.counting import Process, Program
 
 PROFILE_S: Final = 180.0
 _STUB: Final = "py::"  # start of a stub's name, before a function's qualified name and its file
@@ -117,7 +117,7 @@ def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile
     """
     longer = replace(program, env={**program.env, _PADDING: "p" * padding})
     plan = {"functions": True, "ends": time.monotonic() + PROFILE_S}
-    with counting.start(longer, plan, valgrind=_OPTIONS) as process:
+    with start(longer, plan, lambda folder: counting.counter(folder, _OPTIONS)) as process:
         yield lambda: _read_profile(process, program.folder)
 
 
