@@ -21,9 +21,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, TypedDict
 
+from duetbench.app.inside import process
 from duetbench.core.errors import CountError
-from duetbench.measure.inside import process
-from duetbench.measure.instructions import counting
+from duetbench.counts import counting
 from observatory.measure.inside import checkout, endpoints, requests
 
 from . import _suite

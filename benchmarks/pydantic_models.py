@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from duetbench.measure.instructions.phases import Unit
+from duetbench.app.inside.phases import Unit
 from observatory.measure.inside import checkout, endpoints
 
 from . import _suite

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from duetbench.measure.inside import drivers
+from duetbench.app.inside import drivers
 from observatory.measure.inside.checkout import load_app
 
 from ._suite import Clock, require_stack, skip

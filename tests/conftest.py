@@ -20,12 +20,11 @@ from rich.console import Console
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
+from duetbench.app import testbed, tools
 from duetbench.core import protocol
+from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
-from duetbench.judge import effects
-from duetbench.measure import testbed
-from duetbench.project import tools
 from fake_github import FakeGitHub
 from steps import Step
 

@@ -20,8 +20,8 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("su
 from test_effects import DATABASE, EFFECTS, PLAIN  # noqa: E402
 
 from duetbench.core.model import Effects, Interface  # noqa: E402
-from duetbench.judge.effects import compare  # noqa: E402
-from duetbench.measure.effects.activity import Activity  # noqa: E402
+from duetbench.effects.activity import Activity  # noqa: E402
+from duetbench.effects.difference import compare  # noqa: E402
 from effects import WAYS, seen, source  # noqa: E402
 
 SECONDS: Final = 0.6  # for the memory of each side, as in a comparison

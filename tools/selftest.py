@@ -39,8 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from duetbench.app.setting import Contrast
 from duetbench.cli.options import machine as measuring
 from duetbench.core import units
+from duetbench.core.comparison import METHOD_VERSION, Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
@@ -51,8 +53,6 @@ from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.session import Extent
 from duetbench.judge.statistics import Logs
-from duetbench.project.setting import Contrast
-from duetbench.store.comparison import METHOD_VERSION, Comparison, Finding
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
 

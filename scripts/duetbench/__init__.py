@@ -13,19 +13,19 @@ if TYPE_CHECKING:
         compare,
         decide,
         duet,
-        load,
         observe,
         prepare,
+        read,
         render,
         run,
         why,
     )
+    from duetbench.app.setting import Contrast
+    from duetbench.app.target import Target
+    from duetbench.core.change import Cause
+    from duetbench.core.comparison import Attribution, Comparison
     from duetbench.core.model import Run
     from duetbench.judge.session import Extent
-    from duetbench.project.setting import Contrast
-    from duetbench.project.target import Target
-    from duetbench.store.change import Cause
-    from duetbench.store.comparison import Attribution, Comparison
 
 __all__ = [
     "Attribution",
@@ -39,9 +39,9 @@ __all__ = [
     "compare",
     "decide",
     "duet",
-    "load",
     "observe",
     "prepare",
+    "read",
     "render",
     "run",
     "why",

@@ -10,37 +10,38 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from duetbench.app import revisions
+from duetbench.app.deployment import deployed
+from duetbench.app.plan import make_plan
+from duetbench.app.pyproject import results_dir
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target, of
+from duetbench.app.testbed import prepare_all
+from duetbench.core.change import Cause
+from duetbench.core.comparison import Attribution, Comparison, Duet, Finding
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Effects, Run
-from duetbench.host import paths
+from duetbench.effects import difference as effects
+from duetbench.host import paths, result_files
 from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
+from duetbench.judge import attribute as attribution
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import effects, findings, preparation, revisions
-from duetbench.judge.deployment import deployed
+from duetbench.judge import findings, preparation
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
+from duetbench.judge.search import commit_search
 from duetbench.judge.session import DEFAULT_SEED, Extent
-from duetbench.judge.why import attribute as attribution
-from duetbench.measure import runner
-from duetbench.measure.testbed import prepare_all
-from duetbench.project.plan import make_plan
-from duetbench.project.pyproject import results_dir
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target, of
-from duetbench.show import comparison_text
-from duetbench.show.html.comparison_page import one_file
-from duetbench.store import result_files
-from duetbench.store.change import Cause
-from duetbench.store.comparison import Attribution, Comparison, Duet, Finding
-from duetbench.trend import commit_search
+from duetbench.load import runner
+from duetbench.report import comparison_text
+from duetbench.report.html.comparison_page import one_file
 
 
-def load(name: str | Path, results: Path | None = None) -> Run | Comparison:
+def read(name: str | Path, results: Path | None = None) -> Run | Comparison:
     """Read a run or a comparison.
 
     Args:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
-from duetbench.project import locks
-from duetbench.store import files
+from duetbench.app import locks
+from duetbench.host import files
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
 from observatory.matrix.anchor import anchor_file, load_anchor

@@ -18,13 +18,13 @@ import observatory.cli
 from bench import invoke
 from duetbench import __version__
 from duetbench.__main__ import stored_help
+from duetbench.app import target
 from duetbench.cli import CLOSED_PIPE, app, explain
 from duetbench.cli.verbs import CI, VERBS, Verb
 from duetbench.core.errors import EXIT_CODES, DuetbenchError, FlagName
 from duetbench.core.metrics import EFFECTS, METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import signals
-from duetbench.project import target
 from goldens import assert_golden
 from observatory.cli import reference
 

@@ -17,14 +17,14 @@ import pytest
 
 from bench import Bench, Done, eventually, launches
 from comparing import SAME, WORSE
+from duetbench.app import configuration
 from duetbench.cli.options import budget_seconds
+from duetbench.core.comparison import CaseComparison, Comparison, Finding
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import session
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.project import configuration
-from duetbench.store.comparison import CaseComparison, Comparison, Finding
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")

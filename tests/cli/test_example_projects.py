@@ -13,9 +13,9 @@ import pytest
 import postgres
 import tutorial
 from bench import Bench
+from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
-from duetbench.store import files, result_files
-from duetbench.store.comparison import Comparison
+from duetbench.host import files, result_files
 from repos import PROJECT, borrow_cache, commit, git
 
 CPU = "server_cpu_per_request"

@@ -17,16 +17,10 @@ from typer.testing import CliRunner
 
 from bench import Bench
 from comparing import comparison_of
+from duetbench.app import target
 from duetbench.cli.init import applications
-from duetbench.cli.target_options import (
-    Options,
-    TargetCommand,
-    left_out,
-    repetition,
-    with_options,
-)
+from duetbench.cli.target_options import Options, TargetCommand, left_out, repetition, with_options
 from duetbench.judge.repetition import rebuilt, why_command
-from duetbench.project import target
 from repos import work_in, write
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"

@@ -15,10 +15,10 @@ import foreign
 import repos
 import site_builds
 from bench import PROJECT, invoke, make_checkout
+from duetbench.core.change import Release
 from duetbench.core.errors import DuetbenchError
+from duetbench.host import files, result_files
 from duetbench.host.console import Console, Narrator
-from duetbench.store import files, result_files
-from duetbench.store.change import Release
 from foreign import MACHINES, shard_run
 from observatory.github import issues
 from observatory.show import addresses

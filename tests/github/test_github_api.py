@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from duetbench.ci import api
+from duetbench.ci.actions import Context
 from duetbench.core.errors import ServiceError, UsageError
-from duetbench.github import api
-from duetbench.github.actions import Context
 from steps import HEAD, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -58,7 +58,7 @@ def test_it_waits_as_long_as_github_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A minute where it does not say how long."""
-    monkeypatch.setattr("duetbench.github.api.time.time", lambda: 1795176000.0)
+    monkeypatch.setattr("duetbench.ci.api.time.time", lambda: 1795176000.0)
     step.github.fail(method="POST", status=status, headers=headers, body=body)
     with step.connected() as github:
         github.send("POST", "/issues/12/comments", body="hello")

@@ -12,10 +12,10 @@ from markdown_it import MarkdownIt
 from attributing import attribution, function, row
 from bench import Done
 from comparing import comparison_of, judged_case
+from duetbench.ci import comments
+from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.model import Verdict
-from duetbench.github import comments
-from duetbench.store import files
-from duetbench.store.comparison import Comparison, Finding, PackageChange
+from duetbench.host import files
 from fake_github import Table
 from goldens import DATA
 from observatory.github import requests

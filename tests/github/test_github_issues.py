@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from attributing import attribution, function, row
-from duetbench.github import comments
-from duetbench.store import files
-from duetbench.store.change import SeriesName, StackState
-from duetbench.store.comparison import PackageChange
+from duetbench.ci import comments
+from duetbench.core.change import SeriesName, StackState
+from duetbench.core.comparison import PackageChange
+from duetbench.host import files
 from observatory.github import issues
 from observatory.store.change import Change
 from repos import commit, git, write

@@ -16,12 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from attributing import attribution
+from duetbench.ci import archives, proposals
+from duetbench.core.change import Cause, Release
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import MOST, Artefact, Missing, Run
-from duetbench.github import archives, proposals
-from duetbench.store import files, result_files
-from duetbench.store.change import Cause, Release
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.host import files, result_files
 from foreign import (
     BASE,
     HEAD,

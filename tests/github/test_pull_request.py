@@ -16,15 +16,15 @@ import synthetic
 from attributing import attribution, function, row
 from bench import Done
 from comparing import SAME, WORSE
+from duetbench.ci import actions, comments, event, proposals
+from duetbench.ci.event import NONE
+from duetbench.ci.proposals import Check
 from duetbench.cli import pull_request
+from duetbench.core.change import Cause, Release
+from duetbench.core.comparison import APPLICATION, Comparison, Coverage, PackageChange
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.github import actions, comments, event, proposals
-from duetbench.github.event import NONE
-from duetbench.github.proposals import Check
+from duetbench.host import files
 from duetbench.judge.repetition import rebuilt
-from duetbench.store import files
-from duetbench.store.change import Cause, Release
-from duetbench.store.comparison import APPLICATION, Comparison, Coverage, PackageChange
 from foreign import BASE, HEAD, comparison
 from repos import commit, git
 from steps import Step

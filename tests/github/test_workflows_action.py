@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from acting import MAKEFILE, PROJECT, TOKEN, Outcome, Stage, load, need
-from duetbench.github import workflows
+from duetbench.ci import workflows
 from duetbench.host.git import HopelessError, ask, ask_or_none
 from fake_github import BOT
 from linting import actionlint, zizmor

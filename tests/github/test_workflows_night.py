@@ -13,11 +13,11 @@ import yaml
 from acting import HOSTED, PROJECT, Stage, load, need
 from anchored_files import CPU, of, ratio
 from detecting import detect
+from duetbench.app import configuration
+from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.model import StackRecord, Verdict
-from duetbench.project import configuration
-from duetbench.store import files
-from duetbench.store.change import Release, SeriesName, StackState
-from duetbench.store.comparison import Finding, PackageChange
+from duetbench.host import files
 from fake_github import BOT
 from foreign import MACHINES, conclusion, points
 from observatory.github.lock_branch import BRANCH

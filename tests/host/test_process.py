@@ -20,7 +20,7 @@ from duetbench.host import proc, process_session
 from duetbench.host import process_session as process
 from duetbench.host.process_session import Session, SessionRecord
 from duetbench.host.signals import InterruptedRun
-from duetbench.measure import oha
+from duetbench.load import oha
 from serverlings import PATIENCE, command, launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")

@@ -9,19 +9,18 @@ import pytest
 
 from bare import QUIET
 from comparing import comparison_of
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import SideCase, assemble
+from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
-from duetbench.judge import counted
-from duetbench.judge.why.attribute import attribute, contrast_of, name_of
-from duetbench.judge.why.ranking import rank
-from duetbench.measure.instructions import counting
-from duetbench.measure.instructions.profiling import ROOT, Fact, Name, Profile
-from duetbench.measure.testbed import SideCase, assemble
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.show.attribution import AttributionText
-from duetbench.store.comparison import APPLICATION, PYTHON, FunctionChange
+from duetbench.counts import counted, counting
+from duetbench.counts.profiling import ROOT, Fact, Name, Profile
+from duetbench.counts.ranking import rank
+from duetbench.judge.attribute import attribute, contrast_of, name_of
+from duetbench.report.attribution import AttributionText
 from observatory.matrix.checkout import Checkout
 
 pytestmark = pytest.mark.usefixtures("state_home")

@@ -11,15 +11,15 @@ import pytest
 
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
+from duetbench.app import stacks
+from duetbench.app.testbed import Testbed
+from duetbench.core.comparison import Comparison, Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
 from duetbench.judge import affected, session
 from duetbench.judge.affected import Diff
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks
-from duetbench.show.report import make_report
-from duetbench.store.comparison import Comparison, Coverage, PackageChange
+from duetbench.report.report import make_report
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
 from repos import asgi, commit, git, work_in

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
+from duetbench.app import revisions
+from duetbench.app.setting import Contrast
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.judge import affected, revisions
+from duetbench.judge import affected
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.project.setting import Contrast
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout, renew
 from repos import (

@@ -7,19 +7,13 @@ import pytest
 
 from comparing import CPU, busy, sampled
 from comparing import duets as made
+from duetbench.app.testbed import SideCase
+from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
 from duetbench.core.model import Verdict
-from duetbench.judge import counted
-from duetbench.judge.findings import (
-    CaseEvidence,
-    judge,
-    least_change,
-    of_instructions,
-)
-from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase
-from duetbench.show.findings import sentence
-from duetbench.store.comparison import Instructions
+from duetbench.counts import counted, counting
+from duetbench.judge.findings import CaseEvidence, judge, least_change, of_instructions
+from duetbench.report.findings import sentence
 from synthetic import make_testbed
 
 

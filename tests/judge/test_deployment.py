@@ -14,24 +14,24 @@ import pytest
 import duetbench
 from bare import QUIET
 from bench import Bench
+from duetbench.app import deployment, revisions, stacks
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import SideCase
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU, MATERIAL
 from duetbench.core.model import Verdict
-from duetbench.judge import affected, counted, deployment, preparation, revisions
+from duetbench.counts import counted, counting
+from duetbench.host import files
+from duetbench.judge import affected, preparation
 from duetbench.judge.findings import of_instructions
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.measure import duet
-from duetbench.measure.instructions import counting
-from duetbench.measure.side_run import SideRun
-from duetbench.measure.testbed import SideCase
-from duetbench.project import stacks
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.load import duet
+from duetbench.load.side_run import SideRun
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
 from repos import asgi, commit, git, work_in, write
@@ -473,7 +473,7 @@ def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[st
     run = duetbench.run(target, launches=1, seconds=0.6)
     ((launch,),) = (result.launches for result in run.results)
     assert launch.metrics["requests"] > 0, launch.flags
-    assert duetbench.load(run.id) == run
+    assert duetbench.read(run.id) == run
     assert capsys.readouterr() == ("", "")
 
 

@@ -14,6 +14,12 @@ import pytest
 from bare import QUIET
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
+from duetbench.app import revisions
+from duetbench.app.inside import programs
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import BothSides
 from duetbench.core.errors import UsageError
 from duetbench.core.model import (
     KEPT,
@@ -26,16 +32,13 @@ from duetbench.core.model import (
     RequestEffect,
     Verdict,
 )
-from duetbench.judge import answers, effects, preparation, revisions
+from duetbench.effects import answers
+from duetbench.effects import difference as effects
+from duetbench.effects.activity import Activity
+from duetbench.judge import preparation
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.preparation import Scope
-from duetbench.measure.effects.activity import Activity
-from duetbench.measure.inside import programs
-from duetbench.measure.testbed import BothSides
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.show import findings as words
+from duetbench.report import findings as words
 from repos import commit, work_in
 from synthetic import make_case
 

@@ -13,15 +13,15 @@ import pytest
 
 from bench import Bench
 from comparing import CPU, busy, duet
+from duetbench.app.testbed import SideCase
 from duetbench.cli import soak
+from duetbench.core.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
 from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
-from duetbench.judge import growth
-from duetbench.judge.effects import Seen
+from duetbench.effects.difference import Seen
 from duetbench.judge.findings import exit_code
 from duetbench.judge.samples import CaseDuets
-from duetbench.measure.testbed import SideCase
-from duetbench.show.report import make_report
-from duetbench.store.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
+from duetbench.load import growth
+from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, compared_by
 from observatory.matrix.checkout import Checkout
 

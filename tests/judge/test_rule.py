@@ -12,15 +12,15 @@ from scipy import stats
 
 from comparing import BASE, CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
 from comparing import judged as judged_alone
+from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU_IDLE, MATERIAL
 from duetbench.core.model import Flag, Verdict
+from duetbench.host import files
 from duetbench.judge import rule, statistics
 from duetbench.judge.rule import judge
 from duetbench.judge.samples import CaseDuets, choose_metrics
 from duetbench.judge.statistics import Logs
-from duetbench.store import files
-from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
 from goldens import assert_golden
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case

@@ -11,23 +11,23 @@ from typing import Any, Final, cast
 import pytest
 
 from comparing import CPU, busy
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core import units
+from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import endless
+from duetbench.counts.counted import CASE_SECONDS, Counts, differ
+from duetbench.effects.difference import Seen
+from duetbench.host import result_files
 from duetbench.host.console import duration
 from duetbench.judge import session
-from duetbench.judge.counted import CASE_SECONDS, Counts, differ
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.effects import Seen
 from duetbench.judge.findings import exit_code, sufficient_budget
 from duetbench.judge.pairs import Sides
 from duetbench.judge.session import Extent, Question
-from duetbench.measure.testbed import SideCase, Testbed
-from duetbench.show.report import make_report
-from duetbench.store import result_files
-from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding, Instructions
+from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
 pytestmark = pytest.mark.usefixtures("without_oha")

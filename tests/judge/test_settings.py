@@ -6,10 +6,10 @@ from typing import Final
 import pytest
 
 from bench import Bench
+from duetbench.core.comparison import Comparison, SideName
 from duetbench.core.metrics import CPU, CPU_IDLE
 from duetbench.core.model import Run
-from duetbench.store import files
-from duetbench.store.comparison import Comparison, SideName
+from duetbench.host import files
 from repos import asgi, work_in
 
 APP: Final = asgi(

@@ -14,23 +14,22 @@ import pytest
 
 from comparing import judged as judged_alone
 from comparing import lines
+from duetbench.app import tools
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import SideCase, Testbed, assemble
+from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import session
+from duetbench.judge import attribute, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
-from duetbench.judge.why import attribute
-from duetbench.measure import start
-from duetbench.measure.testbed import SideCase, Testbed, assemble
-from duetbench.project import tools
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.show.report import make_report
-from duetbench.store.comparison import FAILURE, Comparison, Duet, Finding
+from duetbench.load import start
+from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.matrix.checkout import Checkout
 from repos import asgi, write

@@ -13,6 +13,9 @@ import pytest
 
 from bench import declared
 from comparing import CPU, busy, lines
+from duetbench.app.servers import SERVERS
+from duetbench.app.testbed import SideCase, assemble
+from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Flag, Launch, Verdict
@@ -23,11 +26,8 @@ from duetbench.judge.duet_loop import by_turns
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Extent, Question
-from duetbench.measure import duet, warmup
-from duetbench.measure.testbed import SideCase, assemble
-from duetbench.project.servers import SERVERS
-from duetbench.show.report import make_report
-from duetbench.store.comparison import Comparison, Duet, Finding
+from duetbench.load import duet, warmup
+from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_duet, side
 from observatory.matrix.checkout import Checkout
 from synthetic import MACHINE, make_case, ok

@@ -19,9 +19,9 @@ from asv.environment import iter_matrix
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
+from duetbench.app import stacks
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
-from duetbench.project import stacks
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs
 from observatory.measure import asv_runs as runs

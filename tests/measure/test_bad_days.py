@@ -17,13 +17,12 @@ import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
 from disks import small_disk
+from duetbench.app.testbed import Testbed
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Run, Status
-from duetbench.host import ports, process_session
-from duetbench.measure import launch, oha_results, runner, validity
-from duetbench.measure import server as serving
-from duetbench.measure.testbed import Testbed
-from duetbench.store import result_files
+from duetbench.host import ports, process_session, result_files
+from duetbench.load import launch, oha_results, runner, validity
+from duetbench.load import server as serving
 from serverlings import command
 from synthetic import ok
 

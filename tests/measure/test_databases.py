@@ -13,9 +13,9 @@ import pytest
 
 import postgres
 from bench import eventually
+from duetbench.app.databases import Database, find
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.host import proc
-from duetbench.measure.databases import Database, find
 
 Find = Callable[..., Database]
 

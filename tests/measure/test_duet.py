@@ -10,6 +10,8 @@ from typing import Any, Final
 import pytest
 
 from bench import Bench, ask_often, declared, eventually, failures_of, shortened, swap
+from duetbench.app.testbed import SideCase, assemble
+from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
@@ -18,9 +20,7 @@ from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.samples import CaseDuets, choose_metrics
-from duetbench.measure import duet, oha
-from duetbench.measure.testbed import SideCase, assemble
-from duetbench.store.comparison import SIDES, Duet, SideName
+from duetbench.load import duet, oha
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case
 

@@ -8,16 +8,15 @@ import pytest
 
 from bare import QUIET
 from comparing import SAME, judged_case
+from duetbench.app import target_python, testbed
 from duetbench.core.errors import CountError, SetupError
+from duetbench.effects import memory
+from duetbench.effects.activity import Activity
+from duetbench.effects.difference import compare, describe
+from duetbench.effects.libraries import plain
 from duetbench.host.proc import make_scratch
-from duetbench.judge.effects import compare, describe
-from duetbench.measure import testbed
-from duetbench.measure.effects import memory
-from duetbench.measure.effects.activity import Activity
-from duetbench.measure.effects.libraries import plain
-from duetbench.project import target_python
-from duetbench.show import findings as words
-from duetbench.show.findings import announce
+from duetbench.report import findings as words
+from duetbench.report.findings import announce
 from effects import WAYS, seen, source
 from observatory.matrix.checkout import Checkout
 

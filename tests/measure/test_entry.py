@@ -15,18 +15,18 @@ from typing import Any, Final
 import pytest
 
 from bench import PROJECT, lives
+from duetbench.app import stacks
+from duetbench.app.configuration import Interpreter
+from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.inside.process import Program
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject
+from duetbench.app.target import STACK, Target
+from duetbench.app.testbed import ENTRY, Testbed, find_interface, inherited_variables
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
+from duetbench.counts import counting
 from duetbench.host.machine import fingerprint
-from duetbench.measure.entry import duetbench_entry as entry
-from duetbench.measure.inside.process import Program
-from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import ENTRY, Testbed, find_interface, inherited_variables
-from duetbench.project import stacks
-from duetbench.project.configuration import Interpreter
-from duetbench.project.stacks import Stack
-from duetbench.project.subject import Subject
-from duetbench.project.target import STACK, Target
 from observatory.matrix.checkout import Checkout
 
 needs_valgrind = pytest.mark.skipif(
@@ -250,8 +250,8 @@ PAYLOAD = """
 import sys
 import time
 import duetbench_entry
-from duetbench.measure.inside import drivers
-from duetbench.measure.instructions.phases import Unit, measure, run
+from duetbench.app.inside import drivers
+from duetbench.app.inside.phases import Unit, measure, run
 
 class asgi:
     async def __call__(self, scope, receive, send):

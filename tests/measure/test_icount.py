@@ -19,9 +19,10 @@ from types import ModuleType
 import pytest
 
 from bench import PROJECT, eventually, processes_with
+from duetbench.app.inside import phases
+from duetbench.app.inside.process import Program, fixed_addresses
 from duetbench.core.errors import CountError
-from duetbench.measure.inside.process import Program, fixed_addresses
-from duetbench.measure.instructions import counting, phases
+from duetbench.counts import counting
 from observatory.matrix.checkout import Checkout
 
 DATA = Path(__file__).parents[1] / "data" / "callgrind"
@@ -88,7 +89,7 @@ def test_marks_that_valgrind_did_not_see_or_that_others_set_are_noticed(
 
 PAYLOAD = """
     import itertools, json, os, signal, sys, time
-    from duetbench.measure.instructions.phases import Unit, measure, run
+    from duetbench.app.inside.phases import Unit, measure, run
 
     DOCUMENT = {str(number): {"id": number, "tags": ["a", "b"]} for number in range(5)}
 
@@ -300,8 +301,8 @@ def test_what_takes_too_long_is_ended(tmp_path: Path, program: Callable[[str], P
 _COUNT = """
 import math, sys
 from pathlib import Path
-from duetbench.measure.inside.process import Program
-from duetbench.measure.instructions.counting import count
+from duetbench.app.inside.process import Program
+from duetbench.counts.counting import count
 python, token, *payload = sys.argv[1:]
 with count(Program(Path(python), payload, {"TOKEN": token}), math.inf) as collect:
     collect()
@@ -340,8 +341,8 @@ import subprocess, sys
 for absent in ("psutil", "pydantic", "rich", "uv"):
     sys.modules[absent] = None
 from pathlib import Path
-from duetbench.measure.inside import process
-from duetbench.measure.instructions import counting
+from duetbench.app.inside import process
+from duetbench.counts import counting
 program = process.Program(Path(sys.executable), ["-c", "print(6 * 7)"])
 with process.workspace({}) as folder:
     variables = process.environment(program.env, folder)

@@ -11,9 +11,9 @@ from wsgiref.validate import validator
 
 import pytest
 
+from duetbench.app.inside import drivers
+from duetbench.app.inside.phases import UnfitError
 from duetbench.host import paths
-from duetbench.measure.inside import drivers
-from duetbench.measure.instructions.phases import UnfitError
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 
 from bench import all_cases, experiments, processes_with
+from duetbench.app import stacks
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import stacks
 from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import read_suites

@@ -11,18 +11,17 @@ import pytest
 from rich.text import Text
 
 from bench import PROJECT, Bench, declared, failures, shortened
+from duetbench.app.plan import launch_order, plan_seconds
+from duetbench.app.testbed import ENTRY, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, LoadModel, Plan, Run
-from duetbench.host import ports, proc
+from duetbench.host import files, ports, proc, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.measure import launch, runner, validity
-from duetbench.measure.testbed import ENTRY, Testbed, assemble
-from duetbench.project.plan import launch_order, plan_seconds
-from duetbench.store import files, result_files
-from duetbench.trend.summary import summarise
+from duetbench.judge.search.summary import summarise
+from duetbench.load import launch, runner, validity
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import as_markdown
 from observatory.show.run_view import make_page

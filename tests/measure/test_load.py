@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetbench.app import testbed, tools
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
 from duetbench.core.text import from_bytes
-from duetbench.measure import oha as load
-from duetbench.measure import testbed, warmup
-from duetbench.measure.oha_results import figures, sizes
-from duetbench.measure.verify import ask, verify
-from duetbench.project import tools
+from duetbench.load import oha as load
+from duetbench.load import warmup
+from duetbench.load.oha_results import figures, sizes
+from duetbench.load.verify import ask, verify
 from observatory.matrix.checkout import Checkout
 from tiny_http import Answer, TinyServer, serving
 

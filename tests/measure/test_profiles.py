@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from duetbench.app.inside.process import Program
 from duetbench.core.errors import CountError
-from duetbench.measure.inside.process import Program
-from duetbench.measure.instructions import counting, profiling
-from duetbench.measure.instructions.profiling import ROOT, Name, Profile
+from duetbench.counts import counting, profiling
+from duetbench.counts.profiling import ROOT, Name, Profile
 from observatory.matrix.checkout import Checkout
 
 MAP = """\
@@ -94,7 +94,7 @@ def test_a_median_is_that_of_each_chain() -> None:
 
 PAYLOAD = """
     import itertools
-    from duetbench.measure.instructions.phases import Unit, measure, run
+    from duetbench.app.inside.phases import Unit, measure, run
 
     NUMBERS = itertools.count()
 

@@ -9,8 +9,8 @@ import pytest
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Load, LoadModel
-from duetbench.measure import oha_results
-from duetbench.measure.oha_results import OhaSummary, Rows
+from duetbench.load import oha_results
+from duetbench.load.oha_results import OhaSummary, Rows
 
 RECORDED = Path(__file__).parents[1] / "data" / "oha"
 

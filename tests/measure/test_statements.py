@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from duetbench.measure.effects.libraries import statement
+from duetbench.effects.libraries import statement
 
 MARK: Final = "ж"
 """A letter that each value has, and nothing else."""

@@ -7,7 +7,7 @@ import pytest
 
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Endpoint, Expectation, Flag, Load, LoadModel
-from duetbench.measure.validity import Facts, judge
+from duetbench.load.validity import Facts, judge
 
 CLOSED = Load(model=LoadModel.CLOSED, connections=128, duration=30, timeout=30)
 PACED = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=60)

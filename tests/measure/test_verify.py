@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from bench import eventually
+from duetbench.app.expectation import check_answer
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
-from duetbench.measure import reading
-from duetbench.measure.identity import Identity, check_identity, probe
-from duetbench.measure.verify import Answer as Found
-from duetbench.measure.verify import (
+from duetbench.load import reading
+from duetbench.load.identity import Identity, check_identity, probe
+from duetbench.load.verify import Answer as Found
+from duetbench.load.verify import (
     SpotChecks,
     choose_paths,
     difference,
@@ -20,8 +21,7 @@ from duetbench.measure.verify import (
     tells_error,
     verify,
 )
-from duetbench.measure.verify import ask as ask_once
-from duetbench.project.expectation import check_answer
+from duetbench.load.verify import ask as ask_once
 from synthetic import make_case
 from tiny_http import Answer, serving
 

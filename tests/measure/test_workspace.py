@@ -14,23 +14,22 @@ from typing import Any
 import pytest
 
 from bench import failures, failures_of
+from duetbench.app import tools
+from duetbench.app.inside import programs
+from duetbench.app.inside.process import Program
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.testbed import SideCase, Testbed, Workspace, assemble, fill, forget, secrets
+from duetbench.core.comparison import Instructions
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
 from duetbench.core.text import ending, hider
+from duetbench.counts import counted, counting
+from duetbench.effects import observation
+from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
 from duetbench.host.ports import free_port
-from duetbench.judge import counted
-from duetbench.measure import duet, launch
-from duetbench.measure.effects import observation
-from duetbench.measure.effects.activity import PROGRAM, Activity
-from duetbench.measure.inside import programs
-from duetbench.measure.inside.process import Program
-from duetbench.measure.instructions import counting
-from duetbench.measure.testbed import SideCase, Testbed, Workspace, assemble, fill, forget, secrets
-from duetbench.project import tools
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.store.comparison import Instructions
+from duetbench.load import duet, launch
 from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"

@@ -10,8 +10,7 @@ import pytest
 
 from bench import Bench
 from duetbench.core.model import Run, Status
-from duetbench.host import paths
-from duetbench.store import files, result_files
+from duetbench.host import files, paths, result_files
 from repos import write
 
 _PROJECT: Final = paths.project_root()

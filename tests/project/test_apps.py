@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from bench import all_cases, eventually, experiments
+from duetbench.app import request_lines
+from duetbench.app.servers import SERVERS
+from duetbench.app.testbed import Testbed, assemble
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
-from duetbench.measure import identity, verify
-from duetbench.measure.server import GRACE_SECONDS
-from duetbench.measure.testbed import Testbed, assemble
-from duetbench.project import request_lines
-from duetbench.project.servers import SERVERS
+from duetbench.load import identity, verify
+from duetbench.load.server import GRACE_SECONDS
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
 

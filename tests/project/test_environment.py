@@ -14,17 +14,16 @@ import pytest
 from packaging.requirements import Requirement
 
 from bench import Bench
+from duetbench.app import deployment, testbed
+from duetbench.app.deployment import deploy_all, environment_of
+from duetbench.app.environment import Environment, find
+from duetbench.app.setting import AS_DECLARED
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.judge import deployment
-from duetbench.judge.deployment import deploy_all, environment_of
-from duetbench.measure import testbed
-from duetbench.project.environment import Environment, find
-from duetbench.project.setting import AS_DECLARED
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.store.comparison import Comparison
 from repos import asgi, commit, git, work_in, write
 
 _APP: Final = asgi(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bench import all_cases
+from duetbench.app.schema import InterpreterSpec
+from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
-from duetbench.project.schema import InterpreterSpec
-from duetbench.project.servers import SERVERS
 from goldens import assert_golden
 from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate

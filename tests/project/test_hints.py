@@ -6,7 +6,7 @@ from pathlib import Path
 import mypy
 import pytest
 
-from duetbench.project import hints
+from duetbench.app import hints
 from repos import write
 
 NO_PACKAGE = "has no package with six: install it there, or name another file with --packages"

@@ -13,8 +13,8 @@ import pytest
 
 import tutorial
 from bench import PROJECT
-from duetbench.measure.instructions import counting
-from duetbench.project import tools
+from duetbench.app import tools
+from duetbench.counts import counting
 from observatory.matrix.checkout import Checkout
 
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT")

@@ -14,14 +14,14 @@ import pytest
 from packaging.requirements import Requirement
 
 from bare import QUIET
+from duetbench.app import deployment, foreign_locks, revisions, target_locks, target_python
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
 from duetbench.core.errors import UsageError
 from duetbench.host import command
-from duetbench.judge import affected, deployment, preparation, revisions
+from duetbench.judge import affected, preparation
 from duetbench.judge.preparation import Scope
-from duetbench.project import foreign_locks, target_locks, target_python
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving

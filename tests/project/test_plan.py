@@ -12,20 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain, launch_seconds, plan_seconds
+from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load, LoadModel, Plan
-from duetbench.host import paths
+from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
-from duetbench.measure.testbed import server_of
-from duetbench.project.plan import (
-    FIRST_WORKER,
-    GENERATOR,
-    PROBES,
-    drain,
-    launch_seconds,
-    plan_seconds,
-)
-from duetbench.store import files
 from observatory.cli.night import measure_command, plan_command
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan

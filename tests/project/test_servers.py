@@ -9,12 +9,12 @@ import pytest
 
 from bare import QUIET
 from bench import PROJECT, Once, failures
+from duetbench.app import locks, stacks, tools
+from duetbench.app.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
+from duetbench.app.start_command import find
+from duetbench.app.testbed import Testbed, assemble
 from duetbench.core.model import Case, Interface
-from duetbench.measure import launch
-from duetbench.measure.testbed import Testbed, assemble
-from duetbench.project import locks, stacks, tools
-from duetbench.project.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
-from duetbench.project.start_command import find
+from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
 from repos import asgi, borrow_cache, write
 from synthetic import make_case

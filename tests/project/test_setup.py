@@ -17,14 +17,14 @@ import pytest
 
 from bare import QUIET, Programs
 from bench import Done, invoke
+from duetbench.app import interpreters, stacks, tools
+from duetbench.app.schema import InterpreterSpec
+from duetbench.app.tools import ensure_valgrind
 from duetbench.cli.doctor import Diagnosis
 from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, stacks, tools
-from duetbench.project.schema import InterpreterSpec
-from duetbench.project.tools import ensure_valgrind
 from observatory.cli import readiness
 from observatory.cli.setup import set_up
 from observatory.matrix import declared_interpreters

@@ -16,12 +16,12 @@ from pytest_httpserver import HTTPServer
 
 import build_from_source
 from bare import NOBODY, QUIET, Programs
+from duetbench.app import interpreters, tools
+from duetbench.app.configuration import Interpreter
+from duetbench.app.schema import OhaSpec
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
-from duetbench.project.configuration import Interpreter
-from duetbench.project.schema import OhaSpec
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 

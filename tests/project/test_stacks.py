@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
+from duetbench.app import configuration, interpreters, stacks, tools
+from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from duetbench.project import configuration, interpreters, stacks, tools
-from duetbench.store.comparison import PackageChange
 from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
 from tiny_index import Index, serving

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from bare import QUIET
+from duetbench.app import interpreters, pyproject, target, target_python, tools
+from duetbench.app.request_lines import read as read_line
+from duetbench.app.schema import InterpreterSpec
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation, Interface, LoadModel
-from duetbench.project import interpreters, pyproject, target, target_python, tools
-from duetbench.project.request_lines import read as read_line
-from duetbench.project.schema import InterpreterSpec
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
+from duetbench.app import locks, stacks, target, target_locks, wheels
+from duetbench.app.configuration import Interpreter
+from duetbench.app.subject import Subject
+from duetbench.app.target import Target
+from duetbench.app.target_locks import LockFile, ProjectPackages
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from duetbench.project import locks, stacks, target, target_locks, wheels
-from duetbench.project.configuration import Interpreter
-from duetbench.project.subject import Subject
-from duetbench.project.target import Target
-from duetbench.project.target_locks import LockFile, ProjectPackages
 from observatory.matrix.checkout import Checkout
 from repos import commit, git, write
 from tiny_index import Index, serving

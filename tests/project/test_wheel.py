@@ -18,8 +18,8 @@ from packaging.utils import canonicalize_name
 
 from bench import PROJECT, Once
 from duetbench import __version__
+from duetbench.app import configuration
 from duetbench.host import command
-from duetbench.project import configuration
 from repos import borrow_cache, commit, git
 
 _EVERY_VERB: Final = """
@@ -30,7 +30,7 @@ for group in (app, ci_app):
     for verb in get_group(group).commands.values():
         verb.load()
 from duetbench.host import paths
-from duetbench.measure.inside import process
+from duetbench.app.inside import process
 print(process._packages(), paths.project_root(), sep=":")
 """
 
@@ -152,8 +152,8 @@ def test_the_core_is_enough_for_every_verb_to_begin(installed: Installed) -> Non
     assert done.returncode == 0, done.stderr
     packages, own = done.stdout.strip().split(":")
     assert [path.name for path in Path(packages).iterdir()] == ["duetbench"]
-    assert own == str(Path(packages, "duetbench").resolve() / "project" / "pins")
-    imports = "from duetbench.measure.inside import program"
+    assert own == str(Path(packages, "duetbench").resolve() / "app" / "pins")
+    imports = "from duetbench.app.inside import program"
     done = installed.run("python", "-S", "-c", imports, PYTHONPATH=packages)
     assert done.returncode == 0, done.stderr
 

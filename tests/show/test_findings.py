@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import synthetic
 from comparing import OPEN_RATE, Judged, comparison_of
+from duetbench.core.comparison import CaseComparison, Comparison, Duet
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
-from duetbench.store import files
-from duetbench.store.comparison import CaseComparison, Comparison, Duet
-from duetbench.trend.summary import RunSummary, summarise
+from duetbench.host import files
+from duetbench.judge.search.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import inprocess

@@ -6,10 +6,10 @@ import pytest
 
 import synthetic
 from bench import all_cases
+from duetbench.app import case_names
+from duetbench.core.change import Release, SeriesName
 from duetbench.core.units import Interval
-from duetbench.project import case_names
-from duetbench.show import formats
-from duetbench.store.change import Release, SeriesName
+from duetbench.report import formats
 from observatory.show.changes import describe
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"

@@ -31,20 +31,20 @@ from comparing import (
     judged_case,
     lines,
 )
+from duetbench.ci import comments
 from duetbench.core import units
+from duetbench.core.comparison import ANSWER, Comparison, Finding, PackageChange
 from duetbench.core.model import KEPT, Missing, Verdict
 from duetbench.core.units import Interval
-from duetbench.github import comments
+from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.findings import exit_code
 from duetbench.judge.repetition import rebuilt
-from duetbench.show import findings as words
-from duetbench.show import formats
-from duetbench.show.comparison_text import as_markdown, print_comparison
-from duetbench.show.html.comparison_page import one_file
-from duetbench.show.report import check_line, make_report
-from duetbench.store import files
-from duetbench.store.comparison import ANSWER, Comparison, Finding, PackageChange
+from duetbench.report import findings as words
+from duetbench.report import formats
+from duetbench.report.comparison_text import as_markdown, print_comparison
+from duetbench.report.html.comparison_page import one_file
+from duetbench.report.report import check_line, make_report
 from goldens import assert_golden
 
 A, B = "x/a/py3.14", "x/b/py3.14"

@@ -17,16 +17,16 @@ import synthetic
 from bench import invoke
 from comparing import BROKEN, SAME, WORSE, comparison_of, judged_case
 from duetbench.cli.show import show_command
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Flag, Run
-from duetbench.show.comparison_text import as_markdown as report
-from duetbench.show.comparison_text import print_comparison
-from duetbench.show.run import print_cases
-from duetbench.store import files, result_files
-from duetbench.store.comparison import Comparison
-from duetbench.store.files import encode
-from duetbench.store.result_files import save_comparison
-from duetbench.trend.summary import summarise
+from duetbench.host import files, result_files
+from duetbench.host.files import encode
+from duetbench.host.result_files import save_comparison
+from duetbench.judge.search.summary import summarise
+from duetbench.report.comparison_text import as_markdown as report
+from duetbench.report.comparison_text import print_comparison
+from duetbench.report.run import print_cases
 from observatory.cli import experiments
 from observatory.cli.reference import reference_command
 from observatory.matrix.published import Published

@@ -8,7 +8,7 @@ import pytest
 
 import site_builds
 from anchored_files import CASE, CPU, a_file, of, ratio
-from duetbench.store import files
+from duetbench.host import files
 from observatory.show import addresses
 from observatory.show.site.pages import case
 from observatory.show.site.pages.site import Site

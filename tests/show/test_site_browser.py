@@ -19,7 +19,7 @@ import made_up
 import site_builds
 from bench import Once
 from browsing import NewPage, WatchedPage
-from duetbench.store import files
+from duetbench.host import files
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.store.change import Change

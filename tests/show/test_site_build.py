@@ -18,11 +18,11 @@ import site_builds
 import sites
 import synthetic as runs
 from disks import small_disk
+from duetbench.core.change import SeriesName
+from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
-from duetbench.store import files, result_files
-from duetbench.store.change import SeriesName
-from duetbench.store.comparison import PackageChange
+from duetbench.host import files, result_files
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
 from observatory.store.change import Change

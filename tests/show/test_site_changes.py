@@ -14,11 +14,11 @@ from rich.console import Console
 import site_builds
 import synthetic
 from attributing import CHECK, SEND, attribution, row
+from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.comparison import Instructions, PackageChange
 from duetbench.core.model import Verdict
-from duetbench.show import attribution as comparison_text
-from duetbench.store import files
-from duetbench.store.change import Release, SeriesName, StackState
-from duetbench.store.comparison import Instructions, PackageChange
+from duetbench.host import files
+from duetbench.report import attribution as comparison_text
 from observatory.show import changes
 from observatory.show.changes import between, contains
 from observatory.show.site.pages import evidence as pages

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from duetbench.core.errors import UsageError
-from duetbench.store import result_files
+from duetbench.host import result_files
 from observatory.cli import app
 from site_builds import a_run
 

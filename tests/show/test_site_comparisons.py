@@ -13,11 +13,11 @@ import comparing
 import site_builds
 import sites
 import synthetic
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag
-from duetbench.show import formats
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.host import files
+from duetbench.report import formats
 from observatory.show import addresses
 from observatory.show.site.pages import experiment
 from observatory.show.site.pages.site import Site

@@ -12,9 +12,9 @@ import site_builds
 import sites
 import synthetic
 from bench import PROJECT
+from duetbench.core.change import Release, SeriesName
 from duetbench.core.model import Verdict
-from duetbench.store import files
-from duetbench.store.change import Release, SeriesName
+from duetbench.host import files
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.case import endpoint_rows
 from observatory.show.site.pages.front import headline_case

@@ -14,12 +14,12 @@ import comparing
 import site_builds
 import sites
 import synthetic
+from duetbench.core.comparison import SideRecord
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Missing, RequestEffect
 from duetbench.core.units import Interval
+from duetbench.host import files
 from duetbench.judge.findings import of_effects
-from duetbench.store import files
-from duetbench.store.comparison import SideRecord
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
 from observatory.store.points import AnchoredPoint, CasePoints

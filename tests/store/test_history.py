@@ -20,9 +20,9 @@ import made_up as histories
 import repos
 from disks import small_disk
 from duetbench.core.errors import HistoryError, RecordError
+from duetbench.host import files, result_files
+from duetbench.host.files import MOST_BYTES
 from duetbench.host.git import ask, credentials
-from duetbench.store import files, result_files
-from duetbench.store.files import MOST_BYTES
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
 from observatory.cli import app
 from observatory.cli.history import pull_command

@@ -13,11 +13,11 @@ import pytest
 import foreign
 import synthetic
 from disks import BALLAST, small_disk
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
-from duetbench.store import files, result_files
-from duetbench.store.comparison import Comparison
-from duetbench.store.files import Journal
+from duetbench.host import files, result_files
+from duetbench.host.files import Journal
 from observatory.store import kinds, packages
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.store.points import AnchoredPoint, Points

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from duetbench.store.comparison import Attribution, FunctionChange, Instructions, PackageChange
+from duetbench.core.comparison import Attribution, FunctionChange, Instructions, PackageChange
 
 
 def function(name: str, file: str, line: int, package: str) -> FunctionChange:

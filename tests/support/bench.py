@@ -16,12 +16,11 @@ import pytest
 import duetbench
 import observatory.cli
 from duetbench import cli
+from duetbench.app import stacks
+from duetbench.app.testbed import Testbed
 from duetbench.core.model import Case, Flag, Launch, Profile, Run, Status
-from duetbench.host import proc
-from duetbench.measure import verify
-from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks
-from duetbench.store import files, result_files
+from duetbench.host import files, proc, result_files
+from duetbench.load import verify
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.experiments import Experiment
 from observatory.matrix.schema import PROFILES

@@ -5,20 +5,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
 from duetbench.judge import findings, rule
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.show.report import Report
-from duetbench.store.comparison import (
-    FAILURE,
-    CaseComparison,
-    Comparison,
-    Duet,
-    Finding,
-    SideRecord,
-)
+from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 
 CPU: Final = "server_cpu_per_request"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.store.comparison import Comparison
+from duetbench.core.comparison import Comparison
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 NAMES: Final = tuple(sorted(path.stem for path in CORPUS.glob("*.json")))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from duetbench.core.change import SeriesName, StackState
+from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
-from duetbench.store import result_files
-from duetbench.store.change import SeriesName, StackState
-from duetbench.store.comparison import PackageChange
+from duetbench.host import result_files
 from histories import FIRST
 from observatory.store.change import Candidates, Change, Step
 from observatory.trend import candidates

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from duetbench.app.inside.process import Program
+from duetbench.app.testbed import ENTRY
 from duetbench.core.model import Interface
-from duetbench.measure.effects import observation
-from duetbench.measure.effects.activity import PROGRAM, Activity
-from duetbench.measure.inside.process import Program
-from duetbench.measure.testbed import ENTRY
+from duetbench.effects import observation
+from duetbench.effects.activity import PROGRAM, Activity
 
 WAYS: Final = ("asgi", "threads", "wsgi")
 """How an application runs its function `work`: in a coroutine, in a thread, or plainly."""

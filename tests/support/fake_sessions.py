@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from duetbench.app.testbed import SideCase
+from duetbench.core.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
+from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
-from duetbench.judge.counted import CASE_SECONDS
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair, Side, Sides
 from duetbench.judge.session import Extent, Question
-from duetbench.measure.testbed import SideCase
-from duetbench.store.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
 from synthetic import figures, make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet

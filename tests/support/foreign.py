@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
+from duetbench.core.change import SeriesName, StackState
+from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
-from duetbench.store import files
-from duetbench.store.change import SeriesName, StackState
-from duetbench.store.comparison import CaseComparison, Comparison, Finding, SideRecord
+from duetbench.host import files
 from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
 from observatory.store.change import Change, Step

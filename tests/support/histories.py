@@ -7,7 +7,7 @@ from pathlib import Path
 
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run
-from duetbench.store import result_files
+from duetbench.host import result_files
 from observatory.store.remotes import BRANCH, Patience, Remote
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)

@@ -11,25 +11,17 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
-from duetbench.core.errors import FlagName
-from duetbench.core.model import (
-    CaseResult,
-    Flag,
-    InterpreterRecord,
-    Missing,
-    Run,
-    StackRecord,
-)
-from duetbench.host import paths
-from duetbench.store import files, result_files
-from duetbench.store.change import Release, SeriesName, StackState
-from duetbench.store.comparison import (
+from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.comparison import (
     Attribution,
     CaseComparison,
     Comparison,
     Instructions,
     PackageChange,
 )
+from duetbench.core.errors import FlagName
+from duetbench.core.model import CaseResult, Flag, InterpreterRecord, Missing, Run, StackRecord
+from duetbench.host import files, paths, result_files
 from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site, gather

@@ -18,7 +18,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
-from duetbench.project import locks, stacks
+from duetbench.app import locks, stacks
 from fake_github import FakeGitHub
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write

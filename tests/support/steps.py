@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 
 from bench import Done, invoke
+from duetbench.ci import api
+from duetbench.ci.actions import Context
+from duetbench.ci.api import GitHub
 from duetbench.cli.verbs import CI
-from duetbench.github import api
-from duetbench.github.actions import Context
-from duetbench.github.api import GitHub
 from fake_github import BOT, FakeGitHub, Table
 
 NIGHT: Final = {

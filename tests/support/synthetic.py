@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from duetbench.app.testbed import Testbed
+from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
     Case,
@@ -24,9 +27,6 @@ from duetbench.core.model import (
     Status,
     Verdict,
 )
-from duetbench.measure.testbed import Testbed
-from duetbench.store.change import Release, SeriesName, Share, StackState
-from duetbench.store.comparison import Finding, PackageChange
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
 

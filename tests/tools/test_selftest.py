@@ -15,9 +15,9 @@ import pytest
 
 from comparing import BROKEN, CPU, comparison_of, duet, judged_case
 from duetbench import Contrast, Extent
+from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Verdict
-from duetbench.store.comparison import Comparison, Finding
 from repos import commit, git
 
 pytestmark = pytest.mark.long

@@ -18,20 +18,18 @@ from packaging.version import Version
 from bare import QUIETLY
 from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
+from duetbench.app import locks, revisions
+from duetbench.app.testbed import SideCase
+from duetbench.core.change import Release
+from duetbench.core.comparison import Curve, Duet, Instructions, SideName
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Flag, Launch
-from duetbench.host import paths
+from duetbench.host import files, paths
+from duetbench.host.files import Journal
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.measure.testbed import SideCase
-from duetbench.project import locks
-from duetbench.store import files
-from duetbench.store.change import Release
-from duetbench.store.comparison import Curve, Duet, Instructions, SideName
-from duetbench.store.files import Journal
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from comparing import CPU, SAME, comparison_of, judged_case
 from detecting import recorded
+from duetbench.core.change import Cause, Commit, Release, Share
+from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
 from duetbench.judge import rule, statistics
 from duetbench.judge.findings import of_effects
-from duetbench.show.change import commit_lines
-from duetbench.store.change import Cause, Commit, Release, Share
-from duetbench.store.comparison import Comparison, Finding, PackageChange
-from duetbench.trend.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
-from duetbench.trend.commit_search import CommitSearch
-from duetbench.trend.mixed_locks import PackageSearch
+from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
+from duetbench.judge.search.commit_search import CommitSearch
+from duetbench.judge.search.mixed_locks import PackageSearch
+from duetbench.report.change import commit_lines
 from observatory.cli.changes import blame
 from synthetic import make_case
 

@@ -29,12 +29,12 @@ from detecting import (
     run_of,
     table,
 )
+from duetbench.core.change import SeriesName
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Verdict
-from duetbench.store import files
-from duetbench.store.change import SeriesName
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.host import files
 from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift

@@ -13,17 +13,17 @@ import pytest
 from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
+from duetbench.app import locks
+from duetbench.app.testbed import SideCase
+from duetbench.core.change import Cause, SeriesName, StackState
+from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import comparison, session
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.search import mixed_locks
 from duetbench.judge.session import Question, empty_comparison
-from duetbench.measure.testbed import SideCase
-from duetbench.project import locks
-from duetbench.store.change import Cause, SeriesName, StackState
-from duetbench.store.comparison import Comparison, Duet, PackageChange
-from duetbench.trend import mixed_locks
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch

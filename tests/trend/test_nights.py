@@ -12,8 +12,7 @@ import synthetic
 from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
 from duetbench.core.model import Case, Missing, Plan, Run
-from duetbench.host import machine
-from duetbench.store import files, result_files
+from duetbench.host import files, machine, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
@@ -250,7 +249,7 @@ def test_a_night_from_its_plan_to_the_history(
 
 def test_outputs_cannot_be_injected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value with lines that look like outputs stays one value: its fence cannot be guessed."""
-    from duetbench.github import actions
+    from duetbench.ci import actions
 
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
     value = "one\nEND\nsecret=two\nevil<<END\nthree"

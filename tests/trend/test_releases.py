@@ -8,11 +8,11 @@ import pytest
 
 import comparing
 import synthetic
+from duetbench.core.change import Release, SeriesName
+from duetbench.core.comparison import Comparison, SideRecord
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Effects, Verdict
 from duetbench.core.units import Interval
-from duetbench.store.change import Release, SeriesName
-from duetbench.store.comparison import Comparison, SideRecord
 from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.show.changes import describe, narrowed_line

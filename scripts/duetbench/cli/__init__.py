@@ -60,7 +60,7 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
             sys.exit(CLOSED_PIPE)
         raise
     except OSError as error:
-        from duetbench.store.files import remedy
+        from duetbench.host.files import remedy
 
         where = f"{error.filename}: " if error.filename else ""
         _say(name, f"{where}{error.strerror or error}; {remedy(error)}")

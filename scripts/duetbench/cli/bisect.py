@@ -5,6 +5,8 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
+from duetbench.app.pyproject import results_dir
+from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
@@ -18,17 +20,15 @@ from duetbench.cli.options import (
     resumable,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
+from duetbench.core.change import Cause
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
+from duetbench.host.result_files import find_comparison
 from duetbench.judge.duet_loop import Reporter
-from duetbench.project.pyproject import results_dir
-from duetbench.project.setting import Contrast
-from duetbench.show.change import cause_lines, commit_lines
-from duetbench.store.change import Cause
-from duetbench.store.comparison import Comparison
-from duetbench.store.result_files import find_comparison
-from duetbench.trend import commit_search, mixed_locks
+from duetbench.judge.search import commit_search, mixed_locks
+from duetbench.report.change import cause_lines, commit_lines
 
 
 @with_target

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Context, Exit, Option
 
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
@@ -26,23 +28,14 @@ from duetbench.cli.options import (
     repository,
     write_reports,
 )
-from duetbench.cli.target_options import (
-    Options,
-    left_out,
-    repetition,
-    with_options,
-    with_target,
-)
+from duetbench.cli.target_options import Options, left_out, repetition, with_options, with_target
 from duetbench.core import units
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.host import paths
+from duetbench.host import paths, result_files
 from duetbench.host.console import Console, write_summary
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.store import result_files
-from duetbench.store.comparison import Comparison
-from duetbench.store.files import encode
+from duetbench.host.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -149,9 +142,9 @@ def run(
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.session import InterruptedComparison, require_code
-    from duetbench.show import findings
-    from duetbench.show.comparison_text import as_markdown, print_comparison
-    from duetbench.show.report import check_line
+    from duetbench.report import findings
+    from duetbench.report.comparison_text import as_markdown, print_comparison
+    from duetbench.report.report import check_line
 
     sizes, statements, answers = _limits(limits)
     extent = replace(extent, seconds=budget_seconds(budget), material=sizes)
@@ -244,8 +237,8 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
 
 def announce(reporter: "Reporter", question: "Question") -> None:
     """Say what is compared, and how much of the change the requests run."""
-    from duetbench.show import findings
-    from duetbench.show.report import side_texts
+    from duetbench.report import findings
+    from duetbench.report.report import side_texts
 
     touched = question.sides
     if question.coverage:

@@ -9,15 +9,15 @@ from rich.table import Table
 from rich.text import Text
 from typer import Exit, Option
 
+from duetbench.app import tools
+from duetbench.app.configuration import Configuration, load
+from duetbench.app.schema import OhaSpec
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
-from duetbench.project import tools
-from duetbench.project.configuration import Configuration, load
-from duetbench.project.schema import OhaSpec
 
 _STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
+from duetbench.app import deployment, hints, pyproject, revisions, start_command, target
+from duetbench.app.pyproject import FILE, read_toml
+from duetbench.app.target_locks import module_files, source_folders
+from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
-from duetbench.github import workflows
+from duetbench.host import files
 from duetbench.host.console import Console, Narrator
-from duetbench.judge import deployment, revisions, trial
-from duetbench.project import hints, pyproject, start_command, target
-from duetbench.project.pyproject import FILE, read_toml
-from duetbench.project.target_locks import module_files, source_folders
-from duetbench.store import files
+from duetbench.load import trial
 
 _CALLS: Final = (
     r"(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart|BlackSheep|Flask|Bottle|FastHTML|fast_app"

@@ -12,11 +12,10 @@ from typer import Option
 
 from duetbench.core import units
 from duetbench.core.errors import UsageError
-from duetbench.host import paths, process_session
+from duetbench.host import files, paths, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.store import files
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
@@ -84,7 +83,7 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
 
 def clean_up(console: Console) -> list[str]:
     """End processes that killed runs left on this machine; print and return a sentence for each."""
-    from duetbench.measure import oha
+    from duetbench.load import oha
 
     sentences = process_session.reap()
     oha.sweep()
@@ -173,5 +172,5 @@ def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]])
 
 def html_page(comparison: object) -> str:
     """Return a comparison as one HTML page; only this imports what makes pages."""
-    page: str = import_module("duetbench.show.html.comparison_page").one_file(comparison)
+    page: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
     return page

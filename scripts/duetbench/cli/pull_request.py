@@ -12,19 +12,18 @@ from typing import Annotated, Any, Final, Literal
 
 from typer import Argument, Exit, Option
 
+from duetbench.ci import actions, archives, comments, event, proposals
+from duetbench.ci.actions import Context
+from duetbench.ci.api import GitHub
+from duetbench.ci.event import Pull
+from duetbench.ci.proposals import Check
 from duetbench.cli import app as every_command
 from duetbench.cli.options import budget_option, commit
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.github import actions, archives, comments, event, proposals
-from duetbench.github.actions import Context
-from duetbench.github.api import GitHub
-from duetbench.github.event import Pull
-from duetbench.github.proposals import Check
-from duetbench.host import git, proc
+from duetbench.host import files, git, proc
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
-from duetbench.show.report import make_report
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.report.report import make_report
 
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""

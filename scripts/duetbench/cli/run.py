@@ -11,6 +11,8 @@ from typing import Annotated
 
 from typer import Context, Exit, Option
 
+from duetbench.app import plan as planning
+from duetbench.app.testbed import SideCase
 from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
@@ -29,11 +31,9 @@ from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.model import Plan, Run, Status
 from duetbench.core.text import short, visible_json
 from duetbench.host.console import Console, Narrator, duration, write, write_summary
-from duetbench.measure import runner
-from duetbench.measure.testbed import SideCase
-from duetbench.project import plan as planning
-from duetbench.show.run import as_markdown, print_cases
-from duetbench.trend.summary import summarise
+from duetbench.judge.search.summary import summarise
+from duetbench.load import runner
+from duetbench.report.run import as_markdown, print_cases
 
 
 @with_target
@@ -63,7 +63,7 @@ def run_command(
     console = console_beside(written)
     project = with_options(repository(console), context.obj)
     ended = [] if dry_run else clean_up(console)
-    deployed = resolve_name("duetbench.judge.deployment:deployed")
+    deployed = resolve_name("duetbench.app.deployment:deployed")
     narrator, lines = Narrator(console), list[str]()
 
     def look(sides: Sequence[SideCase]) -> None:
@@ -125,8 +125,8 @@ def conclude(
 
 def observe(sides: Sequence[SideCase]) -> Iterator[str]:
     """Tell what one request to each case does, before any load."""
-    from duetbench.judge import effects as observed
-    from duetbench.show.findings import describe
+    from duetbench.effects import difference as observed
+    from duetbench.report.findings import describe
 
     seen = observed.observe([(side, side) for side in sides])
     for side in sides:

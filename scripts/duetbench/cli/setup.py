@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 from typer import Option
 
+from duetbench.app import tools
+from duetbench.app.configuration import Configuration, load
 from duetbench.cli.options import machine
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Console, Narrator, duration
-from duetbench.project import tools
-from duetbench.project.configuration import Configuration, load
 
 DAYS: Final = 30
 """A month: longer than most reviews take, and a night's locks are used only once."""

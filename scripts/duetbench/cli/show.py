@@ -5,6 +5,8 @@ from typing import Annotated
 
 from typer import Argument
 
+from duetbench.app import plan
+from duetbench.app.pyproject import results_dir
 from duetbench.cli.options import (
     JsonOption,
     ReportsOption,
@@ -14,17 +16,14 @@ from duetbench.cli.options import (
     reports,
     write_reports,
 )
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
-from duetbench.host import paths
+from duetbench.host import paths, result_files
 from duetbench.host.console import Console, json_text
-from duetbench.project import plan
-from duetbench.project.pyproject import results_dir
-from duetbench.show import comparison_text
-from duetbench.show import run as run_text
-from duetbench.store import result_files
-from duetbench.store.comparison import Comparison
-from duetbench.trend.summary import RunSummary, summarise
+from duetbench.judge.search.summary import RunSummary, summarise
+from duetbench.report import comparison_text
+from duetbench.report import run as run_text
 
 
 def show_command(

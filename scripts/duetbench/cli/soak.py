@@ -5,6 +5,9 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
+from duetbench.app import plan
+from duetbench.app.deployment import deployed
+from duetbench.app.testbed import assemble
 from duetbench.cli.options import (
     JsonOption,
     SelectOption,
@@ -14,20 +17,13 @@ from duetbench.cli.options import (
     machine,
     repository,
 )
-from duetbench.cli.target_options import (
-    with_options,
-    with_target,
-)
+from duetbench.cli.target_options import with_options, with_target
 from duetbench.core import units
+from duetbench.core.comparison import Course, Curve
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Progress, duration, print_json
-from duetbench.judge import growth
-from duetbench.judge.deployment import deployed
-from duetbench.measure import soak
-from duetbench.measure.testbed import assemble
-from duetbench.project import plan
-from duetbench.store.comparison import Course, Curve
+from duetbench.load import growth, soak
 
 _SENTENCES: Final[dict[Course, str]] = {
     "constant": "constant: it leaks, and keeps {} for every request",

@@ -13,11 +13,11 @@ from typer.core import TyperCommand
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from duetbench.app import target
+from duetbench.app.subject import Subject
+from duetbench.app.target import OPTIONS, CommandOption
+from duetbench.app.target_locks import module_files
 from duetbench.core.errors import UsageError
-from duetbench.project import target
-from duetbench.project.subject import Subject
-from duetbench.project.target import OPTIONS, CommandOption
-from duetbench.project.target_locks import module_files
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with private values."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Context
 
+from duetbench.app import revisions
+from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
@@ -18,18 +20,17 @@ from duetbench.cli.options import (
     repository,
 )
 from duetbench.cli.target_options import with_options, with_target
+from duetbench.core.comparison import Attribution, Comparison
 from duetbench.core.errors import CountError, UsageError
 from duetbench.host.console import Console, Narrator, print_json
 from duetbench.host.machine import measuring
-from duetbench.judge import preparation, revisions
+from duetbench.host.result_files import find_comparison
+from duetbench.judge import attribute as explain
+from duetbench.judge import preparation
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import require_code
-from duetbench.judge.why import attribute as explain
-from duetbench.project.setting import Contrast
-from duetbench.show.attribution import print_attribution
-from duetbench.store.comparison import Attribution, Comparison
-from duetbench.store.result_files import find_comparison
+from duetbench.report.attribution import print_attribution
 
 
 @with_target

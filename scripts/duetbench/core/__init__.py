@@ -1,3 +1,3 @@
-"""Words and arithmetic: cases, metrics, flags, units, errors."""
+"""Words and arithmetic: metrics, flags, units, errors, cases, and what comparisons record."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""This machine: processes, /proc, ports, locks, git, caches. The only folder that touches them."""
+"""This machine, which no other folder touches: processes, /proc, ports, git, files, caches."""

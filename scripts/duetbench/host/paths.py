@@ -14,7 +14,7 @@ from duetbench.core.errors import UsageError
 
 _NAME: Final = "duetbench"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-PINS: Final = _PACKAGE / "project" / "pins"
+PINS: Final = _PACKAGE / "app" / "pins"
 """The folder with what duetbench declares itself: interpreters and the load generator."""
 
 _CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is installed

@@ -1,1 +1,1 @@
-"""Two sides of a change: what it affects, duets, statistics, verdicts."""
+"""A comparison: which cases a change can affect, when enough was measured, and the verdicts."""

@@ -22,17 +22,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from duetbench.app import revisions, stacks
+from duetbench.app.inside.programs import MOST_PATHS
+from duetbench.app.pyproject import other_keys
+from duetbench.app.servers import SERVERS
+from duetbench.app.testbed import Testbed
+from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
-from duetbench.judge import revisions
+from duetbench.effects.activity import Name
 from duetbench.judge.pairs import Sides
-from duetbench.measure.effects.activity import Name
-from duetbench.measure.inside.programs import MOST_PATHS
-from duetbench.measure.testbed import Testbed
-from duetbench.project import stacks
-from duetbench.project.pyproject import other_keys
-from duetbench.project.servers import SERVERS
-from duetbench.store.comparison import Coverage, PackageChange
 
 EVERYTHING: Final = "asked for with --all"
 

@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 from datetime import date
 
+from duetbench.app import locks
+from duetbench.app.subject import Subject
+from duetbench.core.change import StackState
+from duetbench.core.comparison import SIDES, Comparison, Finding, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.host.console import Narrator
-from duetbench.project import locks
-from duetbench.project.subject import Subject
-from duetbench.store.change import StackState
-from duetbench.store.comparison import SIDES, Comparison, Finding, PackageChange
 
 
 @dataclass(frozen=True, slots=True)

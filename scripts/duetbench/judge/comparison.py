@@ -11,26 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.host import paths
-from duetbench.judge import (
-    affected,
-    effects,
-    preparation,
-    revisions,
-    session,
-)
+from duetbench.app import configuration, revisions
+from duetbench.app.setting import Contrast
+from duetbench.app.subject import Subject
+from duetbench.app.testbed import prepare_all
+from duetbench.core.comparison import Attribution, Comparison
+from duetbench.effects import difference as effects
+from duetbench.host import paths, result_files
+from duetbench.judge import affected, preparation, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
 from duetbench.judge.session import Extent, Question, empty_comparison
-from duetbench.measure.testbed import prepare_all
-from duetbench.project import configuration
-from duetbench.project.setting import Contrast
-from duetbench.project.subject import Subject
-from duetbench.store import result_files
-from duetbench.store.comparison import Attribution, Comparison
 
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""

@@ -19,6 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from duetbench.app.plan import GENERATOR, PRIOR_LAUNCHES, PROBES, drain, start
+from duetbench.app.testbed import SideCase
+from duetbench.core.comparison import Curve, Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
@@ -28,9 +31,6 @@ from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import Mode, join_reasons, with_noise
-from duetbench.measure.testbed import SideCase
-from duetbench.project.plan import GENERATOR, PRIOR_LAUNCHES, PROBES, drain, start
-from duetbench.store.comparison import Curve, Duet, Instructions, SideName
 
 
 class Instruments(Protocol):

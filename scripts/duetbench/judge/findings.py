@@ -11,6 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duetbench.core import units
+from duetbench.core.comparison import (
+    ANSWER,
+    FAILURE,
+    RESOLUTION,
+    SIDES,
+    Comparison,
+    Finding,
+    Growth,
+    Instructions,
+    SideName,
+)
 from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import (
     KEPT,
@@ -26,17 +37,6 @@ from duetbench.core.text import shorten_alike
 from duetbench.judge import rule
 from duetbench.judge.rule import Limits, within_limit
 from duetbench.judge.samples import CaseDuets
-from duetbench.store.comparison import (
-    ANSWER,
-    FAILURE,
-    RESOLUTION,
-    SIDES,
-    Comparison,
-    Finding,
-    Growth,
-    Instructions,
-    SideName,
-)
 
 _LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too small
 UNDECIDED: Final = 3

@@ -18,14 +18,14 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from duetbench.app.configuration import Interpreter
+from duetbench.app.testbed import SideCase, Testbed, server_of
+from duetbench.core.comparison import Curve, Duet, Instructions, SideName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge import counted
-from duetbench.measure import duet, launch, soak, start
-from duetbench.measure.testbed import SideCase, Testbed, server_of
-from duetbench.project.configuration import Interpreter
-from duetbench.store.comparison import Curve, Duet, Instructions, SideName
+from duetbench.load import duet, launch, soak, start
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from duetbench.app.setting import SERVED
+from duetbench.app.subject import Subject
+from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
+from duetbench.core.comparison import PackageChange, SideRecord
 from duetbench.core.model import Case, Missing
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.measure.testbed import BothSides, SideCase, Testbed, server_of
-from duetbench.project.setting import SERVED
-from duetbench.project.subject import Subject
-from duetbench.store.comparison import PackageChange, SideRecord
 
 DERIVED: Final = frozenset({"id", "slots", "env_names"})
 """Fields that follow from those in which sides differ on purpose."""

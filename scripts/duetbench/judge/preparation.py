@@ -20,22 +20,21 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from duetbench.app import deployment, interpreters, locks, revisions, stacks, tools
+from duetbench.app import plan as planning
+from duetbench.app.configuration import Interpreter
+from duetbench.app.revisions import Revision
+from duetbench.app.servers import SERVERS
+from duetbench.app.setting import LOCKED, Contrast, Setting, read_pin
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject
+from duetbench.app.target_locks import module_files, source_folders
+from duetbench.app.testbed import SideCase, assemble
+from duetbench.core.comparison import SIDES, SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host.console import Narrator
-from duetbench.judge import deployment, revisions
 from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.revisions import Revision
-from duetbench.measure.testbed import SideCase, assemble
-from duetbench.project import interpreters, locks, stacks, tools
-from duetbench.project import plan as planning
-from duetbench.project.configuration import Interpreter
-from duetbench.project.servers import SERVERS
-from duetbench.project.setting import LOCKED, Contrast, Setting, read_pin
-from duetbench.project.stacks import Stack
-from duetbench.project.subject import Subject
-from duetbench.project.target_locks import module_files, source_folders
-from duetbench.store.comparison import SIDES, SideRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from typing import Final
 
+from duetbench.app import setting, target
+from duetbench.app.target import LINE, WORD
+from duetbench.core.comparison import SIDES, Comparison, SideRecord
 from duetbench.core.units import read_time
-from duetbench.project import setting, target
-from duetbench.project.target import LINE, WORD
-from duetbench.store.comparison import SIDES, Comparison, SideRecord
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _OF_TARGET: Final = [option for option in target.OPTIONS.values() if option.safe is not None]

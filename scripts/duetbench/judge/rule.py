@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from duetbench.core.comparison import FAILURE, Finding
 from duetbench.core.metrics import CPU, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.samples import SHARE, CaseDuets
 from duetbench.judge.statistics import POWER, RATE, RESOLUTION, Logs, Sample
-from duetbench.store.comparison import FAILURE, Finding
 
 FEWEST: Final = 3
 """Duets of a case before which nothing is decided."""

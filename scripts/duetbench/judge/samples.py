@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 
 from duetbench.core import metrics
+from duetbench.core.comparison import SIDES, Curve, Duet, Growth, SideName
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
-from duetbench.judge import growth
 from duetbench.judge.statistics import Logs
-from duetbench.store.comparison import SIDES, Curve, Duet, Growth, SideName
+from duetbench.load import growth
 
 FAILURES: Final = 2
 """Failed duets of one side after which its case is void: one failure may be an accident.

@@ -13,32 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from duetbench.app import case_names, tools
+from duetbench.app import plan as planning
+from duetbench.app.inside.programs import MOST_PATHS
+from duetbench.app.setting import SERVED, Contrast
 from duetbench.core import __version__, units
-from duetbench.core.errors import CountError, RecordError, UsageError
-from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, Effects, ResultStatus
-from duetbench.core.text import ENDLESS, short
-from duetbench.core.units import utc_now
-from duetbench.host.console import duration
-from duetbench.host.signals import InterruptedRun
-from duetbench.judge import findings, growth, rule
-from duetbench.judge.counted import (
-    CASE_SECONDS,
-    FLOOR,
-    Counts,
-    differ,
-)
-from duetbench.judge.duet_loop import Instruments, Loop, Reporter
-from duetbench.judge.effects import Seen
-from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.samples import Mode
-from duetbench.measure.inside.programs import MOST_PATHS
-from duetbench.measure.instructions import counting
-from duetbench.project import case_names, tools
-from duetbench.project import plan as planning
-from duetbench.project.setting import SERVED, Contrast
-from duetbench.store import result_files
-from duetbench.store.comparison import (
+from duetbench.core.comparison import (
     SIDES,
     CaseComparison,
     Comparison,
@@ -47,6 +27,22 @@ from duetbench.store.comparison import (
     Finding,
     SideName,
 )
+from duetbench.core.errors import CountError, RecordError, UsageError
+from duetbench.core.metrics import MATERIAL, METRICS, Concern
+from duetbench.core.model import EffectKind, Effects, ResultStatus
+from duetbench.core.text import ENDLESS, short
+from duetbench.core.units import utc_now
+from duetbench.counts import counting
+from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts, differ
+from duetbench.effects.difference import Seen
+from duetbench.host import result_files
+from duetbench.host.console import duration
+from duetbench.host.signals import InterruptedRun
+from duetbench.judge import findings, rule
+from duetbench.judge.duet_loop import Instruments, Loop, Reporter
+from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.samples import Mode
+from duetbench.load import growth
 
 DEFAULT_SEED: Final = 1
 

@@ -8,22 +8,16 @@ from typing import Annotated, Any, Final
 
 from typer import Argument, Exit, Option, Typer
 
-from duetbench.cli.options import (
-    ResultsOption,
-    budget_option,
-    budget_seconds,
-    clean_up,
-)
+from duetbench.app import revisions
+from duetbench.cli.options import ResultsOption, budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
-from duetbench.host import git, machine, paths
+from duetbench.host import files, git, machine, paths
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
-from duetbench.store import files
 from observatory.cli.options import (
     PlanOption,
     ProfileOption,

@@ -9,22 +9,16 @@ from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import (
-    ResultsOption,
-    clean_up,
-    day,
-    resumable,
-)
+from duetbench.app import revisions
+from duetbench.cli.options import ResultsOption, clean_up, day, resumable
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import paths
+from duetbench.host import files, paths
 from duetbench.host.console import Console
-from duetbench.judge import revisions
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, Starts
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
-from duetbench.show.comparison_text import print_comparison
-from duetbench.store import files
+from duetbench.report.comparison_text import print_comparison
 from observatory.cli.options import ProfileOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout

@@ -17,17 +17,17 @@ from duetbench.cli.options import (
     machine,
     resumable,
 )
+from duetbench.core.change import Cause
 from duetbench.core.errors import HistoryError, SetupError, UsageError
+from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
 from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
-from duetbench.show.change import cause_lines
-from duetbench.store import files
-from duetbench.store.change import Cause
-from duetbench.trend import mixed_locks
-from duetbench.trend.bisection import TIME_IS_UP
-from duetbench.trend.mixed_locks import SearchTask
+from duetbench.judge.search import mixed_locks
+from duetbench.judge.search.bisection import TIME_IS_UP
+from duetbench.judge.search.mixed_locks import SearchTask
+from duetbench.report.change import cause_lines
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
 from observatory.store import kinds

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from duetbench.app.setting import Contrast
 from duetbench.cli import compare as of_tool
 from duetbench.cli.options import (
     BaseOption,
@@ -17,11 +18,10 @@ from duetbench.cli.options import (
     reports,
     repository,
 )
+from duetbench.core.comparison import Comparison
+from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.session import Extent
-from duetbench.project.setting import Contrast
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
 from observatory.cli.options import ProfileOption, SeedOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout

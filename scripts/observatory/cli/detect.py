@@ -10,16 +10,15 @@ from typing import Annotated
 
 from typer import Exit, Option
 
+from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
-from duetbench.github import actions
-from duetbench.host import machine
+from duetbench.host import files, machine
 from duetbench.host.console import Console, Narrator, errors, write_summary
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.session import DEFAULT_SEED
-from duetbench.show.formats import change, title
-from duetbench.store import files
+from duetbench.report.formats import change, title
 from observatory.matrix.checkout import Checkout
 from observatory.show.changes import narrowed_line
 from observatory.store.change import Candidates, Change

@@ -7,15 +7,14 @@ from typing import Annotated, Final
 
 from typer import Argument, Exit, Option
 
+from duetbench.app import stacks
+from duetbench.ci import actions, archives, comments
+from duetbench.ci.actions import Context
+from duetbench.ci.api import GitHub
 from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.github import actions, archives, comments
-from duetbench.github.actions import Context
-from duetbench.github.api import GitHub
-from duetbench.host import paths
+from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
-from duetbench.project import stacks
-from duetbench.store import files
 from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option, Typer
 
+from duetbench.ci import actions
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.core.model import Run
 from duetbench.core.text import some
-from duetbench.github import actions
+from duetbench.host import files as files_
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, write_summary
-from duetbench.store import files as files_
 from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import pull, push, tracked_files
 from observatory.store.kinds import File, collect

@@ -10,9 +10,8 @@ from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption, clean_up, machine
 from duetbench.core.errors import NothingMeasuredError, UsageError
-from duetbench.host import paths
+from duetbench.host import files, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
-from duetbench.store import files
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs

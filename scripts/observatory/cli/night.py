@@ -9,6 +9,8 @@ from typing import Annotated
 
 from typer import Option
 
+from duetbench.app import plan as planning
+from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
     JsonOption,
@@ -24,12 +26,9 @@ from duetbench.cli.options import (
 )
 from duetbench.core.errors import DeclarationError, NothingMeasuredError, SetupError
 from duetbench.core.units import utc_now
-from duetbench.github import actions
-from duetbench.host import git
+from duetbench.host import files, git, result_files
 from duetbench.host.console import Console, Narrator, duration
-from duetbench.measure import runner
-from duetbench.project import plan as planning
-from duetbench.store import files, result_files
+from duetbench.load import runner
 from observatory.cli.options import (
     SECONDS,
     SELECT,

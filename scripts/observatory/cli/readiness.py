@@ -2,10 +2,10 @@
 
 from functools import partial
 
+from duetbench.app import interpreters, stacks
 from duetbench.cli.doctor import Diagnosis, diagnose, look, report
 from duetbench.cli.options import JsonOption
 from duetbench.core.errors import DuetbenchError
-from duetbench.project import interpreters, stacks
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 

@@ -11,18 +11,18 @@ from pydantic_core import PydanticUndefined
 from typer import Context
 from typer.main import get_group
 
+from duetbench.app import schema
+from duetbench.app.configuration import Configuration, SourceBuild
+from duetbench.app.target import OPTIONS, Target
 from duetbench.cli import app
 from duetbench.cli.verbs import Verb
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.host.console import write
-from duetbench.project import schema
-from duetbench.project.configuration import Configuration, SourceBuild
-from duetbench.project.target import OPTIONS, Target
-from duetbench.store.comparison import Comparison
 from observatory.cli import app as observatory_app
 from observatory.matrix import schema as tables
 from observatory.matrix.anchor import Anchor

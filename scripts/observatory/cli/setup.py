@@ -5,10 +5,10 @@ from typing import Annotated
 
 from typer import Option
 
+from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
 from duetbench.core.errors import SetupError
 from duetbench.host.console import Console, Narrator
-from duetbench.project import stacks
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 

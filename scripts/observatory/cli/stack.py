@@ -6,13 +6,13 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+from duetbench.app.stacks import Stack
+from duetbench.ci import actions
 from duetbench.cli.options import ResultsOption, day
+from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
-from duetbench.github import actions
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write, write_summary
-from duetbench.project.stacks import Stack
-from duetbench.store.comparison import PackageChange
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from typer import Argument
 
+from duetbench.app import revisions
 from duetbench.cli import why as of_tool
 from duetbench.cli.options import (
     BaseOption,
@@ -15,15 +16,14 @@ from duetbench.cli.options import (
     WaitOption,
     repository,
 )
+from duetbench.core.comparison import Attribution
 from duetbench.core.errors import CountError, HistoryError, SetupError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS, row
+from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors
-from duetbench.judge import preparation, revisions
+from duetbench.judge import attribute, preparation
 from duetbench.judge.change_locks import find_locks
-from duetbench.judge.why import attribute
-from duetbench.show.attribution import print_attribution
-from duetbench.store import files
-from duetbench.store.comparison import Attribution
+from duetbench.report.attribution import print_attribution
 from observatory.cli.options import SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout

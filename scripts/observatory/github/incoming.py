@@ -14,15 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from duetbench.ci import archives
+from duetbench.ci.archives import Files, reason
+from duetbench.ci.proposals import require, require_moved
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError
 from duetbench.core.model import Artefact, Run
 from duetbench.core.text import printable
-from duetbench.github import archives
-from duetbench.github.archives import Files, reason
-from duetbench.github.proposals import require, require_moved
-from duetbench.store import files as files_
-from duetbench.store import result_files
-from duetbench.store.comparison import Comparison
+from duetbench.host import files as files_
+from duetbench.host import result_files
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
 from observatory.store.night import NightPlan

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final
 
+from duetbench.ci import api
+from duetbench.ci.actions import BOT
+from duetbench.ci.api import GitHub
+from duetbench.ci.comments import cut, inert, is_ours, marker, marker_values, plain
 from duetbench.core.text import short, some
-from duetbench.github import api
-from duetbench.github.actions import BOT
-from duetbench.github.api import GitHub
-from duetbench.github.comments import cut, inert, is_ours, marker, marker_values, plain
-from duetbench.show import formats
-from duetbench.show.attribution import AttributionText, brief
-from duetbench.show.formats import MISSING
+from duetbench.report import formats
+from duetbench.report.attribution import AttributionText, brief
+from duetbench.report.formats import MISSING
 from observatory.show import addresses
 from observatory.show.changes import between, commands, contains, describe
 from observatory.show.quoting import finding_of

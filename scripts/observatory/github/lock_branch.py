@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
 from duetbench.host.git import GitError, HopelessError
-from duetbench.store.comparison import PackageChange
 from observatory.store.remotes import Patience, Remote, author
 
 LOCKS: Final = "apps/stacks"

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from duetbench.ci.api import GitHub
+from duetbench.ci.comments import DIGITS, KIND, failed, own, publish, remove
+from duetbench.ci.event import field, merge_base
 from duetbench.core.errors import ServiceError
-from duetbench.github.api import GitHub
-from duetbench.github.comments import DIGITS, KIND, failed, own, publish, remove
-from duetbench.github.event import field, merge_base
 
 ENVIRONMENT: Final = "bench"
 """The environment whose reviewers approve a comparison."""

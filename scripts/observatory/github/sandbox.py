@@ -30,13 +30,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final
 
+from duetbench.ci import archives
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.core.text import printable, without_control
-from duetbench.github import archives
 from duetbench.host import cache as artefact
-from duetbench.host import paths
+from duetbench.host import files, paths
 from duetbench.host.machine import measuring
-from duetbench.store import files
 
 SOCKET: Final = Path("/run/duetbench/sandbox")
 VARIABLE: Final = "DUETBENCH_SANDBOX"

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from duetbench.app.pyproject import read_toml
+from duetbench.app.schema import Digest, PatchVersion
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
-from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import Digest, PatchVersion
 from observatory.matrix.schema import ANCHOR, validate
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]

@@ -12,20 +12,20 @@ from typing import ClassVar, Final, Self
 from packaging.version import Version
 from pydantic import Field
 
+from duetbench.app import configuration, interpreters, plan, stacks
+from duetbench.app.configuration import Configuration, Interpreter
+from duetbench.app.locks import resolve
+from duetbench.app.pyproject import other_keys, read_table, read_toml
+from duetbench.app.schema import validate
+from duetbench.app.setting import AS_DECLARED, Setting
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject, find_text
+from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from duetbench.project import configuration, interpreters, plan, stacks
-from duetbench.project.configuration import Configuration, Interpreter
-from duetbench.project.locks import resolve
-from duetbench.project.pyproject import other_keys, read_table, read_toml
-from duetbench.project.schema import validate
-from duetbench.project.setting import AS_DECLARED, Setting
-from duetbench.project.stacks import Stack
-from duetbench.project.subject import Subject, find_text
-from duetbench.store.comparison import PackageChange, differences
 from observatory.matrix import titles  # noqa: F401 - names of cases
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED

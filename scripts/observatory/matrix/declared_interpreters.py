@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from duetbench.app import interpreters, tools
+from duetbench.app.configuration import ORIGINS, Configuration
+from duetbench.app.schema import InterpreterSpec
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
-from duetbench.project import interpreters, tools
-from duetbench.project.configuration import ORIGINS, Configuration
-from duetbench.project.schema import InterpreterSpec
 
 
 def ensure(configured: Configuration, narrator: Narrator) -> bool:

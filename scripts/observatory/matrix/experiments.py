@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
+from duetbench.app import configuration, request_lines
+from duetbench.app.pyproject import read_toml
+from duetbench.app.schema import InterpreterSpec, Place, key_path, mistake
+from duetbench.app.schema import validate as validate_table
+from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, LoadModel, Profile
-from duetbench.project import configuration, request_lines
-from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import InterpreterSpec, Place, key_path, mistake
-from duetbench.project.schema import validate as validate_table
-from duetbench.project.servers import SERVERS, misfit
 from observatory.matrix.schema import (
     ALL,
     FILE,
@@ -45,7 +45,7 @@ Value = str | float
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
-"""Placeholders that each launch fills in; see `measure.testbed`."""
+"""Placeholders that each launch fills in; see `app.testbed`."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")

@@ -12,9 +12,9 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
+from duetbench.app.pyproject import read_toml
+from duetbench.app.schema import validate
 from duetbench.core.model import Frozen
-from duetbench.project.pyproject import read_toml
-from duetbench.project.schema import validate
 from observatory.matrix.layouts import KeyName, MetricName, Selection, TableLayout
 from observatory.matrix.schema import FILE as EXPERIMENT
 from observatory.matrix.schema import PUBLISHED as FILE

@@ -20,17 +20,9 @@ from pydantic import (
 )
 from simpleeval import InvalidExpression, SimpleEval
 
+from duetbench.app.schema import HeaderName, HeaderText, Place, Text, key_path, mistake, several
 from duetbench.core.errors import DeclarationError, DuetbenchError
 from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
-from duetbench.project.schema import (
-    HeaderName,
-    HeaderText,
-    Place,
-    Text,
-    key_path,
-    mistake,
-    several,
-)
 
 FILE: Final = "experiment.toml"
 ANCHOR: Final = "anchor.toml"

@@ -14,20 +14,20 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
+from duetbench.app import deployment, interpreters, revisions, setting, stacks
+from duetbench.app import plan as planning
+from duetbench.app.configuration import Configuration, Interpreter
+from duetbench.app.revisions import Revision
+from duetbench.app.servers import SERVERS
+from duetbench.app.setting import Contrast
+from duetbench.app.stacks import Stack
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.core.text import short
 from duetbench.host.console import Narrator
-from duetbench.judge import deployment, preparation, revisions
+from duetbench.judge import preparation
 from duetbench.judge.pairs import DERIVED, Side, Sides, flatten
 from duetbench.judge.preparation import Matches, Part, Scope
-from duetbench.judge.revisions import Revision
-from duetbench.project import interpreters, setting, stacks
-from duetbench.project import plan as planning
-from duetbench.project.configuration import Configuration, Interpreter
-from duetbench.project.servers import SERVERS
-from duetbench.project.setting import Contrast
-from duetbench.project.stacks import Stack
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout

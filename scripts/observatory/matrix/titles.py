@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from duetbench.app import case_names, configuration
+from duetbench.app.case_names import CaseName
 from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case
 from duetbench.host import paths
-from duetbench.project import case_names, configuration
-from duetbench.project.case_names import CaseName
 from observatory.matrix.experiments import load_experiments, load_stacks
 from observatory.matrix.published import read_suites
 

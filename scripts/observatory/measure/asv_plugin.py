@@ -20,11 +20,11 @@ from asv.environment import Environment, EnvironmentUnavailable
 from asv.machine import Machine, MachineCollection
 from rich.console import Console
 
+from duetbench.app import interpreters, stacks
+from duetbench.app.stacks import Stack
 from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.host.console import Narrator
 from duetbench.host.machine import held_for_us, measuring
-from duetbench.project import interpreters, stacks
-from duetbench.project.stacks import Stack
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
 from observatory.measure import asv_runs as runs

@@ -15,13 +15,13 @@ from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Any, Final
 
+from duetbench.app.testbed import INHERITED
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Machine
 from duetbench.host import cache, command, git, machine, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_session import Session
-from duetbench.measure.testbed import INHERITED
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import read_suites
 

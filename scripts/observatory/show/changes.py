@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from duetbench.app import case_names
+from duetbench.app.case_names import CaseName
+from duetbench.core.change import Release
+from duetbench.core.comparison import Attribution
 from duetbench.core.metrics import METRICS
-from duetbench.project import case_names
-from duetbench.project.case_names import CaseName
-from duetbench.show import formats
-from duetbench.store.change import Release
-from duetbench.store.comparison import Attribution
+from duetbench.report import formats
 from observatory.store.change import Change, Narrowed, order
 
 

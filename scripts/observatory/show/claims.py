@@ -24,14 +24,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from duetbench.app.setting import OPTIONS, Setting
+from duetbench.core.comparison import CaseComparison, Comparison
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
-from duetbench.project.setting import OPTIONS, Setting
-from duetbench.show import formats
-from duetbench.store.comparison import CaseComparison, Comparison
-from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
+from duetbench.judge.search.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
+from duetbench.report import formats
 from observatory.matrix.published import CaseShape, Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duetbench.show.formats import escape
-from duetbench.show.run import describe_machine
+from duetbench.report.formats import escape
+from duetbench.report.run import describe_machine
 from observatory.show.claims import Evidence, tally
 from observatory.show.run_text import write_head, write_table
 from observatory.show.run_view import Section, answer_table

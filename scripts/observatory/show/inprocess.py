@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from duetbench.core import units
+from duetbench.core.comparison import Comparison
 from duetbench.core.units import Interval
-from duetbench.show import formats
-from duetbench.store.comparison import Comparison
-from duetbench.trend.summary import RunSummary
+from duetbench.judge.search.summary import RunSummary
+from duetbench.report import formats
 from observatory.matrix.published import (
     Published,
     SuiteDeclaration,

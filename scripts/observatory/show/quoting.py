@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from duetbench.app import case_names
 from duetbench.core.metrics import METRICS, row
 from duetbench.core.units import Interval
-from duetbench.project import case_names
-from duetbench.show import formats
+from duetbench.report import formats
 from observatory.show.changes import describe
 from observatory.store.change import Change
 from observatory.trend.quotes import MEMORY, Key, Quote, quote_of

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from duetbench.show import formats
-from duetbench.show.formats import GLOSSARY, WORDS, escape, facts, grid, print_rows
+from duetbench.report import formats
+from duetbench.report.formats import GLOSSARY, WORDS, escape, facts, grid, print_rows
 from observatory.show.run_view import (
     ANSWERED,
     Cell,

@@ -12,14 +12,9 @@ from typing import Final, Literal, Protocol
 
 from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.core.units import Interval, significant
-from duetbench.show import formats
-from duetbench.show.run import (
-    explain_flags,
-    facts,
-    failed_launches,
-    title,
-)
-from duetbench.trend.summary import CaseSummary, RunSummary
+from duetbench.judge.search.summary import CaseSummary, RunSummary
+from duetbench.report import formats
+from duetbench.report.run import explain_flags, facts, failed_launches, title
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
 
 

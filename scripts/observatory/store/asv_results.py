@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duetbench.core.errors import RecordError
-from duetbench.store import files
+from duetbench.host import files
 from observatory.store import kinds
 from observatory.store.kinds import kind_of
 

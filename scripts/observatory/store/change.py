@@ -13,10 +13,10 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
+from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.comparison import Attribution, Comparison, Finding, PackageChange
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
 from duetbench.core.units import Interval
-from duetbench.store.change import Release, SeriesName, Share, StackState
-from duetbench.store.comparison import Attribution, Comparison, Finding, PackageChange
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""

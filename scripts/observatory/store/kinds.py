@@ -14,10 +14,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Artefact, Frozen, Run
-from duetbench.store import files
-from duetbench.store.comparison import Comparison
+from duetbench.host import files
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord

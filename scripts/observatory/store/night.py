@@ -8,7 +8,7 @@ from pydantic import Field
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Artefact, Frozen, Missing, Moment, Plan, Profile, Run
-from duetbench.store import files
+from duetbench.host import files
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from pydantic import Field, StringConstraints, ValidationError
 
 from duetbench.core.model import Artefact, Frozen
-from duetbench.store import files
+from duetbench.host import files
 
 URL: Final = (
     r"^https?://[A-Za-z0-9.-]+\.[A-Za-z]{2,}(:[0-9]{1,5})?(/[A-Za-z0-9/._~%!$&()*+,;=:@?#-]*)?$"

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from duetbench.core.change import Release
 from duetbench.core.model import (
     Artefact,
     InterpreterRecord,
@@ -21,7 +22,6 @@ from duetbench.core.model import (
     When,
 )
 from duetbench.core.units import NORMAL, Interval, student
-from duetbench.store.change import Release
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 

@@ -14,25 +14,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from duetbench.app import plan as planning
+from duetbench.app.setting import Contrast
+from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
+from duetbench.core.change import Release
+from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import HistoryError, SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
+from duetbench.counts.counted import Counts
 from duetbench.host import cache, command, git, paths
+from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.counted import Counts
 from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
-from duetbench.measure.testbed import SideCase
-from duetbench.project import plan as planning
-from duetbench.project.setting import Contrast
-from duetbench.store.change import Release
-from duetbench.store.comparison import Duet, Instructions
-from duetbench.store.files import Journal
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare

@@ -23,26 +23,25 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from duetbench.app import locks, stacks
+from duetbench.app.setting import Contrast
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject
+from duetbench.app.testbed import SideCase
+from duetbench.core.change import Release
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import Case, LoadModel
-from duetbench.host import cache, machine, paths
+from duetbench.host import cache, files, machine, paths
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
+from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent
-from duetbench.measure.testbed import SideCase
-from duetbench.project import locks, stacks
-from duetbench.project.setting import Contrast
-from duetbench.project.stacks import Stack
-from duetbench.project.subject import Subject
-from duetbench.store import files
-from duetbench.store.change import Release
-from duetbench.store.comparison import Comparison
-from duetbench.store.files import Journal
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor, prepare

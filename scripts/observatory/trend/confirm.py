@@ -11,20 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from duetbench.app import revisions
+from duetbench.core.change import SeriesName, StackState
+from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
-from duetbench.host import paths
+from duetbench.effects import difference as effects
+from duetbench.host import files, paths
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, effects, preparation, revisions, session
+from duetbench.judge import affected, preparation, session
 from duetbench.judge.change_locks import Between, find_locks
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.judge.statistics import direction
-from duetbench.store import files
-from duetbench.store.change import SeriesName, StackState
-from duetbench.store.comparison import Comparison, Finding
 from observatory.matrix.checkout import NIGHTLY, Checkout
 from observatory.store.change import Change, Step, finding_on, inprocess, release_of
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
-from duetbench.store import files, result_files
-from duetbench.store.comparison import Comparison
+from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord

@@ -16,13 +16,13 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
+from duetbench.core.change import Release, SeriesName, Share
+from duetbench.core.comparison import Finding
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import POWER, RATE, Sample, direction
-from duetbench.store.change import Release, SeriesName, Share
-from duetbench.store.comparison import Finding
 from observatory.store.change import Change, Narrowed, order, release_of
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval

@@ -16,12 +16,12 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from duetbench.core.units import Interval
-from duetbench.store.comparison import PackageChange, differences
-from duetbench.trend.summary import intervals
+from duetbench.judge.search.summary import intervals
 
 TRENDS: Final = (
     *HEADLINES,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from duetbench.measure.inside.request import CHECKOUT, checkout
+from duetbench.app.inside.request import CHECKOUT, checkout
 
 __all__ = ["CHECKOUT", "STACK", "checkout", "load_app", "load_module", "stack"]
 

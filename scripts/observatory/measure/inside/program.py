@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from duetbench.measure.inside.program import FEWEST, REQUESTS
-from duetbench.measure.inside.request import PLAN
-from duetbench.measure.instructions import phases
-from duetbench.measure.instructions.phases import UnfitError, Unit
+from duetbench.app.inside import phases
+from duetbench.app.inside.phases import UnfitError, Unit
+from duetbench.app.inside.program import FEWEST, REQUESTS
+from duetbench.app.inside.request import PLAN
 from observatory.measure.inside import requests
 
 # Packages that applications import, partly with their first request. The applications themselves

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from duetbench.measure.inside import drivers
-from duetbench.measure.inside.request import Headers, to_texts
+from duetbench.app.inside import drivers
+from duetbench.app.inside.request import Headers, to_texts
 from observatory.measure.inside import checkout, endpoints
 
 Request = Callable[[], tuple[int, list[Any], bytes]]

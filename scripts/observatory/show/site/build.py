@@ -16,8 +16,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.host.console import Narrator
-from duetbench.show.html.comparison_page import STYLES
-from duetbench.store.files import REMEDIES, remedy
+from duetbench.host.files import REMEDIES, remedy
+from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, evidence, experiment, front, packages

@@ -1,6 +1,6 @@
 """Charts of figures: interval plots, and lines that chart.js draws from the JSON in the page. Pure.
 
-Tables show what is drawn. Plots of changes are the tool's (`duetbench.show.html.charts`).
+Tables show what is drawn. Plots of changes are the tool's (`duetbench.report.html.charts`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from markupsafe import Markup
 from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
-from duetbench.show import formats
-from duetbench.show.html.charts import (
+from duetbench.report import formats
+from duetbench.report.html.charts import (
     Caption,
     ChartRow,
     Scale,

@@ -11,13 +11,13 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
+from duetbench.app.case_names import name
 from duetbench.core.metrics import CPU, METRICS, judged_in
 from duetbench.core.model import Verdict
 from duetbench.core.text import visible
-from duetbench.project.case_names import name
-from duetbench.show import formats
-from duetbench.show.formats import quantity
-from duetbench.show.html import words
+from duetbench.report import formats
+from duetbench.report.formats import quantity
+from duetbench.report.html import words
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses

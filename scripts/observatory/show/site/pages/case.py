@@ -9,11 +9,11 @@ from typing import Any, Final
 from markupsafe import Markup
 from pydantic_core import to_json
 
+from duetbench.app import case_names
+from duetbench.app.case_names import CaseName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
-from duetbench.project import case_names
-from duetbench.project.case_names import CaseName
-from duetbench.show import formats
+from duetbench.report import formats
 from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import ChangeText, describe

@@ -1,7 +1,7 @@
 """Pages of evidence: changes with a feed of them, and comparisons.
 
 Pages of changes and comparisons come from records and run files, whose figures no longer change.
-The words of comparisons are those of the reports (`show.report`).
+The words of comparisons are those of the reports (`report.report`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ from functools import partial
 
 from markupsafe import Markup
 
-from duetbench.show.html.comparison_page import content
-from duetbench.show.report import make_report
-from duetbench.store.comparison import Comparison
+from duetbench.core.comparison import Comparison
+from duetbench.report.html.comparison_page import content
+from duetbench.report.report import make_report
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, describe
 from observatory.show.quoting import finding_of as finding

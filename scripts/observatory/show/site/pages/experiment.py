@@ -9,12 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from duetbench.app import case_names
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
-from duetbench.project import case_names
-from duetbench.show.html.charts import Caption
-from duetbench.show.run import facts
-from duetbench.trend.summary import ENOUGH_LAUNCHES, CaseSummary
+from duetbench.judge.search.summary import ENOUGH_LAUNCHES, CaseSummary
+from duetbench.report.html.charts import Caption
+from duetbench.report.run import facts
 from observatory.matrix import titles
 from observatory.matrix.layouts import KEYS
 from observatory.matrix.published import SHARED_PAGE, ChartLayout, Published

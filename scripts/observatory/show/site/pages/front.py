@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
+from duetbench.app import case_names
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.project import case_names
-from duetbench.show.attribution import RowText
-from duetbench.trend.summary import ENOUGH_LAUNCHES
+from duetbench.judge.search.summary import ENOUGH_LAUNCHES
+from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses, quoting

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from duetbench.app import case_names
 from duetbench.core import units
+from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.project import case_names
-from duetbench.show import formats
-from duetbench.show.html import charts
-from duetbench.show.html.charts import Caption, Dot
-from duetbench.store.comparison import PackageChange, differences
+from duetbench.report import formats
+from duetbench.report.html import charts
+from duetbench.report.html.charts import Caption, Dot
 from observatory.show import addresses, quoting
 from observatory.show.site import plots
 from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, group, guard, render

@@ -16,13 +16,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from duetbench.core.change import Release
+from duetbench.core.comparison import Comparison
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
-from duetbench.show.attribution import AttributionText
-from duetbench.store.change import Release
-from duetbench.store.comparison import Comparison
-from duetbench.trend.summary import RunSummary
+from duetbench.judge.search.summary import RunSummary
+from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
 from observatory.show import addresses, quoting
 from observatory.show.changes import between, contains

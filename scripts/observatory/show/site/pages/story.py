@@ -8,17 +8,17 @@ from typing import Final
 
 from markupsafe import Markup
 
+from duetbench.app import case_names
+from duetbench.core.change import SeriesName
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
-from duetbench.project import case_names
-from duetbench.show import findings, formats
-from duetbench.show.attribution import RowText
-from duetbench.show.change import share_effect
-from duetbench.show.html.charts import TONES, Caption, Dot, Scale, forest
-from duetbench.store.change import SeriesName
-from duetbench.store.comparison import Comparison, PackageChange
+from duetbench.report import findings, formats
+from duetbench.report.attribution import RowText
+from duetbench.report.change import share_effect
+from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe, narrowed_line
 from observatory.show.site.pages.site import ExplanationText, Site, explanations

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from duetbench.app import case_names
 from duetbench.core import units
+from duetbench.core.change import SeriesName
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.project import case_names
-from duetbench.show import formats
-from duetbench.show.html.charts import TONES, Caption
-from duetbench.store.change import SeriesName
-from duetbench.trend.summary import ENOUGH_LAUNCHES
+from duetbench.judge.search.summary import ENOUGH_LAUNCHES
+from duetbench.report import formats
+from duetbench.report.html.charts import TONES, Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site import plots

@@ -1,0 +1,1 @@
+"""An application made servable: its declaration, environment, server, and the copy of a side."""

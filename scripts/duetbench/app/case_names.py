@@ -1,0 +1,108 @@
+"""Names of cases for people; the id stays beside them, or is the name if nothing is declared."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from duetbench.app.target import STACK
+from duetbench.core.model import Case, Endpoint, LoadModel
+from duetbench.core.text import short
+from duetbench.core.units import count
+
+_USUAL_LOOPS = frozenset({"auto", "asyncio", "none"})
+_LONGEST: Final = 60  # characters of a request
+_AGAIN: Final = re.compile(r"--\d+$")  # ends the name of a request's second endpoint
+
+declared: list[Callable[[str], "CaseName | None"]] = []
+"""Where names of cases are declared, by id; without any, cases keep their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseName:
+    """A case for people: `A JSON response from Flask` on Granian, `Python 3.14`, `128 users`.
+
+    Attributes:
+        what: What is served; the id of a case that is not declared.
+        server: With its event loop, if that is unusual; empty if the case is in process or not
+            declared.
+        python: `Python 3.14`.
+        rest: The number of workers and threads, and the load; or that it is in process.
+    """
+
+    id: str
+    what: str
+    server: str = ""
+    python: str = ""
+    rest: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether the name says more than the id."""
+        return bool(self.python)
+
+    @property
+    def variant(self) -> str:
+        """The name without what is served, for headed tables: `Granian, Python 3.14, …`."""
+        return ", ".join(filter(None, (self.server, self.python, self.rest))) or self.id
+
+    def __str__(self) -> str:
+        return f"{self.what} on {self.variant}" if self.known else self.id
+
+
+def name(case: str) -> CaseName:
+    """Return the name of a case, as it is declared."""
+    return next(filter(None, (of_id(case) for of_id in declared)), CaseName(case, case))
+
+
+def of(case: Case) -> CaseName:
+    """Return the name of a recorded case: as declared, or by its request if options declared it."""
+    case_name = name(case.id)
+    if case_name.known or case.stack != STACK:
+        return case_name
+    return build(case, _request(case.endpoint))
+
+
+def requests(cases: Iterable[Case]) -> Mapping[str, str]:
+    """Map the id of each of a target's cases to its request, `GET /items/7`.
+
+    Empty if requests alone do not distinguish the cases, or some belong to no target.
+    """
+    by_id = {case.id: case for case in cases}
+    texts = {id_: _request(case.endpoint) for id_, case in by_id.items() if case.stack == STACK}
+    return texts if len(set(texts.values())) == len(by_id) else {}
+
+
+def _request(endpoint: Endpoint) -> str:
+    more = len({*endpoint.paths} - {endpoint.path})
+    others = f" and {count(more)} other path{'s' * (more > 1)}" if more else ""
+    again = _AGAIN.search(endpoint.name)
+    which = f" ({again[0].strip('-')})" if again else ""
+    return short(f"{endpoint.method} {endpoint.path}", _LONGEST) + others + which
+
+
+def build(case: Case, subject: str) -> CaseName:
+    """Name a case by what is served, and by how."""
+    loop = "" if case.loop in _USUAL_LOOPS else f" with {case.loop}"
+    rest = [
+        f"{count(number)} {noun}{'s' * (number > 1)}"
+        for number, noun in ((case.workers, "worker"), (case.threads, "thread"))
+        if number and (number > 1 or noun == "thread")
+    ]
+    return CaseName(
+        case.id,
+        subject,
+        f"{case.server.capitalize()}{loop}",
+        f"Python {case.python}{' (free-threaded)' * case.free_threaded}",
+        ", ".join([*rest, _load(case)]),
+    )
+
+
+def _load(case: Case) -> str:
+    load = case.load
+    if load.rate is None:
+        return f"{count(load.connections)} connections"
+    if load.model is LoadModel.PACED and load.rate == load.connections:
+        return f"{count(load.connections)} users"
+    schedule = ", each on schedule" if load.model is LoadModel.OPEN else ""
+    return f"{load.rate:g} requests/s{schedule}"

@@ -1,0 +1,226 @@
+"""Copies of the database that an application's variables name: one for each launch.
+
+PostgreSQL's server copies one by `CREATE DATABASE … TEMPLATE`; SQLite's file is copied by its
+backup. The original is only read. A copy's name says whose it is, as that of a scratch folder does:
+the databases of killed runs are dropped when the next ones are made.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote
+
+from duetbench.app import hints
+from duetbench.core.errors import FlagName, LaunchError, UsageError
+from duetbench.host import cache, proc
+from duetbench.host.command import last_words
+
+OPTION: Final = "--copy-database"
+
+_POSTGRES: Final = re.compile(
+    r"((?:postgres|postgresql|postgis|pgsql|psql)(?:\+\w+)?://[^/?#]*/)([^/?#]+)(.*)"
+)
+_SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?://)([^?#]*)(.*)")
+_OF_LIBPQ: Final = re.compile(r"(?:host|port|user|ssl\w+)=")
+"""Parameters of an address that are not a driver's own."""
+
+_ADVICE: Final = {
+    "55006": "; PostgreSQL copies no database in use: end a development server, or psql",
+    "42501": "; its user needs the right to do so: ALTER ROLE … CREATEDB",
+}
+"""What to do, by PostgreSQL's codes of errors."""
+
+_PREFIX: Final = "duetbench"
+_CONNECT_SECONDS: Final = "10"
+_NUMBERS: Final = itertools.count()
+
+_DRIVERS: Final = """
+import asyncio, importlib, sys
+
+def rows(statement, address):
+    for name in ("psycopg", "psycopg2"):
+        try:
+            driver = importlib.import_module(name)
+        except ImportError:
+            continue
+        connection = driver.connect(address)
+        connection.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+    import asyncpg
+    async def ask():
+        return await (await asyncpg.connect(address)).fetch(statement)
+    return asyncio.run(ask())
+
+try:
+    for row in rows(*sys.argv[1:]):
+        print(row[0])
+except ImportError:
+    sys.exit("neither psql nor psycopg, psycopg2 or asyncpg is installed")
+except Exception as error:
+    sys.exit(f"{getattr(error, 'sqlstate', None) or getattr(error, 'pgcode', '')}: {error}")
+"""
+"""Sends a statement by what the application itself has installed, if there is no psql."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database: `head`, `name` and `tail` are its address.
+
+    Attributes:
+        variable: The variable that names it, by its address if `whole`, or else by its name alone.
+        python: The application's interpreter.
+    """
+
+    variable: str
+    whole: bool
+    head: str
+    name: str
+    tail: str
+    python: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variable with the value that names this database."""
+        return {self.variable: self.head + self.name + self.tail if self.whole else self.name}
+
+    @property
+    def _in_file(self) -> bool:
+        return self.head.startswith("sqlite")
+
+    def fresh(self, folder: Path) -> "Database":
+        """Name a copy of it: a file in a folder, or a database of its server."""
+        if self._in_file:
+            return replace(self, name=str(folder / "database.sqlite"))
+        return replace(self, name=f"{_ours()}-{proc.owner()}-{next(_NUMBERS)}")
+
+    def fill(self, original: "Database") -> None:
+        """Become a copy of another one; LaunchError not_ready."""
+        if self._in_file:
+            _back_up(Path(original.name), Path(self.name))
+        else:
+            words = f"CREATE DATABASE {_name(self.name)} TEMPLATE {_name(original.name)}"
+            original._execute(words)
+
+    def drop(self) -> None:
+        """Remove this copy, whoever uses it; LaunchError not_ready."""
+        if not self._in_file:
+            self._execute(f"DROP DATABASE IF EXISTS {_name(self.name)} WITH (FORCE)")
+
+    def sweep(self) -> None:
+        """Drop the copies that dead processes of this machine left on its server."""
+        if self._in_file:
+            return
+        listed = self._execute("SELECT datname FROM pg_database")
+        for name in filter(re.compile(f"{_ours()}-").match, listed.split()):
+            owner = name.removeprefix(f"{_ours()}-").rpartition("-")[0]
+            if proc.is_dead(owner):
+                with suppress(LaunchError):  # another duetbench was faster
+                    replace(self, name=name).drop()
+
+    def _execute(self, statement: str) -> str:
+        """Execute a statement, by psql or a driver of the application; return its first column."""
+        user, at, place = self.head.partition("://")[2].rpartition("@")
+        name, _, password = user.partition(":")
+        known = "&".join(filter(_OF_LIBPQ.match, self.tail.lstrip("?").split("&")))
+        address = f"postgresql://{name}{at}{place}postgres?{known}"
+        psql = shutil.which("psql")
+        options = ("-XqtA", "-v", "VERBOSITY=verbose", "-c")
+        program = (psql, *options) if psql else (str(self.python), "-c", _DRIVERS)
+        env = {**os.environ, "PGCONNECT_TIMEOUT": _CONNECT_SECONDS}
+        if password:
+            env["PGPASSWORD"] = unquote(password)
+        done = subprocess.run(
+            (*program, statement, address),
+            env=env,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        if done.returncode:
+            said = last_words(re.sub(r"\nLOCATION:.*", "", done.stderr))
+            advice = next((words for code, words in _ADVICE.items() if code in said), "")
+            problem = f"{OPTION}: the server of {self.variable} said: {said}{advice}"
+            raise LaunchError(FlagName.NOT_READY, problem)
+        return done.stdout
+
+
+def find(
+    text: str, variables: Mapping[str, str], folders: Sequence[Path], python: Path
+) -> Database:
+    """Find the database that a variable names, or several: `postgresql://{USER}@{HOST}/{DB}`.
+
+    The last one of several names the database alone. Files are relative to the first of
+    `folders`, any of which may have a file that sets the variable. Raises UsageError if a variable
+    is not set, or what it names cannot be copied.
+    """
+    names = re.findall(r"\{(\w+)\}", text) or [text]
+    if lacking := [name for name in names if name not in variables]:
+        declaring = hints.find_files(folders).get(lacking[0])
+        where = (
+            f"--env-file {declaring}, which has it" if declaring else "the --env-file that has it"
+        )
+        raise UsageError(
+            f"{OPTION}: {lacking[0]} is not set: set it, or add --env {lacking[0]}=… or {where}"
+        )
+    whole = names == [text]
+    address = variables[text] if whole else text.format_map(variables)
+    if parts := _POSTGRES.fullmatch(address):
+        head, name, tail = parts.groups()
+        return Database(names[-1], whole, head, name, tail, python)
+    if parts := _SQLITE.fullmatch(address):
+        scheme, path, tail = parts.groups()
+        for slash in ("/", ""):  # before a path, most have one
+            place = folders[0] / path.removeprefix(slash)
+            if path.startswith(slash) and place.is_file():
+                name = str(place.resolve())
+                return Database(names[-1], whole, scheme + slash, name, tail, python)
+        raise UsageError(f"{OPTION} {names[-1]}: expected a file of SQLite, found no {path}")
+    scheme, sign, _ = address.partition("://")
+    raise UsageError(
+        f"{OPTION} {names[-1]}: expected the address of a database of PostgreSQL or SQLite, such "
+        f"as postgresql://user@host/name, found {f'{scheme}://…' if sign else 'another value'}"
+    )
+
+
+def _back_up(source: Path, target: Path) -> None:
+    """Copy a file of SQLite as it is at one moment; leave nothing beside it."""
+    try:
+        with source.open("rb") as file:
+            logged = file.read(19)[18:] == b"\2"  # sqlite.org/fileformat2.html, 1.3.3
+        if logged and not Path(f"{source}-shm").exists():
+            # Nobody has it open, and whoever opens it leaves files there.
+            shutil.copy(source, target)
+            with suppress(FileNotFoundError):
+                shutil.copy(f"{source}-wal", f"{target}-wal")
+            return
+        address = f"file:{quote(str(source))}?mode=ro"
+        with (
+            closing(sqlite3.connect(address, uri=True)) as old,
+            closing(sqlite3.connect(target)) as new,
+        ):
+            old.backup(new)
+    except (OSError, sqlite3.Error) as error:
+        raise LaunchError(FlagName.NOT_READY, f"{OPTION}: {source}: {error}") from error
+
+
+def _ours() -> str:
+    """Begin the names of this machine's databases: several machines may use one server."""
+    identity = Path("/etc/machine-id")
+    text = identity.read_text("utf-8") if identity.is_file() else ""
+    return f"{_PREFIX}-{cache.digest(os.uname().nodename, text)}"
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,483 @@
+"""Prepares a target in a copy of its repository: interpreter, packages, application and cases.
+
+Head decides interface, server and interpreter for both sides; packages and code are each side's
+own.
+"""
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import date
+from functools import cache as cached
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.version import Version
+
+from duetbench.app import (
+    interpreters,
+    locks,
+    revisions,
+    stacks,
+    start_command,
+    target_locks,
+    target_python,
+    tools,
+)
+from duetbench.app.configuration import Interpreter
+from duetbench.app.environment import Environment, find
+from duetbench.app.servers import AUTO, SERVERS, loop_taken
+from duetbench.app.setting import AS_DECLARED, Setting
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject
+from duetbench.app.target import FOLDER, STACK, Target
+from duetbench.app.target_locks import LockFile, ProjectPackages
+from duetbench.app.testbed import assemble, find_interface
+from duetbench.core.errors import LaunchError, SetupError, UsageError
+from duetbench.core.model import Case, Endpoint, Interface
+from duetbench.host import cache, command, paths
+from duetbench.host.console import Narrator
+
+_SHOWN: Final = 4  # names of uncommitted files
+_GUNICORN_ASGI: Final = Version("25")
+"""The first gunicorn that serves ASGI without another package."""
+
+
+def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
+    """Add files that git does not have to copies of a target's repository, and say which."""
+    if project.target.only_committed:
+        return
+    copied = [revisions.add_uncommitted(project.root, place) for place in places]
+    added, (_, large) = [name for names, _ in copied for name in names], copied[0]
+    for names, text in (
+        (added, "with uncommitted files: {} (--only-committed leaves them out)"),
+        (large, "note: without {}: too large to copy; make what it needs with --before"),
+    ):
+        if names:
+            whole = [*dict.fromkeys(names)]
+            tops = [*dict.fromkeys(name.partition("/")[0] for name in names)]
+            listed = whole if len(whole) <= _SHOWN else tops
+            shown = ", ".join(listed[:_SHOWN]) + ", …" * (len(listed) > _SHOWN)
+            narrator.say(text.format(shown))
+
+
+def environment_of(
+    project: Subject, places: Sequence[Path], narrator: Narrator
+) -> Environment | None:
+    """Find the environment in which a target runs, for copies of its repository.
+
+    None if it has none, or needs another one: its packages or its interpreter are chosen, the
+    copies have different locks, or the environment lacks a package. Says why.
+    """
+    target = project.target
+    if target.build or target.packages or target.python or target.groups or target.extras:
+        return None
+    environment, lacking = _running(project)
+    if environment is None:
+        return None
+    reason = ""
+    if file := target_locks.differing(
+        places, revisions.within(project.root), target, environment.executable
+    ):
+        reason = f"{file} differs"
+    elif lacking:
+        reason = f"{environment.label} lacks {', '.join(lacking[:3])}{', …' * (len(lacking) > 3)}"
+    elif environment.compiled:
+        reason = f"{environment.label} has compiled modules of the project"
+    if reason and environment.chosen:
+        narrator.say(f"{reason}, so that an environment is built for each side")
+    return None if reason else environment
+
+
+def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
+    """Find the environment in which a project runs, and list the packages that it lacks.
+
+    One that nobody has chosen lacks none, and is of a Python that the project asks for.
+    """
+    root = project.root
+    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    if environment is None:
+        return None, ()
+    asked = target_locks.direct(root, revisions.within(root), project.target)
+    lacking = sorted({package.name for package in asked if not environment.has(package)})
+    if not environment.chosen:
+        version = interpreters.prove(environment.executable)["version"]
+        wanted = target_python.request(root, within=revisions.within(root)).versions
+        if lacking or not asked or not wanted.contains(version):
+            return None, ()
+    return environment, lacking
+
+
+def deploy_all(
+    project: Subject,
+    places: Sequence[Path],
+    narrator: Narrator,
+    settings: Sequence[Setting],
+    copies: Path,
+    day: date | None,
+) -> tuple[list[Subject], list[str]]:
+    """Prepare a target in copies of its repository, each under a setting; also return notes.
+
+    The last decides how all are served; packages without a version are those of its `day`.
+
+    Raises:
+        DeclarationError: The project's lock or metadata are invalid.
+        UsageError: The target is invalid: it is no application, its server cannot serve it, …
+        SetupError: The interpreter, a package or the environment cannot be made.
+    """
+    head, served = settings[-1], any(side.served for side in settings)
+    # Head's comes last but one. What one does not name is found as declared, with head's variables.
+    named = all("server" in side.values for side in settings)
+    shared = {"server": head.values["server"]} if named else {}
+    ways = (*settings, Setting(shared, head.env))
+    given = [lock_at(project.root, side.lock, copies) if side.lock else None for side in settings]
+    add_uncommitted(project, places, narrator)
+    environment = None
+    if not any(side.packages for side in settings):
+        environment = environment_of(project, places, narrator)
+    if environment is not None:  # the first import already finds compiled code
+        python = target_python.describe(environment.executable)
+        with ThreadPoolExecutor() as pool:
+            [*pool.map(lambda place: stacks.compile_code(place, python), places)]
+    deployed: list[Subject] = []
+    notes: list[str] = []
+    for place, lock in zip(reversed(places), reversed(given), strict=True):
+        like = deployed[-1] if deployed else None
+        copy, told = _deploy(project, place, narrator, like, lock, ways, environment, day)
+        if not deployed:
+            for side in settings if served else (head,):
+                narrator.say(describe(copy, side))
+        deployed.insert(0, copy)
+        notes += told
+    return deployed, notes
+
+
+def _deploy(
+    project: Subject,
+    place: Path,
+    narrator: Narrator,
+    like: Subject | None,
+    lock: LockFile | None,
+    settings: Sequence[Setting],
+    environment: Environment | None,
+    day: date | None,
+) -> tuple[Subject, tuple[str, ...]]:
+    """Prepare a target in one copy, with what each setting needs; the last one is its usual one.
+
+    It is served as `like`, the other side, if that is prepared already. Its packages come from
+    `lock`, if not from the copy or an environment.
+    """
+    declared, within = (like or project).target, revisions.within(project.root)
+    choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
+    choice = choices[-1]
+    lock = lock or (None if environment else lock_in(place, within, choice))
+    if like is None:
+        by_name = _interpreters(project, place, choice, narrator, environment)
+    else:
+        by_name = like.interpreters
+    pythons = [*by_name.values()]
+    python = pythons[0]
+    notes: tuple[str, ...] = ()
+    (place / FOLDER).mkdir(exist_ok=True)
+    packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
+    bare = Subject(
+        place,
+        origin=project.root,
+        inside=within,
+        interpreters=by_name,
+        search=imports,
+        source=packages.label,
+    )
+
+    @cached
+    def lock_for(needs: frozenset[str]) -> Stack:
+        other = like.lock(STACK) if like else None
+        return target_locks.lock_copy(place, packages, needs, python, narrator, other)
+
+    if like is not None:
+        interface, server = like.interface, like.server
+        lock_for(_needs(server, choices, interface))
+    else:
+        asked = choice.interface
+        if asked is None:
+            server, ways, _ = _served(place, packages.packages, choices, None, pythons)
+            stack = lock_for(_needs(server, ways, "asgi"))
+            env = {"env": {**choice.env, **settings[-1].env}}
+            trial = replace(bare, target=choice.model_copy(update=env))
+            asked, made = _interface(trial, stack, narrator)
+            choices = [way.model_copy(update={"factory": made}) for way in choices]
+        interface = asked
+        server, choices, notes = _served(place, packages.packages, choices, interface, pythons)
+        lock_for(_needs(server, choices, interface))
+        choice = choices[-1]
+    deployed = replace(bare, target=choice, interface=interface, server=server)
+    locks.save(
+        deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
+    )  # a search for a cause finds it by its digest
+    return deployed, notes
+
+
+def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
+    """Copy the repository as it is, prepare its target there, and describe it."""
+    place = revisions.copy(project.root, copies)
+    day = revisions.day(project.root, revisions.checkout(project.root))
+    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies, day)
+    for note in notes:
+        narrator.say(f"note: {note}")
+    return copy
+
+
+@contextmanager
+def deployed(project: Subject, narrator: Narrator) -> Iterator[Subject]:
+    """Provide `working` for a while, with a load generator."""
+    tools.ensure_oha(project.configuration.oha, narrator)
+    with revisions.copies() as copies:
+        yield working(project, narrator, copies)
+
+
+def lock_at(root: Path, text: str, copies: Path) -> LockFile:
+    """Find a file to read packages from: FILE, or FILE@REV of any revision.
+
+    Raises UsageError if there is none.
+    """
+    name = text
+    here = next((p for p in (Path(text), root / text) if p.is_file()), None)
+    if here is not None:
+        place = revisions.copy(root, copies)
+        inside = here.resolve().is_relative_to(revisions.top(root) or root)
+        file = place / os.path.relpath(here.resolve(), root) if inside else here.resolve()
+    else:
+        name, sign, revision = text.rpartition("@")
+        if not sign:
+            raise UsageError(
+                f"lock={text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
+                f"here nor in {root}"
+            )
+        place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
+        file = place / name
+        if not file.is_file():
+            raise UsageError(f"lock={text}: {revision} has no file {name}")
+    stacks.require_text(file, f"lock={text}")
+    if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
+        # uv reads the lock only where the project, or its workspace, is.
+        uv_lock = target_locks.workspace(place) / target_locks.UV
+        if file.resolve() != uv_lock.resolve():
+            uv_lock.unlink(missing_ok=True)
+            shutil.copy(file, uv_lock)
+        file = uv_lock
+    return LockFile(place, file, text)
+
+
+def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
+    """Describe a prepared target on one line."""
+    case = deployed.cases(setting)[0]
+    rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
+    more = f" and {case.load.idle} idle ones" if case.load.idle else ""
+    more += f", {shlex.join(case.server_args)}" if case.server_args else ""
+    pythons = (f"{found.version}{found.suffix}" for found in deployed.interpreters.values())
+    packages = deployed.lock(STACK).packages
+    version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)
+    app = f"{case.endpoint.app}{'()' * case.endpoint.factory}"
+    return (
+        f"{app} by {case.server} {version}, workers: {case.workers}, "
+        f"{f'threads: {case.threads}' if case.threads else loop}, "
+        f"{case.load.connections} connections{rate}{more}, Python {' and '.join(pythons)}, "
+        f"packages from {deployed.source}"
+    )
+
+
+def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
+    """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
+    if not choice.packages:
+        return target_locks.lock_of(place, within)
+    file = place / choice.packages
+    if not file.is_file():
+        raise UsageError(
+            f"--packages {choice.packages}: expected a file of the project, found none"
+        )
+    return LockFile(place, file, os.path.relpath(file, place))
+
+
+def _packages(
+    place: Path,
+    choice: Target,
+    lock: LockFile | None,
+    environment: Environment | None,
+    within: Path,
+    python: Interpreter,
+    narrator: Narrator,
+    day: date | None,
+) -> tuple[ProjectPackages, tuple[str, ...]]:
+    """Read a copy's packages, and return the folders that its application is imported from."""
+    module = choice.app.partition(":")[0]
+    if environment is not None:
+        own = (os.path.relpath(folder, within) for folder in environment.folders)
+        folders = dict.fromkeys((*target_locks.source_folders(place, module), *own))
+        return target_locks.of_environment(environment), tuple(folders)
+    packages = target_locks.NOTHING
+    if lock is not None:
+        packages = target_locks.read(lock, choice, python, narrator, day)
+    return packages, target_locks.install(place, module, python, narrator)
+
+
+def _interpreters(
+    project: Subject,
+    place: Path,
+    choice: Target,
+    narrator: Narrator,
+    environment: Environment | None,
+) -> Mapping[str, Interpreter]:
+    """Choose the interpreters that are asked for, by name, or take that of an environment."""
+    within = revisions.within(project.root)
+    if environment is not None:
+        pythons = [target_python.describe(environment.executable)]
+    elif not choice.python and (python := _python_here(project, place, within)):
+        pythons = [python]
+    else:
+        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
+        pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]
+    return {python.name: python for python in pythons}
+
+
+def _python_here(project: Subject, place: Path, within: Path) -> Interpreter | None:
+    """Find the Python on which a project runs here, if an environment for a copy may have it.
+
+    If nothing is missing there, the metadata have to allow it. Otherwise that environment may be
+    for something else, so it has to be the Python that the project asks for.
+    """
+    with suppress(SetupError):  # it does not run, or is too old
+        running, lacking = _running(project)
+        if running is not None:
+            need = target_python.required(place)
+            if lacking:
+                need = target_python.request(place, within=within)
+            python = target_python.describe(running.executable)
+            if need.versions.contains(python.version, prereleases=True):
+                return python
+    return None
+
+
+def _interface(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Find an application's interface, and whether something makes it, by an import of it.
+
+    An import takes seconds, so its answer holds as long as the application's module, its packages
+    and its interpreter are the same. `check_import` is for whatever does not work then.
+    """
+    choice, python = trial.target, next(iter(trial.interpreters.values()))
+    files = (trial.root / folder / file for folder in trial.search
+             for file in target_locks.module_files(choice.app.partition(":")[0]))  # fmt: skip
+    module = next((file.read_bytes().decode("latin-1") for file in files if file.is_file()), "")
+    known = (f"{trial.repository}", choice.app, f"{choice.factory}", module)
+    answer = (
+        paths.cache_dir()
+        / "interfaces"
+        / cache.digest(*known, stack.lock.read_text("utf-8"), f"{python.executable}")
+    )
+    commands = choice.before or choice.after
+    with suppress(OSError, ValueError):
+        if not commands:
+            interface, made = json.loads(answer.read_text("utf-8"))
+            return interface, made
+    found = _import(trial, stack, narrator)
+    with suppress(OSError):  # it saves time only
+        answer.parent.mkdir(parents=True, exist_ok=True)
+        answer.write_text(json.dumps(found), "utf-8")
+    return found
+
+
+def check_import(deployed: Subject, narrator: Narrator) -> None:
+    """Import a prepared target again; raises UsageError if it is no application, or another one."""
+    stack = deployed.lock(STACK)
+    interface, _ = _import(deployed, stack, narrator)
+    if interface != deployed.interface:
+        raise UsageError(f"{deployed.target.app}: expected {deployed.interface}, found {interface}")
+
+
+def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Import the application as a launch would, after the commands before it."""
+    choice, name = trial.target, next(iter(trial.interpreters))
+    request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
+    request["path"] = ""  # none is requested
+    known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
+    known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
+    known |= {"ready_timeout": choice.ready_timeout}
+    case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
+    log = command.new_log("import", cache.digest(str(trial.repository)))
+    testbed = assemble(
+        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
+    )  # nothing is loaded
+    try:
+        with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
+            return find_interface(testbed, case, log, tick)
+    except LaunchError as error:
+        raise UsageError(error.detail) from error
+
+
+def _served(
+    place: Path,
+    packages: Mapping[str, str],
+    choices: Sequence[Target],
+    interface: Interface | None,
+    pythons: Sequence[Interpreter],
+) -> tuple[str, Sequence[Target], tuple[str, ...]]:
+    """Choose the server, as asked, as the repository starts it, or as locked, with a note.
+
+    Also return the ways to serve the target with the loop and threads of that command.
+    """
+    choice = choices[-1]
+    notes: tuple[str, ...] = ()
+    server = choice.server or _server(packages, interface)
+    free = any(python.free_threaded for python in pythons)
+    started = () if choice.server else start_command.find(place, choice.app)
+    for start in started:
+        if start.serves(interface, free_threaded=free):
+            server, notes = start.server, (f"served by {start}",)
+            threads = start.threads if interface == "wsgi" else None
+            choices = [
+                way.model_copy(
+                    update={
+                        "loop": start.loop if way.loop == AUTO else way.loop,
+                        "threads": way.threads or threads,
+                    }
+                )
+                for way in choices
+            ]
+            break
+    if len({way.loop for way in choices}) > 1:
+        # What one side names is installed for both.
+        choices = [
+            way.model_copy(update={"loop": loop_taken(server, way.loop, packages)})
+            for way in choices
+        ]
+    return server, choices, notes
+
+
+def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
+    """Choose the first server of the lock that speaks an interface; None: any."""
+    for name in SERVERS:
+        speaks = interface is None or interface in SERVERS[name].interfaces
+        if name == "gunicorn" and interface == "asgi" and name in packages:
+            speaks = Version(packages[name]) >= _GUNICORN_ASGI
+        if name in packages and speaks:
+            return name
+    return next(iter(SERVERS))
+
+
+def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:
+    """List the distributions that all these ways to serve the target need.
+
+    `server` is used where a way names none.
+    """
+    needs: set[str] = set()
+    for choice in choices:
+        name = choice.server or server
+        # What a server loads depends on no other field of a case.
+        asked: dict[str, Any] = {"interface": interface}
+        known: dict[str, Any] = {"loop": choice.loop, "endpoint": Endpoint.model_construct(**asked)}
+        needs |= {name, *SERVERS[name].loads(Case.model_construct(**known))}
+    return frozenset(needs)

@@ -1,0 +1,222 @@
+"""What to do about an application that does not work: a table of what it prints or answers.
+
+A row has the sentence that helps, or what writes it; the first sentence wins. Of variables only
+names are told.
+"""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from duetbench.app.pyproject import option_for
+from duetbench.app.target import NOWHERE, read_variables
+from duetbench.core.errors import UsageError
+from duetbench.host.command import last_exception
+
+LACKING: Final = "not set: add"  # in every advice about variables
+
+USUAL: Final = (  # of an import that no row explains
+    "If it needs variables, set them in this shell, or with --env and --env-file; if it needs "
+    "files or a database, make them with --before; --interface asgi or wsgi skips this import"
+)
+
+_MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what makes tables
+    "manage.py": " 'python manage.py migrate'",
+    "alembic.ini": " 'python -m alembic upgrade head'",
+    "migrations/env.py": " 'python -m flask db upgrade'",
+}
+
+_TOO_OLD: Final = (
+    "The code, or packages of {source}, are too old for Python {python}: try an older one, as with "
+    "--python 3.11"
+)
+_CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
+_NO_SERVER: Final = (
+    r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
+)
+
+REMOVED: Final = {
+    "3.11": "binhex",
+    "3.12": "asynchat asyncore distutils imp smtpd",
+    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
+    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
+    "3.15": "sre_compile sre_constants sre_parse",
+}
+"""Version of Python → modules that it and newer ones lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptoms:
+    """An application that failed, and what it was started with.
+
+    Attributes:
+        printed: All that it printed, or a wrong answer in our words.
+        module: The module that it is imported from.
+        path: The one that was requested; `routes` are those that its framework lists.
+        folders: That of its project, and those of the repository above it.
+        variables: Names of those that were set.
+        python: Version of the interpreter.
+        source: The file that the packages were read from, for people.
+        packages: Name → version of what is installed.
+    """
+
+    printed: str
+    module: str
+    path: str
+    routes: Sequence[str]
+    folders: Sequence[Path]
+    variables: Collection[str]
+    python: str
+    source: str
+    packages: Mapping[str, str]
+
+
+def advise(symptoms: Symptoms) -> str:
+    """Say in a sentence what to do about a failure; empty if that is unknown."""
+    parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
+    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.folders[0] / file).is_file())
+    fields = {"source": symptoms.source, "python": symptoms.python, "migrate": next(migrate, "")}
+    for part, (pattern, row) in product(parts, _TABLE.items()):
+        error = last_exception(part) or part
+        own = pattern.replace("{module}", re.escape(symptoms.module))
+        if match := re.search(own, error, re.MULTILINE):
+            sentence = match.expand(row) if isinstance(row, str) else row(match, symptoms)
+            for name, text in fields.items():
+                sentence = sentence.replace(f"{{{name}}}", text)
+            if sentence:
+                return sentence
+    return ""
+
+
+def _path(_match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a path that is none: those that are most like it."""
+    asked = symptoms.path.partition("?")[0]
+    if near := get_close_matches(asked, symptoms.routes, cutoff=0):
+        return f"It has {', '.join(near)}: name one with --path"
+    return "If it has no such path, or answers WebSockets there, name another one with --path"
+
+
+def _module(match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a module that is missing; of a part of the application's own, its build may write it."""
+    name, module = match[1], symptoms.module
+    top = name.partition(".")[0]
+    if advice := removed(top, Version(symptoms.python)) or _version(match, symptoms):
+        return advice
+    if f"{module}.".startswith(f"{name}."):
+        return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
+    if top == module.partition(".")[0]:
+        return ""
+    if symptoms.source == NOWHERE:
+        return "No file lists its packages, such as requirements.txt: name one with --packages"
+    if option := option_for(symptoms.folders[0], top):
+        return f"{{source}} has {top} for another purpose: add {option}"
+    advice = "install it there, or name another file with --packages"
+    return f"{{source}} has no package with {top}: {advice}"
+
+
+def _version(match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a part that a module of another version lacks."""
+    top = match[1].partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return _TOO_OLD
+    if version := symptoms.packages.get(canonicalize_name(top)):
+        return f"{{source}} has {top} {version}, and the code expects another version"
+    return ""
+
+
+def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of Pydantic's settings, without the prefix of their variables, which it does not tell."""
+    places = re.findall(r"^([\w.]+)\n +[Ff]ield required", match.string, re.MULTILINE)
+    return _not_set([place.upper().replace(".", "__") for place in places], symptoms)
+
+
+def _not_set(names: Sequence[str], symptoms: Symptoms) -> str:
+    """Name a file that sets variables, maybe with a prefix, and options for others."""
+    if not (names := [name for name in names if name not in symptoms.variables]):
+        return ""
+    own = find_files(symptoms.folders)
+    files = {name: next((own[key] for key in own if key.endswith(name)), "") for name in names}
+    options = [f"--env-file {file}" for file in dict.fromkeys(filter(None, files.values()))]
+    options += [f"--env {name}=VALUE" for name in names if not files[name]]
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {LACKING} {' '.join(options)}"
+
+
+def find_files(folders: Sequence[Path]) -> dict[str, str]:
+    """Find files of variables in some folders: variable → file, as a path from the first folder."""
+    own: dict[str, str] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*env*")):
+            with suppress(OSError, UsageError):
+                place = shlex.quote(os.path.relpath(file, folders[0]))
+                own = {key: place for key, text in read_variables(file).items() if text} | own
+    return own
+
+
+_TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
+    # Answers.
+    r"found (?:\{.*\b)?(?:404|426)\b": _path,
+    r"found (2\d\d) with": r"If that is right, add --expect-status \1",
+    r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
+    "and the warm-up goes as fast as it can, whatever --rate is; switch the limiter off for the "
+    "measurement",
+    r"found 421\b": "It wants its port in the name of its host: --header 'Host: localhost:{port}'",
+    r"(?i)found 400\b.*(invalid (http_)?host|disallowedhost|is not trusted|bad request \(400\))": (
+        "If it serves only hosts that it knows, name one of them with --header 'Host: NAME'"
+    ),
+    r"found 30[1278] to https:": "It wants https: say that a proxy has it with --header "
+    "'X-Forwarded-Proto: https', or switch that redirect off",
+    r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
+    r"--expect-status \1",
+    r"found 30[12378] to http://([^/\s]+)": r"It has another name: --header 'Host: \1'",
+    # Applications, modules and packages.
+    r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
+    "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
+    r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
+    "the packages of {source}: add 'setuptools<82' there, or name another file with --packages",
+    r"No module named '([\w.]+)'": _module,
+    r"module '{module}' has no attribute": "`duetbench init` finds applications",
+    r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _version,
+    # Under Python 3.14: older users of asyncio, and Pydantic 1.
+    r"no current event loop|unable to infer type for attribute": _TOO_OLD,
+    # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
+    r"Config '(\w+)' is missing|(\w+) not found\. Declare it as envvar"
+    r"|nvironment variable \"?'?(\w+)|[Ss]et the (\w+) environment variable"
+    r"|KeyError: '([A-Z][A-Z0-9_]+)'$": lambda match, symptoms: _not_set(
+        [match[match.lastindex or 0]], symptoms
+    ),
+    r"for \w*(?:Settings|Config|Env)\w*\n[\s\S]*[Ff]ield required": _fields,
+    # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
+    r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
+    "tables: make them with --before{migrate}",
+    r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
+    "wait until they fail: enlarge the pool, or add --connections 8",
+    r"Frontend directory": "Build the frontend, or do without it as `fastapi dev` does: --env "
+    "FASTAPI_ENV=development",
+    r"unable to open database file": "Make the folder of its database with --before "
+    "'mkdir -p FOLDER', and its tables with --before{migrate}",
+    r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
+    "the files that git has, and other small ones: make more with --before",
+    r"Connect call failed \('([^']+)', (\d+)": _NO_SERVER,
+    r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
+    r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,
+}
+
+
+def removed(module: str, version: Version) -> str:
+    """Say that a Python no longer has a module of the standard library; empty if it does."""
+    for first, modules in REMOVED.items():
+        if module in modules.split() and version >= Version(first):
+            older = Version(first).minor - 1
+            return f"Python {first} and newer have no {module}: try --python 3.{older}"
+    return ""

@@ -1,0 +1,197 @@
+"""A program in a process of its own, such as one that requests an application without a server.
+
+The same program under the same interpreter executes the same instructions every time, however noisy
+the machine: the hash seed, random numbers, the layout of the address space and the environment are
+fixed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from duetbench.app.inside.request import PLAN, REPORT
+from duetbench.core.errors import CountError, LaunchError
+from duetbench.core.text import ending
+from duetbench.host import proc
+
+if TYPE_CHECKING:
+    from duetbench.host.process_session import Session
+
+# Variables that the counted program inherits from the caller. It inherits no others.
+_INHERITED: Final = ("PATH", "LD_LIBRARY_PATH")
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+_SOURCE: Final = Path(__file__).with_name("preloaded.c")
+
+_PREFIX: Final = "duetbench-count"
+_COMPILE_S: Final = 60.0  # 0.1 s measured
+_LAST_WORDS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that calls `phases.run`, usually one that makes requests in its own process.
+
+    `payload` are the interpreter's arguments, and `env` its variables, besides PATH. `folder`
+    contains the application: a copy for this program alone. `hide` removes private values from its
+    output.
+    """
+
+    python: Path
+    payload: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+    hide: Callable[[str], str] = str
+
+
+@contextmanager
+def start(
+    program: Program,
+    plan: Mapping[str, Any],
+    counter: Callable[[Path], Sequence[str]] = lambda _folder: (),
+) -> Iterator[Process]:
+    """Start a program that does what `plan` says; leaving ends it.
+
+    `counter` gives what runs it in its folder, such as Valgrind. CountError: it cannot be started.
+    """
+    # A stack's environment, in which asv counts, lacks what this needs.
+    from duetbench.host.process_session import Session  # noqa: PLC0415
+
+    with workspace(plan) as folder:
+        try:
+            argv = command(program, folder, counter)
+            variables = environment(program.env, folder)
+            with Session.start(
+                argv, role="command", cores=None, env=variables, cwd=folder, log=folder / "log"
+            ) as session:
+                try:
+                    yield Process(session, folder)
+                finally:
+                    session.stop(0)
+        except LaunchError as error:
+            raise CountError(error.detail) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A program under way, in the folder with its plan, its report and its dumps."""
+
+    session: Session
+    folder: Path
+
+    def report(self, timeout: float) -> dict[str, Any]:
+        """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
+        code = self.session.wait(timeout)
+        if code != 0:
+            how = f"did not end within {max(timeout, 0):.3g} s"
+            if code is not None:
+                how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            said = (self.folder / "log").read_text("utf-8", "replace").strip()
+            words = ending(said, _LAST_WORDS) or "none"
+            raise CountError(f"the application's process {how}; its last words: {words}")
+        report = report_of(self.folder / REPORT)
+        if "reason" in report:
+            raise CountError(str(report["reason"]), login=report.get("login", False))
+        return report
+
+
+def report_of(file: Path) -> dict[str, Any]:
+    """Read a report of `phases.run`; CountError if it is no report."""
+    try:
+        return dict(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise CountError(
+            f"{file.name}: expected a report: {error}; does the payload call phases.run?"
+        ) from error
+
+
+@contextmanager
+def workspace(plan: Mapping[str, Any]) -> Iterator[Path]:
+    """Make the folder of a program with its plan, and remove it."""
+    with proc.scratch(_PREFIX) as folder:
+        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+        yield folder
+
+
+def command(
+    program: Program, folder: Path, counter: Callable[[Path], Sequence[str]] = lambda _folder: ()
+) -> list[str]:
+    """What runs a program in its folder; raises like `counter`."""
+    return [*fixed_addresses(), *counter(folder), str(program.python), *program.payload]
+
+
+@functools.cache
+def fixed_addresses() -> tuple[str, ...]:
+    """What starts a program without randomised addresses, on which hashes of objects depend.
+
+    Nothing if that is not allowed, as in most containers: Valgrind's own layout is nearly fixed.
+    """
+    fixed = ("setarch", "-R")
+    try:
+        subprocess.run([*fixed, "true"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ()
+    return fixed
+
+
+def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a program in its folder."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        **inherited,
+        # Names of temporary files are random, so the same in every count, and kept if it is killed.
+        "TMPDIR": str(folder),
+        **env,
+        "HOME": str(folder),  # Valgrind would read the user's options there
+        "LC_ALL": "C.UTF-8",
+        # setarch loads it as well, but uses no random numbers.
+        "LD_PRELOAD": _join(_preloaded(folder), env.get("LD_PRELOAD")),
+        # 3.14t's allocator asks for memory at random addresses, but not for so much at once.
+        "MIMALLOC_ARENA_RESERVE": "2GiB",
+        # It returns memory after some time, not after some work.
+        "MIMALLOC_PURGE_DELAY": "-1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": _join(_packages(), env.get("PYTHONPATH")),
+        # A relative path: characters that change from count to count would be interned, and
+        # sometimes collide in tables.
+        PLAN: "plan.json",
+    }
+
+
+def _preloaded(folder: Path) -> Path | None:
+    """Compile the library that marks what is counted, and gives the same random numbers each time.
+
+    Compiled packages ask the kernel for the seeds of their hashes; colliding keys cost 0.1 % of
+    Pydantic's JSON parser. None: there is no compiler, or its libraries are missing.
+    """
+    library = folder / "preloaded.so"
+    # Some libcs have dlsym in a library of its own.
+    argv = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE), "-ldl"]
+    try:
+        subprocess.run(argv, capture_output=True, check=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return library
+
+
+def _packages() -> Path:
+    """The folder from which the counted program imports duetbench, and only duetbench."""
+    parent = _PACKAGE.parent
+    if parent.name == "scripts":  # a checkout
+        return parent
+    # Imported only by an installation: the stacks' environments lack what this needs.
+    from duetbench.host import cache, paths  # noqa: PLC0415
+
+    return cache.isolate(_PACKAGE, paths.cache_dir() / "tools")
+
+
+def _join(*folders: Path | str | None) -> str:
+    return os.pathsep.join(str(folder) for folder in folders if folder)

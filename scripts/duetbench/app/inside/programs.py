@@ -1,0 +1,73 @@
+"""Programs that request a side's application without a server, in the workspace of a launch."""
+
+import json
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from duetbench.app.inside import request as inside
+from duetbench.app.inside.process import Program
+from duetbench.app.testbed import SideCase, Workspace
+from duetbench.core.errors import CountError, LaunchError
+from duetbench.core.model import Endpoint
+from duetbench.host import ports
+
+MOST_PATHS: Final = 30
+"""Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
+
+EARLY: Final = 0.25
+"""Share of a time limit within which a failure may be due to the other side at the same time.
+
+Such sides share a file or a port, which each creates when it starts."""
+
+
+@contextmanager
+def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
+    """Provide the program that makes requests to a side's applications without a server.
+
+    `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
+    preparations. Raises CountError, also in place of one from inside the block, without private
+    values.
+    """
+    case, testbed = side.case, side.testbed
+    python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
+    if not testbed.interpreters[case.python].version.startswith("3.10."):
+        payload.insert(0, "-P")
+    log = testbed.logs / f"counted-{uuid4().hex}.log"
+    workspace = Workspace(testbed, case, ports.free_port(), log)
+    try:
+        with workspace:
+            workspace.open(None)
+            served, request = workspace.environment(), workspace.request
+            asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+            if workspace.login:
+                token = testbed.subject.target.token
+                asked["login"] = {**_request(workspace.login), "token": token}
+            request.write_text(json.dumps(asked), "utf-8")
+            env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
+            env[inside.CHECKOUT] = str(workspace.root)
+            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
+    except (CountError, LaunchError) as problem:
+        raise CountError(
+            workspace.hide(str(problem)), login=getattr(problem, "login", False)
+        ) from None
+    finally:
+        for file in testbed.logs.glob(f"{log.stem}.*"):
+            file.unlink()
+
+
+def _request(endpoint: Endpoint) -> dict[str, Any]:
+    """Describe a request for the counted program, with evenly chosen paths if it has many."""
+    all_paths = (endpoint.path, *endpoint.paths)
+    n = min(len(all_paths), MOST_PATHS)
+    first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
+    fields = endpoint.model_dump(include={"method", "headers", "body"})
+    return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
+
+
+def code_of(side: SideCase) -> tuple[Hashable, ...]:
+    """Return a key that is equal for cases whose requests run the same code on any server."""
+    case = side.case
+    environment = case.python, case.stack, tuple(sorted(case.env.items()))
+    return *environment, case.experiment, case.endpoint.name

@@ -1,0 +1,103 @@
+"""Types that several declarations use, and how to report a mistake in any of them."""
+
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+
+from duetbench.core.errors import DeclarationError
+from duetbench.core.model import Frozen, InterpreterKind
+
+Place = tuple[str | int, ...]
+"""Keys and indexes that lead from the top of a file to a value."""
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+DOCUMENTED: Final = "only documented keys"
+
+
+def several(value: object) -> object:
+    """Take a single value as a list of one."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Several = Annotated[tuple[Text, ...], BeforeValidator(several)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
+
+
+class InterpreterSpec(InterpreterKind):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    optional: bool = Field(
+        default=False,
+        description="Installed only for cases that use it, or by `observatory setup --optional`.",
+    )
+
+
+class OhaSpec(Frozen):
+    """The load generator."""
+
+    version: PatchVersion
+    sha256: Digest = Field(description="SHA-256 of the crate.")
+    prebuilt: dict[str, Digest] = Field(
+        default_factory=dict, description="File of the release → its SHA-256."
+    )
+
+
+def validate(
+    kind: type[_Kind],
+    written: dict[str, Any],
+    label: str,
+    *,
+    table: str = "",
+    keys: str = DOCUMENTED,
+) -> _Kind:
+    """Validate the content of a file (or of a `table` in it) as a type.
+
+    Raises:
+        DeclarationError: The first mistake. It names the file as `label`; for an unknown key it
+            says `keys`.
+    """
+    try:
+        return kind.model_validate(written)
+    except ValidationError as error:
+        place, actual, allowed = mistake(error, keys)
+        key = key_path((*([table] if table else []), *place))
+        raise DeclarationError(label, key, actual, allowed) from error
+
+
+def mistake(error: ValidationError, keys: str = DOCUMENTED) -> tuple[Place, Any, str]:
+    """Describe the first mistake: its place, the value there, and what is allowed."""
+    first = error.errors(include_url=False)[0]
+    place = first["loc"][:-1] if first["loc"][-1:] == ("[key]",) else first["loc"]
+    allowed = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    actual: Any = first["input"]
+    if not isinstance(actual, str | int | float | list | tuple):
+        actual = "a table"
+    match first["type"]:
+        case "missing":
+            actual, allowed = "nothing", "a value; this key is required"
+        case "extra_forbidden":
+            actual, allowed = place[-1], keys
+        case "too_short" | "string_too_short":
+            allowed = "at least one value"
+        case "string_pattern_mismatch":
+            allowed = f"text that matches {first['ctx']['pattern']}"
+    return place, actual, allowed
+
+
+def key_path(location: Place) -> str:
+    """Spell a place in the file: `cases[0].endpoint`."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".") or "file"

@@ -1,0 +1,248 @@
+"""The server registry: to add a server, add one entry to `SERVERS`.
+
+An entry says how the server is started for a case, and how its workers exist (as processes or
+threads), so that nothing else needs to know its name.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from duetbench.core.model import Case, Interface
+
+GRANIAN_BACKLOG: Final = 1024
+"""Granian's default; its backpressure per worker is backlog // workers unless told otherwise."""
+
+GUNICORN_CONNECTIONS: Final = 1000
+"""Gunicorn's default, per worker."""
+
+GEVENT: Final = "gevent"
+"""A loop of Gunicorn's for WSGI: a worker serves with greenlets, and has no blocking threads."""
+
+AUTO: Final = "auto"
+"""A loop: whichever the server takes by itself, uvloop if that is installed."""
+
+SERVED: Final = "duetbench_entry:app"
+"""The application of all servers: it wraps the one that is measured."""
+
+KEEP_ALIVE: Final = "60"
+"""Seconds: connections that idle for 2 or 5, the defaults, would be closed under the generator's
+hands."""
+
+
+def _loop(case: Case) -> frozenset[str]:
+    """An event loop that is no part of Python has the name of its distribution."""
+    return frozenset({case.loop} - {AUTO, "asyncio", "none"})
+
+
+_FIXED: Final = frozenset(
+    {
+        *("--host", "--port", "--fd", "--uds", "--bind", "-b", "--workers", "-w", "--loop"),
+        *("--factory", "--app-dir", "--reload", "--"),
+    }
+)
+"""Options of servers that no argument may set: duetbench needs this address, application and
+number of workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How one server is driven.
+
+    Attributes:
+        name: As declarations spell it; also the distribution whose version is checked against the
+            lock.
+        fixed: Further options that no argument of a user may set, since duetbench depends on them.
+        module: The module that `python -m` runs, if it has another name.
+        interfaces: Application interfaces that it serves.
+        loops: Event loops that it can be pinned to (WSGI servers take `none`).
+        usual_loops: Those that it takes by itself if they are installed, the first before others.
+        arguments: Arguments after `python -m name` for a case and a port.
+        settings: Arguments that name files of `app/entry`, for what no option says.
+        worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
+        backpressure: Connections that it accepts at once with so many workers, or None.
+        exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
+        loads: Distributions that a case's arguments make it load, beyond its own requirements.
+        shown: Packages whose versions reports name beside its own.
+    """
+
+    name: str
+    interfaces: frozenset[Interface]
+    loops: frozenset[str]
+    arguments: Callable[[Case, int], str]
+    backpressure: Callable[[int], int | None] = lambda _workers: None
+    worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
+    exit_codes: frozenset[int] = frozenset({0})
+    settings: tuple[str, ...] = ()
+    loads: Callable[[Case], frozenset[str]] = _loop
+    shown: tuple[str, ...] = ()
+    usual_loops: tuple[str, ...] = ("uvloop",)
+    module: str = ""
+    fixed: frozenset[str] = frozenset()
+
+
+def _granian(case: Case, port: int) -> str:
+    # Each worker may get all connections that idle.
+    backlog = GRANIAN_BACKLOG + case.load.idle * case.workers
+    blocking = "" if case.threads is None else f"--blocking-threads {case.threads} "
+    return (
+        f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
+        f"--workers {case.workers} --backlog {backlog} --loop {case.loop} {blocking}{SERVED}"
+    )
+
+
+def _beside_gunicorn(case: Case) -> frozenset[str]:
+    if case.loop == GEVENT:
+        return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
+    return _loop(case) if case.endpoint.interface == "asgi" else frozenset()
+
+
+def _uvicorn(case: Case, port: int) -> str:
+    # A supervisor that kills a busy worker would measure the supervisor (default: 5 s).
+    patience = "--timeout-worker-healthcheck 60 " if case.workers > 1 else ""
+    # It takes a plain function that gives a coroutine for ASGI 2.
+    return (
+        f"--host 127.0.0.1 --port {port} --workers {case.workers} --loop {case.loop} --http auto "
+        f"--ws none --no-access-log --timeout-keep-alive {KEEP_ALIVE} {patience}"
+        f"--interface asgi3 {SERVED}"
+    )
+
+
+def _hypercorn(case: Case, port: int) -> str:
+    loop = "asyncio" if case.loop == AUTO else case.loop  # which it takes by itself
+    return (
+        f"--bind 127.0.0.1:{port} --workers {case.workers} "
+        f"--worker-class {loop} --keep-alive {KEEP_ALIVE} asgi:{SERVED}"
+    )
+
+
+def _gunicorn(case: Case, port: int) -> str:
+    kind = f"gthread --threads {case.threads}"
+    if case.server == "uvicorn-worker":
+        kind = "uvicorn_worker.UvicornWorker"
+    elif case.endpoint.interface == "asgi":
+        kind = f"asgi --asgi-loop {case.loop}"
+    elif case.loop == GEVENT:
+        kind = GEVENT
+    # No master that kills a busy worker, and none that waits for longer than we do.
+    return (
+        f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
+        f"--worker-connections {GUNICORN_CONNECTIONS + case.load.idle} --keep-alive {KEEP_ALIVE} "
+        f"--timeout 0 --graceful-timeout 5 {SERVED}"
+    )
+
+
+_GUNICORN: Final = frozenset(
+    {
+        *("--worker-class", "-k", "--threads", "--worker-connections", "--daemon", "-D", "--chdir"),
+        *("--paste", "--paster"),
+    }
+)
+
+
+SERVERS: Final[dict[str, Server]] = {
+    server.name: server
+    for server in (
+        Server(
+            name="granian",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop", "rloop"}),
+            arguments=_granian,
+            usual_loops=("rloop", "uvloop"),
+            backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
+            worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
+            fixed=frozenset(
+                {"--interface", "--http", "--backlog", "--blocking-threads", "--working-dir"}
+            ),
+        ),
+        Server(
+            name="uvicorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
+            arguments=_uvicorn,
+            exit_codes=frozenset({0, -15, 143}),
+            fixed=frozenset({"--interface"}),
+            shown=("httptools", "uvloop", "zuvloop"),
+        ),
+        Server(
+            name="hypercorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_hypercorn,
+            usual_loops=(),
+            settings=("--config", "python:duetbench_hypercorn"),
+            fixed=frozenset({"--config", "-c", "--worker-class", "-k", "--insecure-bind"}),
+            shown=("h11", "uvloop"),
+        ),
+        Server(
+            name="gunicorn",
+            interfaces=frozenset({"asgi", "wsgi"}),
+            loops=frozenset({"asyncio", "uvloop", GEVENT}),
+            arguments=_gunicorn,
+            settings=("--config", "python:duetbench_gunicorn"),
+            fixed=_GUNICORN,
+            backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
+            loads=_beside_gunicorn,
+        ),
+        Server(
+            name="uvicorn-worker",
+            module="gunicorn",
+            interfaces=frozenset({"asgi"}),
+            loops=frozenset({"asyncio", "uvloop"}),
+            arguments=_gunicorn,
+            settings=("--config", "python:duetbench_gunicorn"),
+            fixed=_GUNICORN,
+            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
+            shown=("gunicorn",),
+        ),
+    )
+}
+
+LOOPS: Final = (AUTO, *sorted({loop for server in SERVERS.values() for loop in server.loops}))
+"""The event loops of any of them."""
+
+
+def loop_taken(server: str, loop: str, packages: Collection[str]) -> str:
+    """The event loop that a server runs where these packages are installed."""
+    usual = (name for name in SERVERS[server].usual_loops if name in packages)
+    return next(usual, "asyncio") if loop == AUTO else loop
+
+
+def blocks(interface: Interface, loop: str) -> bool:
+    """Whether a server uses blocking threads for an interface, on a loop."""
+    return interface == "wsgi" and loop != GEVENT
+
+
+def _is_fixed(word: str, server: Server) -> bool:
+    """Whether an argument sets an option that is fixed, perhaps by the beginning of its name."""
+    name, fixed = word.partition("=")[0], _FIXED | server.fixed
+    if not name.startswith("--"):
+        return name[:2] in fixed  # -b127.0.0.1:80
+    abbreviated = server.module or server.name in {"gunicorn", "hypercorn"}  # by argparse
+    return any(name == option or (abbreviated and option.startswith(name)) for option in fixed)
+
+
+def misfit(case: Case) -> tuple[str, object, str] | None:
+    """What of a case its server does not do: key, found and allowed; None: it does all."""
+    server, app, speaks = SERVERS[case.server], case.endpoint.app, case.endpoint.interface
+    fitting = ", ".join(name for name, other in SERVERS.items() if speaks in other.interfaces)
+    fit = f"one that speaks {speaks}, as {app} does: {fitting}"
+    blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
+    loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
+    gevent, free = case.loop == GEVENT, case.free_threaded
+    greenlets = "another than gevent, which is for wsgi, on an interpreter with the GIL"
+    most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
+    if gevent:
+        blocking = "no threads with gevent, whose workers use greenlets"
+    threads, connections = case.threads or "nothing", case.load.connections
+    argument = next((word for word in case.server_args if _is_fixed(word, server)), "")
+    others = "other arguments: duetbench sets this one, or depends on it"
+    checks = (
+        ("server", case.server, speaks in server.interfaces, fit),
+        ("loop", case.loop, case.loop in {AUTO, *server.loops}, f"one of {case.server}'s: {loops}"),
+        ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
+        ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
+        ("connections", connections, limit is None or connections <= limit, most),
+        ("server-arg", argument, not argument, others),
+    )
+    return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)

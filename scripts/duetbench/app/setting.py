@@ -1,0 +1,232 @@
+"""How base and head differ: revisions, and what either has otherwise, in words.
+
+`--base` and `--head` take such words, KEY=VALUE or PACKAGE==VERSION:
+
+- `python=3.14t`: the interpreter.
+- `granian==2.8.7`, `lock=uv.lock@main`, `as-of=2026-07-01`: the packages.
+- `server=granian`, `workers=4`, `env.NAME=VALUE`, `arg=--access-log`, …: how it is served.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Final, Literal, Self
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from duetbench.app import target
+from duetbench.app.servers import misfit
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case
+from duetbench.core.units import count
+
+_VARIABLE: Final = "env."
+_ARGUMENT: Final = "arg"
+_NUMBER: Final = re.compile(r"0|[1-9]\d{0,4}")
+
+_DIFFERING: Final = (option for option in target.OPTIONS.values() if option.by_side)
+
+OPTIONS: Final = {
+    option.name: option for option in sorted(_DIFFERING, key=lambda option: not option.choices)
+}
+"""Options of an application that are keys of a side, names before numbers, as labels have them.
+Each sets the field of that name, of a case or of its load."""
+
+KEYS: Final = ("python", *OPTIONS, "env.NAME", _ARGUMENT, "lock", "as-of")
+
+_PLACES: Final = {name: name if name in Case.model_fields else f"load.{name}" for name in OPTIONS}
+
+SERVED: Final = frozenset({*_PLACES.values(), "server_args"})
+"""Fields that say how an application is served, which do not change what a request executes."""
+
+Kind = Literal["revision", "stack", "interpreter", "setting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one side has otherwise than its files declare.
+
+    Attributes:
+        values: Of `OPTIONS`, by name.
+        env: Variables of its servers.
+        arguments: Of its servers, after the declared ones.
+        python: Its interpreter.
+        lock: A lock file: FILE, or FILE@REV as of a revision.
+        day: The packages of this day.
+        pins: Packages in other versions, such as `granian==2.7.8`.
+    """
+
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    python: str | None = None
+    lock: str | None = None
+    day: date | None = None
+    pins: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> Self:
+        """Read the words of a side; raises UsageError for a wrong one."""
+        env: dict[str, str] = {}
+        once: dict[str, str] = {}
+        pins, arguments = [], []
+        for word in words:
+            key, sign, text = word.partition("=")
+            if text.startswith("="):
+                pins.append(str(read_pin(word)))
+            elif key == _ARGUMENT and text:
+                arguments.append(text)
+            elif key.startswith(_VARIABLE) and key.removeprefix(_VARIABLE).isidentifier() and sign:
+                env[key.removeprefix(_VARIABLE)] = text
+            elif key in KEYS and text and key not in once:
+                once[key] = text
+            else:
+                raise UsageError(
+                    f"{word}: expected PACKAGE==VERSION, or KEY=VALUE with one of {', '.join(KEYS)}"
+                )
+        values = {name: _value(name, once[name]) for name in OPTIONS if name in once}
+        try:
+            day = date.fromisoformat(once["as-of"]) if "as-of" in once else None
+        except ValueError as error:
+            raise UsageError(f"as-of={once['as-of']}: expected a date: 2026-03-01") from error
+        packages = once.get("lock"), day, tuple(pins)
+        return cls(values, env, tuple(arguments), once.get("python"), *packages)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What says its packages, for people."""
+        day = () if self.day is None else (f"{AS_OF}{self.day}",)
+        return (*([self.lock] if self.lock else []), *day, *self.pins)
+
+    @property
+    def served(self) -> bool:
+        """Whether it says how the application is served."""
+        return bool(self.values or self.env or self.arguments)
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """The kinds of things in which it differs from what is declared."""
+        kinds: dict[Kind, object] = {
+            "stack": self.packages, "interpreter": self.python, "setting": self.served
+        }  # fmt: skip
+        return {kind for kind, differs in kinds.items() if differs}
+
+    def apply(self, case: Case) -> Case:
+        """Return a case with the setting's variables, which override private ones, and arguments.
+
+        Raises UsageError if its server cannot serve it like that.
+        """
+        private = tuple(name for name in case.env_names if name not in self.env)
+        served = case.model_copy(
+            update={
+                "env": {**case.env, **self.env},
+                "env_names": private,
+                "server_args": (*case.server_args, *self.arguments),
+            }
+        )
+        if fault := misfit(served):
+            key, actual, allowed = fault
+            raise UsageError(f"--{key} {actual}: expected {allowed}")
+        return served
+
+    def label(self, other: "Setting", version: str = "", declared: Sequence[Case] = ()) -> str:
+        """Say how a side is served, `granian 2.8.7` or `2 workers`, beside another setting.
+
+        `version` is that of its server, and `declared` are the cases that say the rest.
+        """
+        return ", ".join(self._words(other, version, declared))
+
+    def _words(self, other: "Setting", version: str, declared: Sequence[Case]) -> Iterator[str]:
+        for name in (name for name in OPTIONS if name in {*self.values, *other.values}):
+            own = self.values.get(name)
+            if own is None:
+                fields = {getattr(c if name in Case.model_fields else c.load, name)
+                          for c in declared}  # fmt: skip
+                own = fields.pop() if len(fields) == 1 else None
+            if isinstance(own, int):
+                yield f"{count(own)} {name if own != 1 else name.removesuffix('s')}"
+            elif own is None:
+                yield f"{name} as declared"
+            else:
+                yield f"{own} {version}".strip() if name == "server" else own
+        if self.arguments:
+            yield shlex.join(self.arguments)
+        elif other.arguments:
+            yield f"no {shlex.join(other.arguments)}"
+        for name in dict.fromkeys((*self.env, *other.env)):
+            yield f"{name}={self.env[name]}" if name in self.env else f"no {name}"
+
+
+AS_DECLARED: Final = Setting()
+
+LOCKED: Final = "stacks as locked"  # label of a side with the stacks of the checkout
+
+AS_OF: Final = "stacks as of "  # start of the label of a side with the stacks of a day
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """How base and head differ.
+
+    By default head is the files as they are, and base the revision where its branch left main. If
+    they differ by their words alone, both are the files as they are.
+
+    Attributes:
+        revisions: Of the repository.
+        base: Words for base, such as `server=uvicorn`.
+        head: Words for head.
+    """
+
+    revisions: tuple[str | None, str | None] = (None, None)
+    base: Sequence[str] = ()
+    head: Sequence[str] = ()
+
+    @property
+    def settings(self) -> tuple[Setting, Setting]:
+        """The words, read; raises UsageError for a wrong one."""
+        return Setting.read(self.base), Setting.read(self.head)
+
+    @property
+    def of_revisions(self) -> bool:
+        """Whether the sides are revisions, which may still be the same one."""
+        return any(self.revisions) or not (self.base or self.head)
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """The kinds of things in which the sides differ."""
+        base, head = self.settings
+        kinds = base.kinds | head.kinds
+        return {*kinds, "revision"} if self.of_revisions else kinds
+
+    @property
+    def crossing(self) -> frozenset[str]:
+        """The fields of a case in which the sides differ on purpose."""
+        sides = self.settings
+        fields = {_PLACES[name] for side in sides for name in side.values}
+        others = {"python": "python", "arguments": "server_args", "env": "env"}
+        fields |= {to for own, to in others.items() if any(getattr(s, own) for s in sides)}
+        return frozenset(fields)
+
+
+def read_pin(text: str) -> Requirement:
+    """Read a requirement such as `granian==2.7.8`; raises UsageError for anything else."""
+    expected = f"{text!r}: expected a package and its version, such as 'granian==2.7.8'"
+    try:
+        pin = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(expected) from error
+    exact = [part.operator for part in pin.specifier] == ["=="] and "*" not in str(pin.specifier)
+    if not exact or pin.url or pin.marker or pin.extras:
+        raise UsageError(expected)
+    return pin
+
+
+def _value(name: str, text: str) -> str | int:
+    """Read an option's value, a name or a number; raises UsageError."""
+    choices = OPTIONS[name].choices
+    if text in choices if choices else _NUMBER.fullmatch(text) and (name == "idle" or text != "0"):
+        return text if choices else int(text)
+    allowed = f"one of {', '.join(sorted(choices))}" if choices else "a number from 1 on"
+    raise UsageError(f"{name}={text}: expected {allowed}")

@@ -1,0 +1,371 @@
+"""Stacks: locked sets of packages, how uv resolves them, and environments made from them.
+
+The lock of a stack has one line per package with its hashes. A target has one stack, the packages
+of its project.
+"""
+
+import contextlib
+import hashlib
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import Version
+
+from duetbench.app.configuration import Interpreter
+from duetbench.app.environment import Environment, of_lock
+from duetbench.app.hints import removed
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.model import StackRecord
+from duetbench.host import cache, command, files, paths, proc
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
+
+_PROGRAM: Final = "bin/python"
+_PINNED: Final = "name==version, one per line, with hashes; renew it with `observatory stack lock`"
+_VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+_COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
+_UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
+_WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
+_HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
+_NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
+
+_INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
+_ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
+"""As pip reads such lines; what is installed is pinned by its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A locked set of packages.
+
+    Attributes:
+        digest: SHA-256 of the lock file, 64 hex digits.
+        packages: Normalised name → version, of the packages that this platform gets.
+        home: Folder whose settings of uv (its index) apply to them; None: uv's own.
+        environment: Where they are installed already, all but what was added.
+    """
+
+    name: str
+    lock: Path
+    digest: str
+    packages: dict[str, str]
+    home: Path | None = None
+    environment: Environment | None = None
+
+    def record(self) -> StackRecord:
+        return StackRecord(name=self.name, digest=self.digest, packages=self.packages)
+
+
+def read_lock(name: str, lock: Path, version: str, home: Path | None = None) -> Stack:
+    """Read a lock for a version of Python; `home` as in `Stack`.
+
+    Raises SetupError if there is none, DeclarationError for a line that is no pinned package.
+    """
+    try:
+        content = lock.read_bytes()
+    except FileNotFoundError as error:
+        raise SetupError(
+            f"stack {name} has no lock {lock}: run `observatory stack lock {name}`"
+        ) from error
+    digest = hashlib.sha256(content).hexdigest()
+    text = content.decode()
+    for line in () if home else _lines(text):
+        if "--hash" not in line:
+            raise DeclarationError(str(lock), "line", line, _PINNED)
+    packages = parse(text, str(lock), version)
+    return Stack(name, lock, digest, packages, home, of_lock(text))
+
+
+def require_text(file: Path, name: str, *, empty: bool = False) -> None:
+    """Refuse a file that is no text, or is empty; raises UsageError, which calls it `name`."""
+    try:
+        if file.read_text("utf-8").strip() or empty:
+            return
+        found = "an empty file"
+    except ValueError:
+        found = "bytes that are no text (UTF-8)"
+    raise UsageError(f"{name}: expected a list of packages, found {found}")
+
+
+def parse(text: str, file: str, version: str) -> dict[str, str]:
+    """Read name → version from a lock's text, for a Python of this version on this platform.
+
+    Raises DeclarationError for a line that is no pinned package.
+    """
+    platform = markers(version)
+    packages = {}
+    for line in _lines(text):
+        pin_text = line.split(" --hash")[0].strip()
+        try:
+            requirement = Requirement(pin_text)
+        except InvalidRequirement as error:
+            raise DeclarationError(file, "line", pin_text, _PINNED) from error
+        pin_version = _of_file(requirement.url) if requirement.url else None
+        if exact := re.fullmatch(r"==([^=,]+)", str(requirement.specifier)):
+            pin_version = exact[1]
+        if pin_version is None:
+            raise DeclarationError(file, "line", pin_text, _PINNED)
+        if requirement.marker is None or requirement.marker.evaluate(platform):
+            packages[canonicalize_name(requirement.name)] = pin_version
+    return dict(sorted(packages.items()))
+
+
+def indexes(text: str) -> str:
+    """Return the lines of a lock, or of requirements, that name further indexes."""
+    return "".join(f"{line}\n" for line in _INDEX.findall(text))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Split a lock into packages, each with its hashes on one line."""
+    lines = (" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines())
+    return (line for line in lines if line and not line.startswith(("#", "--")))
+
+
+def markers(version: str) -> dict[str, str]:
+    """Return the environment markers of a Python version that differ from our own Python's."""
+    return {
+        "python_full_version": version,
+        "python_version": ".".join(version.split(".")[:2]),
+        "implementation_version": version,
+    }
+
+
+def _of_file(address: str) -> str | None:
+    """Return the version in the file name of a package that is locked by its address."""
+    name = unquote(urlsplit(address).path).rpartition("/")[2]
+    with contextlib.suppress(InvalidWheelFilename):
+        return str(parse_wheel_filename(name)[1])
+    with contextlib.suppress(InvalidSdistFilename):
+        return str(parse_sdist_filename(name)[1])
+    return None
+
+
+def versions(lock: str) -> Mapping[str, str]:
+    """Read name → version; if a package has one version per platform, all of them."""
+    by_name: dict[str, set[str]] = {}
+    for name, version in _VERSION.findall(lock):
+        by_name.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(values)) for name, values in by_name.items()}
+
+
+def compile_lock(
+    argv: Sequence[str | Path],
+    what: str,
+    tick: Tick,
+    *,
+    lines: Sequence[str] = (),
+    version: str | None = None,
+    keep: str = "",
+    pins: Sequence[str] = (),
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
+
+    `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
+    and newer; with a `home`, settings of uv there apply. The versions of `keep`, a lock, are
+    preferred. `pins` are requirements that limit all packages, and `env` are variables for what is
+    built.
+
+    Raises SetupError if there is no such set of packages, or the index cannot be reached.
+    """
+    # Any interpreter can resolve; naming one saves uv a slow search for a 3.14.
+    full: list[str | Path] = [command.uv(), *_COMPILE, "--no-annotate", "--python", sys.executable]
+    full += [] if home else ["--no-config"]
+    full += ["--python-version", ".".join(version.split(".")[:2])] if version else []
+    files_ = [word for word in argv if isinstance(word, Path) and word.suffix in {".txt", ".in"}]
+    more = indexes("\n".join([*lines, *(file.read_text("utf-8") for file in files_)]))
+    full += _ANY_INDEX if more else ()
+    with proc.scratch() as folder:
+        if lines:
+            (asked := folder / "requirements.in").write_text("\n".join(lines), "utf-8")
+            full.append(asked)
+        output = folder / "requirements.txt"
+        if keep:
+            output.write_text(keep, "utf-8")  # uv prefers versions that it finds there
+        constraints = folder / "pins.txt"
+        constraints.write_text("\n".join(pins), "utf-8")
+        full += ["--constraint", constraints]
+        log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
+        full += [*command.no_build(), *argv, "--output-file", output]
+        try:
+            command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
+        except SetupError as error:
+            raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
+        return more + one_line_per_package(output.read_text("utf-8"))
+
+
+def one_line_per_package(text: str) -> str:
+    """Join uv's continuation lines."""
+    return "".join(f"{line}\n" for line in _lines(text))
+
+
+def write_lock(file: Path, text: str) -> None:
+    """Write a whole lock, and create its folder; raises RecordError if that fails."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(file, text.encode())
+
+
+def executable(stack: Stack, python: Interpreter) -> Path:
+    """Find the Python executable of the environment of a lock. Starts no process.
+
+    Raises SetupError if it is not installed yet.
+    """
+    target = place(stack, python)
+    if cache.facts(target) is None:
+        raise SetupError(
+            f"stack {stack.name} has no environment for {python.name} and its present lock: "
+            "run `observatory setup`"
+        )
+    cache.touch(target)
+    return target / _PROGRAM
+
+
+def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
+    """Install a stack's environment for an interpreter if it is missing; return whether it was.
+
+    Raises SetupError if a package is not available, or has another version.
+    """
+
+    def build(staging: Path) -> cache.Facts:
+        log = command.new_log("stack", place(stack, python).name)
+        what = f"installing stack {stack.name} for {python.name}"
+        venv: list[str | Path] = [command.uv(), "venv", "--relocatable", "--no-project"]
+        venv += ["--no-config", "--allow-existing", "--python", python.executable, staging]
+        lock, lacking = stack.lock, {*stack.packages}
+        if stack.environment is not None:
+            stack.environment.link(staging, place(stack, python), python.executable)
+            lacking -= {*stack.environment.packages}
+            lock = _part(stack.lock, lacking, staging)
+        sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
+        # Hashes that a project's lock has are checked, but its settings may name ranges.
+        sync += [] if stack.home else ["--no-config", "--require-hashes"]
+        sync += command.no_build()
+        # Compile now, so that the first start of a server is no slower than the others.
+        sync += ["--compile-bytecode", "--python", staging / _PROGRAM, "--requirements", lock]
+        sync += _ANY_INDEX if indexes(lock.read_text("utf-8")) else ()
+        why = f"installing {len(lacking)} packages"
+        with narrator.step(f"stack {stack.name} for {python.name}", why) as tick:
+            if stack.environment is None:
+                command.run(venv, what=what, log=log, tick=tick)
+            try:
+                if lacking:
+                    command.run(sync, what=what, log=log, tick=tick, cwd=stack.home)
+            except SetupError as error:
+                raise SetupError(f"{error}{_advice(log, python.version)}") from error
+        return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
+
+    def fault(target: Path) -> str | None:
+        return environment_fault(stack, target, python.version)
+
+    return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
+
+
+def _part(lock: Path, names: Collection[str], folder: Path) -> Path:
+    """Write the lines of a lock that are of some packages to a file in a folder."""
+    lines = _lines(lock.read_text("utf-8"))
+    chosen = [line for line in lines if canonicalize_name(line.partition("==")[0]) in names]
+    (file := folder / lock.name).write_text("\n".join(chosen), "utf-8")
+    return file
+
+
+_MANY: Final = 100
+"""Files that several processes compile sooner than one."""
+
+
+def compile_code(folder: Path, python: Interpreter) -> None:
+    """Compile the code of a copy with the interpreter that runs it, as in environments.
+
+    A process that compiles its imports keeps memory for that and executes other instructions than
+    one that finds them compiled, so neither side should. Code that cannot be compiled is left as it
+    is, and so are tests, which are not served.
+    """
+    argv: list[str | Path] = [python.executable, "-I", "-m", "compileall", "-q", "-q"]
+    if sum(1 for _ in islice(folder.rglob("*.py"), _MANY)) == _MANY:
+        argv += ["-j", "0"]  # starting processes takes half a second
+    argv += ["-x", r"/(tests?|node_modules)/", "."]
+    log = command.new_log("compile", python.name, cache.digest(str(Path.cwd())))
+    with contextlib.suppress(SetupError):  # a file is not Python of this version
+        command.run(argv, what="compiling", log=log, tick=lambda _: None, cwd=folder)
+
+
+def _advice(log: Path, version: str) -> str:
+    """Suggest another Python, or a system's package, if a package cannot be installed."""
+    text = command.read_log(log)
+    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
+        return ""
+    pin, name = package[1], package[2]
+    absent = _NO_MODULE.search(text)
+    if absent and (advice := removed(absent[1], Version(version))):
+        return f". {advice}"
+    lacking = _HEADER.search(text)
+    system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
+    return (
+        f". {pin} has no wheel for Python {version} on this machine: {system}choose another Python "
+        f"with --python, or another version of {name}"
+    )
+
+
+def place(stack: Stack, python: Interpreter) -> Path:
+    """Return an environment's folder, which differs for every lock and build of the interpreter."""
+    key = cache.digest(stack.digest, python.identity)
+    return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
+
+
+def environment_fault(stack: Stack, target: Path, version: str | None = None) -> str | None:
+    """Say how an environment differs from its lock; None if it does not. Reads only file names.
+
+    `version` is that of its Python, if it may differ from the one that the stack was read for.
+    """
+    if cache.facts(target) is None or not (target / _PROGRAM).exists():
+        return "it is not there"
+    actual: dict[str, str] = {}
+    for folder in target.glob("lib/python*/site-packages/*.dist-info"):
+        name, _, version_there = folder.name.removesuffix(".dist-info").rpartition("-")
+        actual[canonicalize_name(name)] = version_there
+    expected = stack.packages
+    if version is not None:
+        expected = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
+    return (
+        "; ".join(
+            f"{name} is {actual.get(name, 'absent')} instead of {expected.get(name, 'absent')}"
+            for name in sorted({*expected, *actual})
+            if expected.get(name) != actual.get(name)
+        )
+        or None
+    )
+
+
+def installed(program: Path) -> dict[str, frozenset[str]]:
+    """Read the files of each package in the environment of a program: name → lines of its RECORD.
+
+    Its metadata (requirements, where it came from) are left out, but not its entry points.
+    """
+    files: dict[str, frozenset[str]] = {}
+    for record in program.parent.parent.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+        name, _, rest = record.parent.name.partition("-")
+        files[canonicalize_name(name)] = frozenset(
+            line
+            for line in record.read_text("utf-8").splitlines()
+            if f"-{rest}/" not in line or "/entry_points.txt," in line
+        )
+    return files
+
+
+def kept_place(digest: str, name: str) -> Path:
+    """Return the file that keeps a lock, by the first twelve digits of its SHA-256."""
+    return paths.cache_dir() / "resolved" / digest / f"{name}.txt"

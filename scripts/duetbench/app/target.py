@@ -1,0 +1,369 @@
+"""A target: an application that options or a few keys declare.
+
+The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
+takes precedence. Command-line options with the same names override them.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args, get_origin
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+
+from duetbench.app.pyproject import FILE, read_table
+from duetbench.app.schema import (
+    EnvName,
+    HeaderName,
+    HeaderText,
+    Several,
+    Text,
+    key_path,
+    mistake,
+    validate,
+)
+from duetbench.app.servers import AUTO, LOOPS, SERVERS
+from duetbench.core.errors import UsageError
+from duetbench.core.model import MOST_IDLE, Frozen, Interface
+from duetbench.core.units import read_time
+from duetbench.host import paths
+
+STACK: Final = "project"
+"""Name of the stack with the packages of a target."""
+
+NOWHERE: Final = "nowhere"
+"""Label of the packages of a target that names none."""
+
+FOLDER: Final = ".duetbench-target"
+"""Our folder in a copy: the lock, and the installed parts of the project itself."""
+
+
+def _seconds(value: object) -> object:
+    """Read 90s or 2m as seconds, and leave a number as it is."""
+    return (read_time(value) or value) if isinstance(value, str) else value
+
+
+WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
+"""A name or a number that is no option."""
+
+ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
+"""An argument of a server that names no file."""
+
+_FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+_FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
+"""A text on one line that is no option."""
+
+
+DATABASE: Final = re.compile(
+    r"\w+|[\w+]+://(\{\w+\}(:\{\w+\})?@)?[\w.:{}-]{0,200}/\{\w+\}", re.ASCII
+)
+"""A variable, or an address that variables complete, without a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOption:
+    """How the command line gives a value of a target's key.
+
+    Attributes:
+        metavar: The value, as a help shows it.
+        choices: The only values, if there are few; they are the metavar.
+        name: The option's name without dashes; default: the key.
+        help: Default: the key's description.
+        by_side: Whether it is also a key of `--base` and `--head`. The field of that name, of a
+            case or of its load, has the side's value.
+        safe: Whole values that may be copied from an untrusted report; None: none may, as they read
+            a private file, run a command, or install something.
+        key: The key, as `Target` completes it.
+        kind: The type of a value; default: the key's, and of a flag bool.
+    """
+
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    name: str = ""
+    help: str = ""
+    by_side: bool = False
+    safe: re.Pattern[str] | None = None
+    key: str = ""
+    kind: Any = None
+
+
+class Target(Frozen):
+    """An application and how to measure it; missing values are detected, or have defaults.
+
+    A key with a `CommandOption` is also an option of the commands that measure.
+    """
+
+    app: Annotated[
+        str,
+        StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$"),
+        CommandOption("MODULE:ATTRIBUTE", safe=WORD),
+    ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
+    factory: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False, description="Call the attribute to get the app; default: if it takes no arguments."
+    )
+    interface: Annotated[
+        Interface | None, CommandOption(choices=get_args(Interface), safe=WORD)
+    ] = Field(None, description="Default: detected by importing it.")
+    requests: Annotated[
+        Several,
+        CommandOption(
+            "PATH",
+            name="path",
+            help="Path to GET, e.g. /items/7 (/). Repeat it: each is a case.",
+            safe=LINE,
+        ),
+        CommandOption("LINE", name="request", safe=LINE),
+    ] = Field(
+        ("GET /",),
+        description="A request: 'POST /orders @order.json'. Or several paths with their shares: "
+        "'GET /items/{1..100} 3 /search?q={@words.txt} 1'. Each is a case.",
+    )
+    headers: Annotated[
+        dict[HeaderName, HeaderText],
+        CommandOption(
+            "'NAME: VALUE'", name="header", safe=re.compile(r"[A-Za-z0-9-]{1,60}: [ -~]{0,300}")
+        ),
+    ] = Field(
+        {},
+        description="Header of every request, e.g. 'Authorization: Bearer {TOKEN}', with the "
+        "private value of TOKEN; repeatable.",
+    )
+    login: Annotated[
+        Text | None,
+        CommandOption("REQUEST", safe=re.compile(r"([A-Z]+ )?/\S{0,999} @[\w./-]{1,200}")),
+    ] = Field(
+        None,
+        description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
+        "is sent with all others, and its token (--token); nothing of it is recorded.",
+    )
+    token: Annotated[Text, CommandOption("FIELD", safe=WORD)] = Field(
+        "", description="Field of its answer with a token to send as bearer, e.g. access_token."
+    )
+    expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
+        200,
+        ge=100,
+        le=599,
+        alias="expect-status",
+        description="Status that every response must have (200).",
+    )
+    server: Annotated[
+        str | None, CommandOption(choices=tuple(SERVERS), by_side=True, safe=WORD)
+    ] = Field(
+        None, description="Default: the one that production starts, or that is locked, or granian."
+    )
+    workers: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        1, gt=0, description="Worker processes of the server (1)."
+    )
+    threads: Annotated[int | None, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        None, gt=0, description="Blocking threads per worker (WSGI: as in production, or 8)."
+    )
+    loop: Annotated[Text, CommandOption(choices=LOOPS, by_side=True, safe=WORD)] = Field(
+        AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
+    )
+    server_args: Annotated[
+        Several,
+        CommandOption(
+            "ARGUMENT",
+            safe=ARGUMENT,
+        ),
+    ] = Field(
+        (),
+        alias="server-arg",
+        description="Argument of the server, e.g. --server-arg=--no-access-log. Repeatable.",
+    )
+    connections: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        64, gt=0, description="Connections that send without pause (64)."
+    )
+    idle: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+        0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
+    )
+    rate: Annotated[float | None, CommandOption("NUMBER", safe=WORD)] = Field(
+        None, gt=0, description="Requests per second; default: as fast as connections allow."
+    )
+    env: Annotated[
+        dict[EnvName, str],
+        CommandOption(
+            "NAME[=VALUE]",
+            safe=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}"),
+        ),
+    ] = Field(
+        {},
+        description="Variable of the server; its value is never recorded. {tmp} is a fresh folder "
+        "per launch. Without a value, the current one is used. Repeatable.",
+    )
+    env_file: Annotated[Several, CommandOption("FILE")] = Field(
+        (), alias="env-file", description="File with lines NAME=VALUE, as private as --env."
+    )
+    copy_database: Annotated[Text | None, CommandOption("VARIABLE", safe=DATABASE)] = Field(
+        None,
+        alias="copy-database",
+        description="Variable with the address of a PostgreSQL or SQLite database, of which each "
+        "start gets a copy, e.g. DATABASE_URL.",
+    )
+    before: Annotated[Several, CommandOption("COMMAND")] = Field(
+        (),
+        description="Command that runs once for each side, e.g. 'python -m shop.seed'. Each "
+        "start gets a copy of its files, also in {tmp}, and of the copied database.",
+    )
+    after: Annotated[Several, CommandOption("COMMAND")] = Field(
+        (), description="Command after each stop of the server."
+    )
+    # None: see `target_python`. Two only where they are compared.
+    python: Annotated[
+        Several, Field(max_length=1), CommandOption("VERSION", kind=str, safe=WORD)
+    ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
+    packages: Annotated[
+        Text | None,
+        CommandOption("FILE", safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
+    ] = Field(
+        None, description="File with the packages, e.g. requirements/web.txt; default: detected."
+    )
+    ready_timeout: Annotated[float, BeforeValidator(_seconds), CommandOption("TIME", safe=WORD)] = (
+        Field(
+            30.0,
+            gt=0,
+            le=3600,
+            alias="ready-timeout",
+            description="Time that the server may take to start, e.g. 90s or 2m (30s).",
+        )
+    )
+    only_committed: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False,
+        alias="only-committed",
+        description="Leave out files that git does not have, such as .env and a database.",
+    )
+    build: Annotated[bool, CommandOption(safe=WORD)] = Field(
+        False, description="Build an environment from the lock, though one runs it already."
+    )
+    groups: Annotated[Several, CommandOption("GROUP")] = Field(
+        (), description="Dependency group that the app needs; repeatable."
+    )
+    extras: Annotated[Several, CommandOption("EXTRA")] = Field(
+        (), description="Extra of the project that it needs; repeatable."
+    )
+    results: Text | None = Field(None, title="Folder of the repository for results.")
+
+
+def _options() -> Iterator[CommandOption]:
+    for name, field in Target.model_fields.items():
+        key, kind = field.alias or name, field.annotation
+        if type(None) in get_args(kind):
+            kind = get_args(kind)[0]
+        if get_origin(kind) in {tuple, dict}:
+            kind = list[str]
+        elif any(isinstance(part, BeforeValidator) for part in field.metadata):
+            kind = str  # the key reads a text itself
+        for option in field.metadata:
+            if isinstance(option, CommandOption):
+                yield replace(
+                    option,
+                    metavar=f"<{'|'.join(option.choices)}>" if option.choices else option.metavar,
+                    name=option.name or key,
+                    help=option.help or field.description or "",
+                    key=key,
+                    kind=option.kind or kind,
+                )
+
+
+OPTIONS: Final = {option.name: option for option in _options()}
+"""The options of a target, by name."""
+
+KEYS: Final = frozenset(info.alias or name for name, info in Target.model_fields.items())
+"""The keys of a target in `[tool.duetbench]`."""
+
+
+def of(root: Path, options: Mapping[str, Any]) -> Target:
+    """Return a repository's target, from its keys and from options, which win.
+
+    `options` are spelled like the keys; an option that is None or empty was not given.
+
+    Raises DeclarationError for an invalid key, and UsageError for an invalid option, without an
+    application, or for a file in a key that is not in the repository.
+    """
+    file, table = read_table(root)
+    keys = {key: value for key, value in table.items() if key in KEYS}
+    values = {key: value for key, value in options.items() if was_given(value)}
+    if "app" not in {**keys, **values}:
+        if stray := list(map(option, values)):
+            raise UsageError(
+                f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
+                f"in [tool.duetbench] of {root}, which `duetbench init` writes"
+            )
+        raise UsageError(
+            f"{root} declares nothing to measure (no --app, no [tool.duetbench] with an app): "
+            "name its application, as in `--app shop.main:app --path /items/7`, or keep that "
+            "in [tool.duetbench] of pyproject.toml, which `duetbench init` writes"
+        )
+    try:
+        target = Target.model_validate({**keys, **values})
+    except ValidationError as error:
+        place, actual, allowed = mistake(error)
+        if place and place[0] in values:
+            name, *rest = place
+            label = key_path((option(str(name)), *rest))
+            raise UsageError(f"{label} {actual}: expected {allowed}") from error
+        where = "" if file.name == FILE else "tool.duetbench"
+        target = validate(Target, keys, str(file), table=where)
+    if target.server is not None and target.server not in SERVERS:
+        raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
+    if target.token and not target.login:
+        raise UsageError(f"--token {target.token}: expected --login as well")
+    lines = () if "requests" in values else target.requests
+    lines += () if "login" in values else (target.login or "",)
+    for pair in _FILES.findall("\n".join(lines)):
+        paths.inside(root, "".join(pair))
+    return target.model_copy(update={"env": private(target, root)})
+
+
+def was_given(value: object) -> bool:
+    """Whether an option has a value, and not the one that stands for its absence."""
+    return value is not None and value is not False and value not in ((), [], {})
+
+
+def option(key: str) -> str:
+    """Spell a key as its command-line options."""
+    names = [f"--{option.name}" for option in OPTIONS.values() if option.key == key]
+    return " or ".join(names) or f"--{key}"
+
+
+def private(target: Target, folder: Path) -> dict[str, str]:
+    """Read the variables of a target from its files, then from its own values.
+
+    Raises as `read_variables`, for files in `folder`.
+    """
+    variables: dict[str, str] = {}
+    for name in target.env_file:
+        variables |= read_variables(folder / name, name)
+    return variables | target.env
+
+
+def read_variables(file: Path, name: str = "") -> dict[str, str]:
+    """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
+    variables: dict[str, str] = {}
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        plain = line.strip().removeprefix("export ").strip()
+        if not plain or plain.startswith("#"):
+            continue
+        key, sign, value = plain.partition("=")
+        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+            # Do not show the line, which may have a private value.
+            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
+        variables[key.strip()] = _read_value(value.strip(), {**os.environ, **variables})
+    return variables
+
+
+def _read_value(value: str, known: Mapping[str, str]) -> str:
+    """Unquote a value, and fill in `${NAME}` and `${NAME:-default}`, but not in single quotes."""
+    end = value.find(value[0], 1) if value[:1] in {'"', "'"} else -1
+    text = value[1:end] if end > 0 else value.partition(" #")[0].rstrip()
+    if end > 0 and value[0] == "'":
+        return text
+    return _FILLED.sub(lambda match: known.get(match[1], match[2] or ""), text)

@@ -1,0 +1,415 @@
+"""The packages of a target, from its project's own lock, with a server added; and the project.
+
+The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
+`pylock.toml`, another tool's (see `foreign_locks`), `requirements.txt`, the requirements in
+`pyproject.toml`, and the only other file of requirements for serving. A copy gets a lock in the
+form of other stacks' and the project's requirements beside it, so that it can be resolved again
+with other versions.
+"""
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from packaging.dependency_groups import resolve_dependency_groups
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from duetbench.app import foreign_locks, stacks, target, wheels
+from duetbench.app.configuration import Interpreter
+from duetbench.app.environment import Environment
+from duetbench.app.pyproject import project_name, read_pyproject
+from duetbench.app.stacks import Stack
+from duetbench.app.target import NOWHERE, Target
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.text import short
+from duetbench.host import cache, command, proc
+from duetbench.host.console import Narrator
+
+UV: Final = "uv.lock"
+PYPROJECT: Final = "pyproject.toml"
+LOCKS: Final = (UV, "pylock.toml", *foreign_locks.LOCKS)
+
+SITE: Final = f"{target.FOLDER}/site"
+"""Folder of a copy with the installed parts of the project itself."""
+
+_NO_PACKAGE: Final = re.compile(
+    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
+    "Expected a Python module at"
+)
+"""What backends say of an application that is no package: it is installed without itself."""
+
+_PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
+_FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
+"""Words in the name of a requirements file that is not for serving."""
+
+_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
+"""Folders that are not searched for an application."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile:
+    """A file to read packages from, within a state of its project; `label` is for people."""
+
+    root: Path
+    file: Path
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPackages:
+    """A project's packages, from its own lock or metadata.
+
+    Attributes:
+        label: The source of the packages, for people.
+        text: A lock, one line per package.
+        packages: Name → version, of the packages that this platform gets.
+        requirements: The project's own requirements, one per line.
+    """
+
+    label: str
+    text: str
+    packages: Mapping[str, str]
+    requirements: tuple[str, ...]
+
+
+NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
+"""The packages of a project that names none."""
+
+
+def workspace(root: Path) -> Path:
+    """Return the folder of the `uv.lock` of a project: that of its workspace, if it is a member."""
+    root = root.resolve()
+    for folder in root.parents:
+        table = read_pyproject(folder).get("tool", {}).get("uv", {}).get("workspace", {})
+        members, others = (
+            {place for glob in table.get(key, ()) for place in folder.glob(glob)}
+            for key in ("members", "exclude")
+        )
+        if root in members - others:
+            return folder
+    return root
+
+
+def lock_of(root: Path, within: Path = Path()) -> LockFile | None:
+    """Find the file to read a project's packages from; None if it names no packages.
+
+    A folder of a repository, `within` it, has those of the next folder above if it names none.
+
+    Raises UsageError if several files are possible.
+    """
+    for folder in (root, *root.parents[: len(within.parts)]):
+        if file := _file_in(folder):
+            return LockFile(folder, file, os.path.relpath(file, root))
+    return None
+
+
+def _file_in(root: Path) -> Path | None:
+    for file in (workspace(root) / UV, *(root / name for name in (*LOCKS, "requirements.txt"))):
+        if file.is_file():
+            return file
+    document = read_pyproject(root)
+    if "dependencies" in document.get("project", ()) or "poetry" in document.get("tool", ()):
+        return root / PYPROJECT
+    files = [*sorted(root.glob("requirements*.txt")), *sorted(root.glob("requirements/*.txt"))]
+    serving = [file for file in files if not any(word in file.stem for word in _FOR_OTHERS)]
+    production = [file for file in serving if "prod" in file.stem]
+    for choice in (serving, production):
+        if len(choice) == 1:
+            return choice[0]
+    if serving:
+        names = ", ".join(p.relative_to(root).as_posix() for p in serving)
+        raise UsageError(
+            f"{root} has {names}: which one has the packages to serve with? Name it with "
+            "--packages, or as requirements.txt"
+        )
+    only_tools = not {"project", "build-system"} & document.keys()
+    places = (root / name for name in _PROJECTS[only_tools:])
+    return next((place for place in places if place.is_file()), None)
+
+
+def _indexes(root: Path) -> str:
+    """Return lines with the indexes that a project declares, and uv does not read itself."""
+    tools = read_pyproject(workspace(root)).get("tool", {})
+    tables = [table for table in tools.get("uv", {}).get("index", ()) if table.get("explicit")]
+    tables += [*tools.get("poetry", {}).get("source", ()), *tools.get("pdm", {}).get("source", ())]
+    return "".join(f"--extra-index-url {table['url']}\n" for table in tables if "url" in table)
+
+
+def read(
+    lock: LockFile,
+    target: Target,
+    python: Interpreter,
+    narrator: Narrator,
+    day: date | None = None,
+) -> ProjectPackages:
+    """Read a project's packages from a file; build those that are folders and git commits.
+
+    What has no version there is as of the end of a day (UTC), if its index knows the days.
+
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
+    build one, and UsageError for an unknown kind of file, or one that is no text.
+    """
+    file = lock.file
+    stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
+    open_ended = file.suffix in {".txt", ".in"} and not _is_lock(file)
+    day = day if open_ended or file.name in _PROJECTS else None
+    try:
+        text = _lines(lock, target, python, narrator, day)
+    except SetupError:
+        if day is None:
+            raise
+        day, text = None, _lines(lock, target, python, narrator, None)
+    text = wheels.add_wheels(_indexes(lock.root) + text, lock.root, python, narrator)
+    requirements = _direct(lock.root, target)
+    if requirements is None:
+        requirements = (f"-r {file}",) if open_ended else _names(text)
+    label = f"{lock.label}{f' as of {day}' if day else ''}"
+    packages = stacks.parse(text, str(file), python.version)
+    return ProjectPackages(label, text, packages, requirements)
+
+
+def of_environment(environment: Environment) -> ProjectPackages:
+    """Return what is installed in an environment."""
+    return ProjectPackages(environment.label, environment.lock, environment.packages, ())
+
+
+def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
+    """Name the locks by which states of a project get other packages; empty if they get the same.
+
+    A lock may differ in what an application does not get: its own version, or a group's packages.
+    """
+    locks = [lock for root in roots if (lock := lock_of(root, within))]
+    same = len(locks) in {0, len(roots)} and (
+        len({lock.file.read_bytes() for lock in locks}) <= 1
+        or len({_content(lock, target, program) for lock in locks}) == 1
+    )
+    return "" if same else " and ".join(sorted({lock.file.name for lock in locks}))
+
+
+def _content(lock: LockFile, target: Target, program: Path) -> str | bytes:
+    """Return what tells in a project's lock which packages an application gets."""
+    if lock.file.name == UV:
+        return _of_uv(lock.root, (), program)
+    if lock.file.name == PYPROJECT and (asked := _direct(lock.root, target)):
+        return repr(asked)
+    return lock.file.read_bytes()
+
+
+def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
+    """List what a project asks for itself on this machine; raises UsageError.
+
+    Of a lock that only lists packages these are all of them.
+    """
+    lock = lock_of(root, within)
+    texts = _direct(lock.root if lock else root, target)
+    listed = [requirement for text in texts or () if (requirement := _parsed(text))]
+    if texts is None and lock is not None and lock.file.suffix in {".txt", ".in"}:
+        listed = _requirements(lock.file)
+    return [one for one in listed if one.marker is None or one.marker.evaluate()]
+
+
+def _lines(
+    lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
+) -> str:
+    """Read the lines of a project's lock, in which packages may be folders and git commits."""
+    root, file = lock.root, lock.file
+    options = [word for extra in target.extras for word in ("--extra", extra)]
+    if file.name == UV:
+        options += [word for group in target.groups for word in ("--group", group)]
+        return _of_uv(root, options, python.executable)
+    until = [] if day is None else ["--exclude-newer", day.isoformat()]
+    if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
+        locked = foreign_locks.read(file, target, stacks.markers(python.version))
+        if file.name not in foreign_locks.LIMITS:
+            return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
+        asked = _direct(root, target)
+        return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
+    if file.suffix in {".txt", ".in"}:
+        return _compile(lock, [file, *until], python, narrator)
+    if file.name in _PROJECTS:
+        if file.name == PYPROJECT and _direct(root, target) == ():
+            return ""
+        options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
+        return _compile(lock, [file, *options, *until], python, narrator)
+    raise UsageError(
+        f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
+    )
+
+
+def _requirements(file: Path) -> list[Requirement]:
+    """List the requirements in a file, without those that other files have."""
+    text = file.read_text("utf-8").replace("\\\n", " ")
+    lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
+    return [requirement for line in lines if (requirement := _parsed(line))]
+
+
+def _is_lock(file: Path) -> bool:
+    """Whether a file of requirements has one version or place of each, as tools write it."""
+    requirements = _requirements(file)
+    return bool(requirements) and all("==" in f"{r.specifier}" or r.url for r in requirements)
+
+
+def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
+    argv: list[str | Path] = [command.uv(), "export", "--frozen", "--no-emit-project", "--quiet"]
+    argv += ["--no-header", "--no-default-groups", "--no-annotate", "--no-python-downloads"]
+    argv += ["--format", "requirements.txt", "--python", python, *options]
+    with proc.scratch() as folder:
+        out = folder / "exported.txt"
+        log = command.new_log("export", cache.digest(str(Path.cwd())))
+        argv += ["--output-file", out]
+        command.run(argv, what=f"reading {UV}", log=log, tick=lambda _: None, cwd=root)
+        return stacks.one_line_per_package(out.read_text("utf-8"))
+
+
+def _parsed(line: str) -> Requirement | None:
+    """Parse a requirement, or a line of a lock; None if it names no package."""
+    with suppress(InvalidRequirement):
+        return Requirement(line.partition(" --hash=")[0])
+    return None
+
+
+def _name(line: str) -> str:
+    """Return the package of such a line; empty if it names none."""
+    requirement = _parsed(line)
+    return canonicalize_name(requirement.name) if requirement else ""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """List a lock's packages with their markers, and the file of those without a version."""
+    requirements = filter(None, map(_parsed, text.splitlines()))
+    return tuple(
+        str(one) if one.url else f"{one.name} ; {one.marker}" if one.marker else one.name
+        for one in requirements
+    )
+
+
+def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
+    """Return the requirements of a project's metadata; None if the file does not list them."""
+    needed, by_extra, by_group = foreign_locks.metadata(root)
+    if needed is None:
+        return None
+    extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
+    try:
+        groups = resolve_dependency_groups(by_group, *target.groups)
+        of_extras = [text for e in target.extras for text in extras[canonicalize_name(e)]]
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"{root / PYPROJECT}: no such extra or group: {error}") from error
+    name = canonicalize_name(project_name(root))
+    return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
+
+
+def lock_copy(
+    root: Path,
+    packages: ProjectPackages,
+    names: Collection[str],
+    python: Interpreter,
+    narrator: Narrator,
+    like: Stack | None = None,
+) -> Stack:
+    """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
+
+    The given ones stay as they are. The additions have the versions of `like`, the lock of the
+    other side. If that side was given the same packages, the lock is the same.
+
+    Raises SetupError if uv finds no such set of packages, or cannot reach its index.
+    """
+    file = root / target.FOLDER / f"{target.STACK}.txt"
+    lacking = sorted(set(names) - packages.packages.keys())
+    text = packages.text
+    places = {_name(line): line for line in _names(text) if " @ " in line}
+    if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
+        text = like.lock.read_text("utf-8")
+    elif lacking:
+        lock, own = LockFile(root, file, packages.label), packages.packages
+        added = _compile(
+            lock, [], python, narrator, f"adding {', '.join(lacking)}",
+            lines=(*stacks.indexes(text).splitlines(), *places.values(), *lacking),
+            keep="\n".join(map("==".join, like.packages.items())) if like else "",
+            pins=list(map("==".join, own.items())),
+        )  # fmt: skip
+        text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
+    lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
+    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked_for)
+    stacks.write_lock(file.with_suffix(".given"), packages.text)
+    stacks.write_lock(file, text)
+    return stacks.read_lock(target.STACK, file, python.version, root)
+
+
+def _compile(
+    lock: LockFile,
+    argv: Sequence[str | Path],
+    python: Interpreter,
+    narrator: Narrator,
+    why: str = "resolving them",
+    *,
+    lines: Sequence[str] = (),
+    keep: str = "",
+    pins: Sequence[str] = (),
+) -> str:
+    what = f"packages of {lock.label}"
+    with narrator.step(what, why) as tick:
+        return stacks.compile_lock(
+            argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
+            home=lock.root, env=wheels.unversioned(lock.root),
+        )  # fmt: skip
+
+
+def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
+    """Lay out what a project installs of itself in a copy; return the import folders, in order.
+
+    Code is imported from its source folder. What only its wheel has, such as metadata and compiled
+    modules, comes first.
+    """
+    site = root / SITE
+    site.mkdir(parents=True, exist_ok=True)
+    folders = source_folders(root, module)
+    document = read_pyproject(root)
+    tools = document.get("tool", {})
+    modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
+    if "build-system" in document and False not in modes:
+        try:
+            wheel = wheels.build(root, python, narrator)
+        except SetupError as error:
+            if not _NO_PACKAGE.search(str(error)):
+                narrator.say(
+                    f"note: {short(str(error))}. Its code is measured from its source, without "
+                    "metadata and compiled modules"
+                )
+        else:
+            wheels.unpack(wheel, site, [root / name for name in folders])
+    return (SITE, *folders)
+
+
+def module_files(module: str) -> tuple[Path, Path]:
+    """Return the two files that a dotted module may be, from its import folder."""
+    name = Path(*module.split("."))
+    return name.with_suffix(".py"), name / "__init__.py"
+
+
+def source_folders(root: Path, module: str) -> tuple[str, ...]:
+    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
+
+    The other comes first: the only folder that contains the module, if the first two do not.
+    """
+    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
+    names = module_files(module)
+    if any((root / folder / name).is_file() for folder in usual for name in names):
+        return usual
+    places = {
+        file.relative_to(root).parents[len(name.parts) - 1]
+        for name in names
+        for file in root.rglob(str(name))
+    }
+    homes = [
+        place.as_posix()
+        for place in places
+        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
+    ]
+    return (*homes, *usual) if len(homes) == 1 else usual

@@ -1,0 +1,230 @@
+"""Programs that set-up installs: the load generator, and valgrind.
+
+oha is the program of its release, which is pinned, or one of PATH, or built from source by
+`scripts/build_from_source.py` of a checkout, whose docstring says how it is started. valgrind is
+not required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user
+gets the command that installs it.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from duetbench.app.schema import OhaSpec
+from duetbench.core.errors import SetupError
+from duetbench.host import cache, command, paths
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
+
+RELEASES: Final = "DUETBENCH_OHA_RELEASES"
+"""Variable with another address of oha's release files; an empty one: build it from source."""
+
+_RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
+_FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
+"""Kind of machine → the file of a release, which needs no system library."""
+
+ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
+"""Variable with the path or address of a source archive to use instead of the mirror's."""
+
+Request = dict[str, Any]
+"""What to build from source."""
+
+VALGRIND: Final = "valgrind"
+WHY_VALGRIND: Final = "duetbench counts instructions with it"
+VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind gcc libc6-dev"
+
+_TIMEOUT_S: Final = 30
+
+
+def version(program: Path | str) -> str | None:
+    """Ask a program for its `--version`, without its name; None if it does not answer."""
+    try:
+        process = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    first = (process.stdout or process.stderr).strip().splitlines()
+    return first[0].removeprefix(Path(program).name).strip() if first else None
+
+
+class _UnusableError(SetupError):
+    """There is no prebuilt program for this machine, but it can be built."""
+
+
+def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
+    """Install oha unless the right one is there; return whether it did.
+
+    It is the program of its release, which is pinned, or else that on PATH, or built from source.
+
+    Raises SetupError if that is not possible here, with what is missing, and for another checksum.
+    """
+
+    def fill(staging: Path) -> cache.Facts:
+        program = staging / "bin" / "oha"
+        program.parent.mkdir()
+        try:
+            _fetch(spec, program, narrator)
+        except _UnusableError as error:
+            lost = f"a prebuilt oha {spec.version} is not available ({error})"
+            own = shutil.which("oha")
+            if own is not None and version(own) == spec.version:
+                narrator.say(f"{lost}: duetbench uses {own}")
+                shutil.copy2(own, program)
+            else:
+                narrator.say(f"{lost}: it is built from source")
+                shutil.rmtree(program.parent)
+                _build(spec, staging, narrator)
+        digest = cache.sha256(program)
+        origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
+        return {"version": spec.version, "sha256": digest, "origin": origin}
+
+    def fault(_place: Path) -> str | None:
+        return oha_fault(spec)
+
+    return cache.make(oha_place(spec), fault=fault, build=fill, say=narrator.say)
+
+
+def find_oha(spec: OhaSpec) -> Path:
+    """Find the load generator that set-up installed. Starts no process.
+
+    Raises SetupError if it is not installed yet.
+    """
+    program = oha_place(spec) / "bin" / "oha"
+    if cache.facts(oha_place(spec)) is None or not program.is_file():
+        raise SetupError(f"oha {spec.version} is not installed: run `duetbench setup`")
+    cache.touch(oha_place(spec))
+    return program
+
+
+def oha_place(spec: OhaSpec) -> Path:
+    """Return oha's folder, prebuilt or not, which differs for every version."""
+    pin = cache.digest(spec.model_dump_json(exclude={"prebuilt"}))
+    return paths.cache_dir() / "tools" / f"oha-{spec.version}-{pin}"
+
+
+def oha_version(program: Path) -> str:
+    """Return the version of a load generator, as checked at its installation."""
+    return str((cache.facts(program.parent.parent) or {}).get("version", ""))
+
+
+def oha_origin(program: Path) -> Literal["prebuilt", "source"]:
+    """Return how a load generator was installed."""
+    facts = cache.facts(program.parent.parent) or {}
+    return "prebuilt" if facts.get("origin") == "prebuilt" else "source"
+
+
+def oha_fault(spec: OhaSpec) -> str | None:
+    """Say what is wrong with the load generator that set-up installed; None if nothing is."""
+    facts, program = cache.facts(oha_place(spec)), oha_place(spec) / "bin" / "oha"
+    if facts is None or not program.is_file():
+        return "it is not there"
+    if cache.sha256(program) != facts.get("sha256"):
+        return "its program is not the one that was installed"
+    if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
+        return "its program is not one of the pinned ones"
+    actual = version(program)
+    return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
+
+
+def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
+    """Download the program of oha's release."""
+    import httpx  # noqa: PLC0415 - slow to import, and rarely needed
+
+    base = os.environ.get(RELEASES, _RELEASES)
+    file = _FILES.get(platform.machine(), "")
+    if not base:
+        raise _UnusableError(f"{RELEASES} is empty")
+    if file not in spec.prebuilt:
+        raise _UnusableError(f"none is pinned for {platform.machine()}")
+    address = f"{base.rstrip('/')}/v{spec.version}/{file}"
+    try:
+        with narrator.step(f"oha {spec.version}", f"fetching it from {address}"):
+            answer = httpx.get(address, timeout=_TIMEOUT_S, follow_redirects=True)
+            program.write_bytes(answer.raise_for_status().content)
+    except httpx.HTTPStatusError as error:
+        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+    except httpx.HTTPError as error:
+        raise _UnusableError(f"no connection ({error})") from error
+    digest = cache.sha256(program)
+    if digest != spec.prebuilt[file]:
+        raise SetupError(
+            f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {digest}: it is not used. "
+            f"A proxy may have replaced it; set {RELEASES} to nothing to build oha from source "
+            "instead"
+        )
+    program.chmod(0o755)
+
+
+def _build(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
+    request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
+    command.require(faults(request))
+    why = "building the load generator, about 3 min on 2 cores"
+    with narrator.step(f"oha {spec.version}", why) as tick:
+        build(request, folder, log=command.new_log("oha"), tick=tick)
+
+
+def _argv(verb: str, request: Request) -> list[str | Path]:
+    words = json.dumps({**request, "cache": str(paths.cache_dir())})
+    return [sys.executable, paths.SOURCE_BUILDER, verb, words]
+
+
+def faults(request: Request) -> list[str]:
+    """List what is missing here to build a program: the builder, or the tools that it needs."""
+    if not paths.SOURCE_BUILDER.is_file():
+        what = f"{request['program']} {request['version']}"
+        return [f"{what} cannot be downloaded: connect to the network, or put it on PATH"]
+    argv = _argv("check", request)
+    answer = subprocess.run(
+        argv, capture_output=True, text=True, check=True, timeout=2 * _TIMEOUT_S
+    )
+    return answer.stdout.splitlines()
+
+
+def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
+    """Build a program into a folder; raises SetupError if it fails."""
+    what = f"building {request['program']} {request['version']}"
+    command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
+
+
+def ensure_valgrind(narrator: Narrator) -> bool | None:
+    """Install valgrind if it is missing and may be installed; return whether it was.
+
+    Returns None if it is still missing, which is reported but no error.
+    """
+    if shutil.which(VALGRIND):
+        return False
+    apt, become, trouble = shutil.which("apt-get"), _as_root(), ""
+    if apt is not None and become is not None:
+        with narrator.step(VALGRIND, f"installing it: {WHY_VALGRIND}") as tick:
+            try:
+                _install([*become, apt], tick)
+            except SetupError as error:
+                trouble = f" ({error})"
+        if shutil.which(VALGRIND):
+            return True
+    narrator.say(f"{VALGRIND} is not installed{trouble}; {WHY_VALGRIND}: `{VALGRIND_REMEDY}`")
+    return None
+
+
+def _as_root() -> list[str] | None:
+    # Prefix that runs a command as root: none for root, sudo in CI; None: not allowed.
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    # sudo does not pass the environment on.
+    keep = ["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
+    return [sudo, *keep] if sudo and os.environ.get("CI") else None
+
+
+def _install(apt: list[str], tick: Tick) -> None:
+    log, env = command.new_log("apt-valgrind"), {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ["-o", "DPkg::Lock::Timeout=300", "install", "--yes", *VALGRIND_REMEDY.split()[2:]]
+    for verb in (["update"], install):  # the package lists may be old, or missing
+        what = f"apt-get {verb[0]}" if len(verb) == 1 else f"installing {VALGRIND}"
+        command.run([*apt, *verb], what=what, log=log, tick=tick, env=env)

@@ -1,0 +1,1 @@
+"""GitHub: its API, comments, and files that other machines sent."""

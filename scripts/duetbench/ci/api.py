@@ -1,0 +1,158 @@
+"""GitHub's REST API: JSON in, JSON out; bounded, patient and paginated.
+
+A request without an answer is repeated, even one that writes; its caller finds a duplicate by its
+marker. Delays are those that GitHub asks for, and random otherwise, so that many jobs do not come
+back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
+2015).
+"""
+
+import json
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Final, NoReturn, Self
+
+import httpx
+from tenacity import RetryCallState, retry, retry_if_exception_type
+from tenacity.stop import stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from duetbench.ci.actions import Context
+from duetbench.core import __version__
+from duetbench.core.errors import ServiceError
+from duetbench.core.text import short
+
+PATIENCE: Final = 300.0  # s; how long to repeat a request
+ATTEMPTS: Final = 12  # most attempts
+TIMEOUT: Final = 20.0  # s; longest silence within a request
+LARGEST: Final = 32_000_000  # bytes of an answer
+PAGES: Final = 200  # of a list, of 100 entries each
+UNKNOWN_DELAY: Final = 60.0  # s; if GitHub limits requests and states no delay
+WAIT: Callable[[float], None] = time.sleep
+
+_PAGE: Final = 100
+_ADVICE: Final = {
+    401: "give the step a valid token (env: GITHUB_TOKEN)",
+    403: "check that the job's `permissions:` allow it and that the conversation is not locked",
+    404: "check that it exists and that the job's `permissions:` let the token see it",
+    410: "it has been removed or is switched off",
+}
+
+
+class _TemporaryError(ServiceError):
+    """A request failed, and may succeed after `delay` seconds; None: GitHub states no delay."""
+
+    delay: float | None = None
+
+
+def _delay(state: RetryCallState) -> float:
+    delay: float | None = getattr(state.outcome and state.outcome.exception(), "delay", None)
+    return wait_random_exponential(multiplier=1, max=30)(state) if delay is None else delay
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    error: Any = state.outcome and state.outcome.exception()
+    end = f"given up at try {state.attempt_number} within {PATIENCE:.0f} s: try again later"
+    raise ServiceError(f"{error}; {end}", error.status) from error
+
+
+class GitHub:
+    """One repository on GitHub, with one token. Use it as a context manager.
+
+    Paths begin below the repository. All methods raise ServiceError if GitHub refuses, or fails for
+    longer than `PATIENCE`.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._http = httpx.Client(
+            base_url=f"{context.api_url}/repos/{context.repository}",
+            headers={
+                "Accept": "application/vnd.github+json",
+                "Authorization": f"Bearer {context.token}",
+                "User-Agent": f"duetbench/{__version__}",
+                "X-GitHub-Api-Version": "2022-11-28",
+            },
+            timeout=TIMEOUT,
+            # A repository that was renamed redirects; httpx keeps the token from other hosts.
+            follow_redirects=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, *, absent: Collection[int] = (), **params: Any) -> Any:
+        """Return what a path has, or None if GitHub answers with one of these statuses."""
+        return self._json("GET", path, absent, params=params)
+
+    def send(self, method: str, path: str, *, absent: Collection[int] = (), **fields: Any) -> Any:
+        """Send fields, and return what they have become, or None as above, and for no content."""
+        return self._json(method, path, absent, json=fields or None)
+
+    def get_all(self, path: str, key: str = "", **params: Any) -> list[dict[str, Any]]:
+        """Return the entries of a list, which may be below a key of each page."""
+        entries: list[dict[str, Any]] = []
+        for page in range(1, PAGES + 1):
+            answer = self.get(path, **params, per_page=_PAGE, page=page)
+            entries += answer[key] if key else answer
+            if len(entries) < page * _PAGE:
+                return entries
+        raise ServiceError(f"{path}: expected at most {PAGES} pages, found more")
+
+    def _json(self, method: str, path: str, absent: Collection[int], **content: Any) -> Any:
+        try:
+            body = self.download(path, LARGEST, method, **content)
+            return json.loads(body) if body else None
+        except ValueError as error:
+            raise ServiceError(f"{path}: expected JSON, found: {short(str(error))}") from error
+        except ServiceError as error:
+            if error.status not in absent:
+                raise
+            return None
+
+    @retry(
+        retry=retry_if_exception_type(_TemporaryError),
+        wait=_delay,
+        stop=stop_after_attempt(ATTEMPTS) | stop_before_delay(PATIENCE),
+        sleep=lambda seconds: WAIT(seconds),  # noqa: PLW0108 - tests replace it later
+        retry_error_callback=_give_up,
+    )
+    def download(self, path: str, most: int, method: str = "GET", **content: Any) -> bytes:
+        """Return an answer of at most so many bytes; repeat the request while that may help."""
+        body = bytearray()
+        try:
+            with self._http.stream(method, path, **content) as response:
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > most:
+                        raise ServiceError(f"{path}: expected at most {most:,} bytes, found more")
+        except httpx.HTTPError as error:
+            reason = f"{type(error).__name__}: {short(str(error))}"
+            raise _TemporaryError(f"{method} {path}: GitHub gave no answer ({reason})") from error
+        if not response.is_success:
+            raise _problem(response, bytes(body))
+        return bytes(body)
+
+
+def _problem(response: httpx.Response, body: bytes) -> ServiceError:
+    """Return the error of a failed response: temporary, or final."""
+    status, headers = response.status_code, response.headers
+    message = short(body.decode("utf-8", "replace")) or "no message"  # GitHub's own, as JSON
+    request = f"{response.request.method} {response.request.url.path}"
+    sentence = f"GitHub answered {status} to {request}: {message}"
+    spent, after = headers.get("x-ratelimit-remaining") == "0", headers.get("retry-after", "")
+    limited = spent or after or "rate limit" in message.lower()
+    if status == 429 or (status == 403 and limited):
+        delay, reset = UNKNOWN_DELAY, headers.get("x-ratelimit-reset", "")
+        if after.isdecimal():
+            delay = float(after)
+        elif spent and reset.isdecimal():
+            delay = max(0.0, int(reset) - time.time()) + 1
+        error = _TemporaryError(f"{sentence}; it asks to wait {delay:.0f} s", status)
+        error.delay = delay
+        return error
+    if status >= 500 or status == 408:
+        return _TemporaryError(sentence, status)
+    return ServiceError(f"{sentence}; {_ADVICE.get(status, 'expected success')}", status)

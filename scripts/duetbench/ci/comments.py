@@ -1,0 +1,236 @@
+"""Comments on a pull request: their text, and one comment only for each subject.
+
+Untrusted text is shown and has no effect. Reports escape Markdown's own characters
+(`report.formats.escape`). GitHub's additions know no escapes: mentions notify people, references
+leave marks on other conversations, addresses become links (github/cmark-gfm#181,
+github/cmark-gfm#389). A zero-width space inside each of them prevents that. Between two dollars is
+a formula; within an element, as GitHub advises, a dollar is only a dollar.
+
+A hidden first line identifies duetbench's own comments, and its issues:
+
+    <!-- duetbench:comparison {"name":"shop"} -->
+
+Anybody can write such a line, so it counts only in comments by the bot's account. A new report
+replaces the text of a comment; several applications of a repository have one comment each.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import httpx
+
+from duetbench.ci.actions import BOT
+from duetbench.ci.api import GitHub
+from duetbench.ci.proposals import Check
+from duetbench.core.comparison import APPLICATION, Comparison
+from duetbench.core.errors import RecordError
+from duetbench.core.text import short, some
+from duetbench.report.attribution import AttributionText
+from duetbench.report.change import cause_lines
+from duetbench.report.comparison_text import as_markdown
+from duetbench.report.formats import escape
+from duetbench.report.report import check_line, make_report
+
+DIGITS: Final = 12
+"""Digits of a commit that readers see."""
+
+WEBHOOK: Final = "DUETBENCH_WEBHOOK"
+"""Variable with an address that gets verdicts."""
+
+LIMIT: Final = 60_000
+"""Characters of a comment or issue. GitHub refuses more than 65,536."""
+
+KIND: Final = "comparison"
+_NAMED: Final = 8  # packages and series that a sentence names
+_ANNOTATED: Final = 3  # functions
+_PATIENCE_S: Final = 10.0
+_ROOM: Final = 2_000  # characters for the text around the report
+_ACTIVE: Final = re.compile(
+    r"@(?=\w)"  # mentions, and mail addresses
+    r"|\#(?=\d)|\bGH-(?=\d)"  # references to issues
+    r"|&(?=[#A-Za-z])"  # entities, which could be any of these
+    r"|(?<=:)(?=//)|\bwww(?=\.)",  # addresses
+    re.IGNORECASE | re.ASCII,
+)
+_MARKER: Final = re.compile(r"<!-- duetbench:([a-z][a-z/-]*) (\{[^\n]*\}) -->")
+_FOLD_END: Final = "\n</details>"
+_CUT: Final = "\n\n… the rest did not fit.\n"
+
+
+def plain(text: str) -> str:
+    """Make untrusted text part of a line: on one line, and without effect."""
+    return _break(escape(text))
+
+
+def inert(text: str) -> str:
+    """Return a Markdown report without effects of untrusted names; indented code stays as it is."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line if line.startswith("    ") else _break(line) for line in lines)
+
+
+def _break(text: str) -> str:
+    broken = _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
+    return broken.replace("$", "<span>$</span>")
+
+
+def cut(text: str, limit: int = LIMIT) -> str:
+    """Cut a text that is too long at the end of a line; folded parts stay folded."""
+    if len(text) <= limit:
+        return text
+    part = text[: max(limit - len(_CUT) - len(_FOLD_END), 0)].rpartition("\n")[0]
+    is_open = part.count("<details>") > part.count("</details>")
+    return part + (_FOLD_END if is_open else "") + _CUT
+
+
+def marker(kind: str, values: Mapping[str, str]) -> str:
+    """Write the hidden line. Nothing in it can end the HTML comment."""
+    text = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
+    # JSON allows any character as an escape; these could end the HTML comment.
+    safe = text.replace(">", "\\u003e").replace("<", "\\u003c").replace("--", "-\\u002d")
+    return f"<!-- duetbench:{kind} {safe} -->"
+
+
+def marker_values(kind: str, body: str | None) -> dict[str, Any] | None:
+    """Read the first line of one of duetbench's texts; None: there is none of this kind."""
+    match = _MARKER.fullmatch((body or "").partition("\n")[0].rstrip("\r"))
+    if match is None or match[1] != kind:
+        return None
+    values: dict[str, Any] = json.loads(match[2])
+    return values
+
+
+def publish(
+    github: GitHub, pull: int, kind: str, body: str, name: str = "", *, begin: bool = True
+) -> tuple[str, str]:
+    """Write the comment of a kind and name in place of its old text; return what was done, where.
+
+    Without `begin`, only an existing comment is written; if there is none, the address is empty.
+    Raises ServiceError.
+    """
+    body = cut(f"{marker(kind, {'name': name} if name else {})}\n{body.rstrip()}")
+    old = own(github, pull, kind, name)
+    if not (old or begin):
+        return "nothing to say: nothing changed", ""
+    new = None if old else github.send("POST", f"/issues/{pull}/comments", body=body)
+    # A lost answer may have left a second one.
+    remove(github, (own(github, pull, kind, name) if new else old)[1:])
+    if new:
+        return "created", new["html_url"]
+    if old[0]["body"] == body:
+        return "unchanged", old[0]["html_url"]
+    edited = github.send("PATCH", f"/issues/comments/{old[0]['id']}", body=body)
+    return "updated", edited["html_url"]
+
+
+def is_ours(entry: Mapping[str, Any]) -> bool:
+    """Whether the bot has written a comment or an issue; a deleted account is null."""
+    return (entry["user"] or {}).get("login") == BOT
+
+
+def own(github: GitHub, pull: int, kind: str, name: str = "") -> list[dict[str, Any]]:
+    """Return the bot's comments of a kind and name, the oldest first; normally at most one."""
+    return [
+        comment
+        for comment in github.get_all(f"/issues/{pull}/comments")
+        if is_ours(comment)
+        and (values := marker_values(kind, comment["body"])) is not None
+        and values.get("name", "") == name
+    ]
+
+
+def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
+    """Remove comments; one that is gone already is fine."""
+    for comment in comments:
+        github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
+
+
+def failed(head: str, url: str, reason: str) -> str:
+    """Return the comment for a comparison without a result, and the reason."""
+    return (
+        f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
+        f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
+        f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
+    )
+
+
+def report(comparison: Comparison, check: Check | None = None) -> str:
+    """Return a comparison as text without effects, with its check.
+
+    Raises RecordError if the comparison has values that cannot be shown.
+    """
+    try:
+        lead = tuple(_upgrade(comparison, check)) if check and check.upgrade else ()
+        line = check_line(comparison, check.exit_code, check.fail_on) if check else ""
+        body = as_markdown(comparison, lead=lead, check=line, end="")
+    except Exception as error:  # strange values raise many kinds of errors
+        name = (comparison.head.commit or comparison.id)[:DIGITS]
+        raise RecordError(
+            f"the comparison of {name}: expected values that can be shown, found others "
+            f"({type(error).__name__}: {short(str(error), 100)})"
+        ) from error
+    return cut(inert(body), LIMIT - _ROOM)
+
+
+def notify(address: str, repository: str, pull: int, verdict: str, link: str) -> str:
+    """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
+    if not address.startswith("https://"):
+        return "expected https://…"
+    verdict = plain(verdict)
+    text = f"{repository}#{pull}: {verdict} {link}"
+    content = {"text": text, "verdict": verdict, "link": link, "pull": pull}
+    try:
+        httpx.post(address, json=content, timeout=_PATIENCE_S).raise_for_status()
+    except httpx.HTTPStatusError as error:
+        return f"it answered {error.response.status_code}"
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        # Its text may have the address, which is a secret.
+        return type(error).__name__
+    return ""
+
+
+def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
+    """Yield a level, a text, a file and a line for functions of the application behind a change.
+
+    They are those that its attribution names, or else those that differ and are called.
+    """
+    report = make_report(comparison)
+    verdict = report.headline
+    if not report.news:
+        return
+    level = "notice" if verdict.startswith("▲") else "warning"
+    rows = AttributionText(comparison.why).rows if comparison.why else ()
+    own = [row for row in rows if row.row.package == APPLICATION]
+    places = [(f"{verdict}; {row.function} {row.effect}", row.where) for row in own]
+    if not places and comparison.coverage:
+        named = (text.rpartition(", ") for text in comparison.coverage.functions)
+        places = [(f"{verdict}; {name} differs and is called", where) for name, _, where in named]
+    for text, where in places[:_ANNOTATED]:
+        file, _, line = where.rpartition(":")
+        if file and line.isdecimal():
+            yield level, text, file, int(line)
+
+
+def sign(text: str, head: str, url: str, words: str) -> str:
+    """Return a report with links to the run's `url` and to the meaning of its `words`."""
+    glossary = f" · [what the words mean]({words})" if words else ""
+    return (
+        f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
+        "Smaller changes may have been missed.</sub>\n"
+    )
+
+
+def _upgrade(comparison: Comparison, check: Check) -> Iterator[str]:
+    # One package may be in the locks of several stacks.
+    moved = tuple(dict.fromkeys(map(str, comparison.packages)))
+    packages = escape(some(moved, _NAMED)) or "no package that is installed here"
+    yield f"**Upgrade**: only locks differ: {packages}."
+    changes = any(finding.moved for finding in comparison.findings)
+    if check.cause is not None:
+        yield f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
+    elif changes and len(moved) == 1:
+        yield "**Cause**: no other package moved."
+    elif changes:
+        reason = escape(check.note).rstrip(".") or "no search ran"
+        yield f"**Cause**: not known: {reason}."

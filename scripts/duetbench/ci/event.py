@@ -1,0 +1,122 @@
+"""Decides what an event asks for: the commits to compare, and whether only locks differ.
+
+A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
+a shallow clone may not have it, and the event's base may be older.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from duetbench.ci.api import GitHub
+from duetbench.core.errors import ServiceError, UsageError
+from duetbench.host import git
+
+NONE: Final = "0" * 40
+"""The commit before a push that created the branch."""
+
+_LOCKS: Final = re.compile(
+    r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
+    r"|[^/]*(requirements|constraints)[^/]*\.(txt|in)|requirements/[^/]+\.(txt|in))"
+)
+"""Files that select packages and do nothing else."""
+
+_PROJECT: Final = "pyproject.toml"
+_OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
+
+
+def field(event: Mapping[str, Any], *keys: str) -> Any:
+    """Return a value nested in an event; raises ServiceError if there is none."""
+    value: Any = event
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            raise ServiceError(f"the event: expected {'.'.join(keys)}, found no {key}")
+        value = value[key]
+    return value
+
+
+def merge_base(github: GitHub, branch: str, head: str) -> str:
+    """Return the commit at which a commit has left a branch, or another commit."""
+    span = f"{quote(branch, safe='')}...{head}"
+    return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
+
+
+class Pull(NamedTuple):
+    """A pull request, and the commits that are compared for it."""
+
+    number: int
+    base: str
+    head: str
+
+
+def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[Pull]:
+    """Return the open pull requests whose head a run measured, as GitHub has them.
+
+    An event from a fork names no pull request, and the run's own statements prove nothing.
+    `base`: compare their heads with it instead of their own bases. Raises ServiceError.
+    """
+    if run["event"] != "pull_request" or not (run["head_repository"] and run["head_branch"]):
+        return []  # of a fork or a branch that has been removed
+    head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
+    return [
+        Pull(pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
+        for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
+        if pull["head"]["sha"] == head
+    ]
+
+
+def sides(
+    name: str, event: Mapping[str, Any], sha: str, github: GitHub, base: str = ""
+) -> tuple[str | None, str]:
+    """Return base and head of an event `name`; no base: the head has nothing to compare with.
+
+    `base`: another branch or commit. Raises UsageError for events that others can start and that
+    have this repository's rights. Raises ServiceError if the event or GitHub's answer is invalid,
+    or GitHub knows no common commit.
+    """
+    if name in _OPEN:
+        raise UsageError(
+            f"GITHUB_EVENT_NAME={name!r}: expected pull_request or push; {name} has the rights of "
+            "this repository, and untrusted code would run with them"
+        )
+    head, default = sha, ""
+    if name == "pull_request":
+        head = field(event, "pull_request", "head", "sha")
+        default = field(event, "pull_request", "base", "ref")
+    elif name == "push":
+        head, before = field(event, "after"), field(event, "before")
+        default = "" if before == NONE else before
+    start = base or default or field(event, "repository", "default_branch")
+    left = merge_base(github, start, head)
+    return None if left == head else left, head
+
+
+def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
+    """Whether two commits differ in locks alone, and in what `pyproject.toml` requires.
+
+    `lock` is the only file that counts as one, from the repository's root; none: the usual names.
+    Raises GitError if a commit is missing.
+    """
+    paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
+    files = [path for path in paths.split("\0") if path]
+    others = [path for path in files if not (path == lock if lock else _LOCKS.fullmatch(path))]
+    return len(others) < len(files) and all(
+        PurePosixPath(path).name == _PROJECT
+        and _without_requirements(root, base, path) == _without_requirements(root, head, path)
+        for path in others
+    )
+
+
+def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, Any]:
+    text = git.ask_or_none(root, "show", f"{commit}:{path}")
+    try:
+        project = tomllib.loads(text or "")
+    except tomllib.TOMLDecodeError:
+        return {"unreadable": text, "commit": commit}
+    project.pop("dependency-groups", None)
+    for key in ("dependencies", "optional-dependencies"):
+        project.get("project", {}).pop(key, None)
+    return project

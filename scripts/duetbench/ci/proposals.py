@@ -1,0 +1,97 @@
+"""What a pull request's measuring job sends, checked strictly against what was requested.
+
+Its author may have written all of it. The number, size and shape of files, names, and texts that
+could act on a terminal, a log or Markdown are not trusted.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Literal, TypeVar
+
+from pydantic import Field
+
+from duetbench.ci import archives
+from duetbench.ci.archives import reason
+from duetbench.core.change import Cause, Release
+from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.errors import ArtifactError
+from duetbench.core.model import Artefact
+from duetbench.core.text import printable
+from duetbench.host import files as files_
+
+COMPARISON: Final = "comparison.json"
+CHECK: Final = "check.json"
+
+_Kind = TypeVar("_Kind", bound=Artefact)
+
+
+class Check(Artefact):
+    """What a job does with a comparison; on an upgrade branch, with the release that moved it."""
+
+    noun: ClassVar[str] = "a job's check"
+
+    format: Literal[1] = 1
+    exit_code: Literal[0, 1, 3]
+    fail_on: Literal["never", "slower"]
+    upgrade: bool = False
+    cause: Cause | None = Field(default=None, description="Null: no search ran.")
+    note: str = Field(default="", description="Why there is no cause.")
+
+
+def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | None]:
+    """Check the comparison of two commits, whose author may have written all of it.
+
+    It may come with its job's check. Raises ArtifactError if it is not what was requested; then
+    nothing of it may be shown.
+    """
+    if not source.exists():
+        raise ArtifactError("no comparison has arrived")
+    try:
+        files = dict(archives.folder(source))
+        data = files.pop(CHECK, None)
+        require("files", [COMPARISON], list(files))
+        comparison = _parse(Comparison, files[COMPARISON])
+        for side, commit, record in (
+            ("base", base, comparison.base),
+            ("head", head, comparison.head),
+        ):
+            require(f"kind of {side}", "revision", record.kind)
+            require(f"commit of {side}", commit, record.commit)
+            require(f"uncommitted changes of {side}", False, record.dirty)
+        check = None if data is None else _parse(Check, data)
+        if check and (cause := check.cause):
+            releases = [release for share in cause.shares for release in share.releases]
+            require_moved(releases, cause.suspects, comparison.packages)
+    except Exception as error:  # of any kind
+        raise ArtifactError(reason(error)) from error
+    return comparison, check
+
+
+def require_moved(
+    releases: Sequence[Release], suspects: Collection[str], moves: Iterable[PackageChange]
+) -> None:
+    """Refuse a cause with packages that did not move; raises ArtifactError."""
+    moved = {(move.package, move.base, move.head) for move in moves}
+    others = [
+        release.package
+        for release in releases
+        if (release.package, release.previous, release.version) not in moved
+    ]
+    others += {*suspects} - {package for package, *_ in moved}
+    if others or max(len(releases), len(suspects)) > len(moved):
+        package = printable(others[0]) if others else "a package twice"
+        raise ArtifactError(f"{package} as a cause, or a suspect, whose versions do not differ so")
+
+
+def require(name: str, expected: object, value: object) -> None:
+    """Raise ArtifactError if a value is not the expected one."""
+    if expected != value:
+        raise ArtifactError(f"{name}: expected {expected}, found {printable(str(value))}")
+
+
+def _parse(kind: type[_Kind], data: bytes) -> _Kind:
+    """Read a file whose texts are plain; raises RecordError or ArtifactError."""
+    value = files_.parse(kind, data, "the file")
+    files_.require_plain(json.loads(data))
+    return value

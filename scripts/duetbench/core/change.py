@@ -1,0 +1,93 @@
+"""Causes: releases and commits that changed something, as searches find them."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from duetbench.core.comparison import Finding
+from duetbench.core.model import Frozen, Many
+from duetbench.core.units import Interval
+
+
+class SeriesName(Frozen):
+    """One case and metric over runs on one machine."""
+
+    machine: str
+    case: str
+    metric: str
+
+
+class StackState(Frozen):
+    """The stack on one side of a change."""
+
+    stack: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
+
+
+class Release(Frozen):
+    """The release of a package that caused a change."""
+
+    package: str
+    version: str
+    previous: str | None = Field(description="The version before it; null: the package was new.")
+
+    @property
+    def name(self) -> str:
+        return self.package
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.previous or 'new'} → {self.version}"
+
+
+class Commit(Frozen):
+    """A commit of a repository."""
+
+    id: str = Field(description="40 hex digits.")
+    subject: str = Field(description="The first line of its message.")
+    merge: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{self.id[:10]} {self.subject}"
+
+
+class Share(Frozen):
+    """Releases, or commits, that were not told apart, with what changed where only they differ."""
+
+    releases: Many[Release] = Field(default=(), description="The first one names the share.")
+    commits: Many[Commit] = ()
+    skipped: Many[str] = Field(
+        default=(), description="Of several commits all but the last: why nothing tells it."
+    )
+    findings: Many[Finding] = Field(min_length=1, description="First what was searched.")
+
+    @property
+    def names(self) -> str:
+        """What it names: `pydantic 2.11.0 → 2.12.0 with pydantic-core …`."""
+        first, *others = map(str, (*self.releases, *self.commits))
+        return f"{first} with {', '.join(others)}" if others else first
+
+    @property
+    def interval(self) -> Interval:
+        """The ratio of what was searched, head over base; 1 for what has none."""
+        return self.findings[0].interval or Interval(1.0)
+
+    @model_validator(mode="after")
+    def _it_names_something(self) -> Self:
+        if not (self.releases or self.commits):
+            raise ValueError("expected releases or commits")
+        return self
+
+
+class Cause(Frozen):
+    """Result of a search for the cause of a change; `reason`: why suspects remain."""
+
+    shares: Many[Share] = Field(default=(), description="The largest first.")
+    whole: Finding | None = Field(default=None, description="Of all packages that moved.")
+    rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")
+    suspects: Many[str] = Field(default=(), description="What may contain the rest.")
+    reason: str = ""

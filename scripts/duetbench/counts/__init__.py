@@ -1,0 +1,1 @@
+"""Instructions per request, counted by Callgrind, and the functions that execute them."""

@@ -1,0 +1,174 @@
+"""Counts the instructions that both sides execute for a request, without a server.
+
+The application sees the surroundings of a launch. Counts repeat to 0.03 %, so one of each side is
+enough, and the answer has a fixed resolution. A moved count is a reason to spend duets on a case,
+and has a verdict of its own kind: code that executes more need not be slower.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from duetbench.app.inside.programs import EARLY, code_of, program
+from duetbench.app.testbed import BothSides, SideCase
+from duetbench.core.comparison import RESOLUTION, Instructions
+from duetbench.core.errors import CountError
+from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.text import short
+from duetbench.core.units import student
+from duetbench.counts import counting
+from duetbench.counts.counting import Rounds
+
+CASE_SECONDS: Final = 8.0
+"""Time in which both sides of a case are counted in parallel, mostly for imports, s."""
+
+LONGEST: Final = 80.0
+"""Time that the counts of a case may take, on a machine that does other work as well, s."""
+
+PROCESSES_DIFFER: Final = 5.0
+"""Times by which counts of two processes of one program differ more than those of their rounds.
+
+It holds for programs whose rounds differ by more than `RESOLUTION`, as the addresses of objects or
+threads have a part in what they execute: equal code of a FastAPI application with SQLAlchemy
+differed by 0.0 to 1.6 % in nine comparisons, by 0.3 to 4.5 times the scatter of its rounds."""
+
+UNSTEADY: Final = 0.01
+"""A side whose rounds differ by more does something else each time: random work, time, growth."""
+
+FLOOR: Final = METRICS[CPU].floor
+"""Relevance threshold of instructions: that of the CPU time they take."""
+
+_LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
+_NO_TIME: Final = "there was no time to count it"
+
+
+def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
+    """Count both sides at once, each within `limit` s, or give the reason why not.
+
+    If that fails early, they are counted one after the other. The limit begins when a side is
+    prepared. Nothing starts that cannot end before `ends`, by the monotonic clock.
+    """
+    if lacking := counting.missing():  # before what prepares a side, which may take minutes
+        return lacking
+    began, (base, head) = time.monotonic(), sides
+    outcome = _count([sides], limit, ends)
+    if isinstance(outcome, str) and time.monotonic() < began + EARLY * limit:
+        return _count([(base,), (head,)], limit, ends)
+    return outcome
+
+
+def _count(groups: Sequence[Sequence[SideCase]], limit: float, ends: float) -> Instructions | str:
+    """Count the sides of a group at once, in process and without a server; group after group."""
+    rounds: list[Rounds] = []
+    try:
+        for group in groups:
+            with ExitStack() as stack:
+                under_way = []
+                for side in group:
+                    client = stack.enter_context(program(side))
+                    if time.monotonic() + CASE_SECONDS > ends:
+                        return _NO_TIME
+                    count = counting.count(client, min(ends, time.monotonic() + limit))
+                    under_way.append(stack.enter_context(count))
+                rounds += [collect() for collect in under_way]
+    except CountError as error:
+        return short(str(error), _LONGEST_REASON)
+    return _together(*rounds)
+
+
+def _together(base: Rounds, head: Rounds) -> Instructions:
+    """Join the rounds of both sides; the scatter is half the ratio's 95 % interval, relative.
+
+    It comes from the difference of the sides in each round: a cost that grows in both processes,
+    such as that of a table, cancels.
+    """
+    moves = [above - below for below, above in zip(base, head, strict=True)]
+    error = student(len(moves) - 1) * statistics.stdev(moves) / math.sqrt(len(moves))
+    scatter = error / min(*base, *head)
+    if scatter > RESOLUTION:
+        scatter *= PROCESSES_DIFFER
+    middles = statistics.median(base), statistics.median(head)
+    spread = max(
+        (max(rounds) - min(rounds)) / middle
+        for rounds, middle in zip((base, head), middles, strict=True)
+    )
+    return Instructions(
+        base=middles[0],
+        head=middles[1],
+        spread=spread,
+        scatter=max(scatter, spread if spread > UNSTEADY else 0.0),
+    )
+
+
+class Counts:
+    """Counts each piece of code once: cases that differ only in the server share a count.
+
+    The function `count` counts a case within some seconds; see `instructions`.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[BothSides, float, float], Instructions | str],
+        sides: Mapping[str, BothSides],
+        excuses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Count base and head, by the case's id, but for those with excuses."""
+        self._count, self._sides = count, sides
+        known = excuses or {}
+        self._outcomes: dict[Hashable, Instructions | str] = {
+            code_of(both[1]): reason
+            for case, both in sides.items()
+            if (reason := known.get(case) or _warms_up(both))
+        }
+
+    def of(self, case: str) -> Instructions | None:
+        outcome = self.outcome(case)
+        return outcome if isinstance(outcome, Instructions) else None
+
+    def outcome(self, case: str) -> Instructions | str:
+        """Return the counts of a case, or the reason why there are none."""
+        return self._outcomes.get(code_of(self._sides[case][1]), _NO_TIME)
+
+    def count(
+        self,
+        cases: Iterable[str],
+        left: Callable[[], float],
+        note: Callable[[str], None],
+        tell: Callable[[str], object] = len,
+        ends: float = math.inf,
+    ) -> None:
+        """Count cases one by one while there is time; an interrupt keeps earlier counts.
+
+        `tell` receives each case as soon as it is counted. None is prepared too late to end before
+        `ends`, by the comparison's clock.
+        """
+        for case in cases:
+            sides = self._sides[case]
+            code = code_of(sides[1])
+            if left() < CASE_SECONDS or code in self._outcomes:
+                continue
+            outcome = self._count(sides, min(left(), LONGEST), ends)
+            self._outcomes[code] = outcome
+            tell(case)
+            if isinstance(outcome, str):
+                note(f"{case}: instructions not counted: {outcome}")
+
+
+def _warms_up(sides: BothSides) -> str:
+    """Say why counts of a case on a JIT mean nothing; empty: it has none."""
+    for side in sides:
+        python = side.testbed.interpreters.get(side.case.python)
+        if python is not None and python.jit:
+            return "a JIT compiles only what has run for long, and counted requests have not"
+    return ""
+
+
+def differ(counts: Instructions | None) -> bool:
+    """Whether the sides' instructions differ by more than CPU's threshold and their scatter."""
+    if counts is None:
+        return False
+    least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
+    return abs(math.log(counts.head / counts.base)) > least

@@ -1,0 +1,98 @@
+"""What requests did, as the program that observes them writes it and the tool reads it.
+
+Standard library only, for any CPython from 3.10 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duetbench.core.model import KeptMemory
+
+PROGRAM = "duetbench.effects.program"
+"""The module that observes, in a process of its own."""
+
+SECONDS = "seconds"
+"""Key of the plan with the seconds that measuring memory may take."""
+
+PATIENCE = "patience"
+"""Key of the plan with the seconds that the first answer to each path may take."""
+
+EARLY = "early.json"
+"""File beside the report, with all but the memory, before that is measured."""
+
+Event = tuple[str, str, str]
+"""Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
+
+Reply = Mapping[str, Any]
+"""An answer: status, headers, length, digest, body as Latin-1, whether that is cut, checkout."""
+
+Name = tuple[str, str]
+"""A function's file from the application's folder, and its qualified name."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the requests of one target did, in one process or in several.
+
+    Attributes:
+        events: Of each round, which is a request to each path: kind, text, the application's line.
+        calls: Function calls of each round; none before CPython 3.11.
+        functions: The application's own that were entered, with their calls in the first round.
+        loaded: Python files that were used, from the application's folder; None: not known.
+        answers: Of each path, recorded; `alone`: the same without recording.
+        seconds: Of a request.
+        unseen: What nothing here sees.
+        status: Which right answers have; 0: any.
+        routes: The application's paths, if an answer has another status.
+        peaks: Bytes that a round needed at most; none: no time.
+        young: Collections of young garbage, and the requests with them; None: no time.
+        kept: What requests keep; None: no time.
+        hide: Removes private values from a text.
+    """
+
+    paths: Sequence[str]
+    events: Sequence[Sequence[Event]]
+    calls: Sequence[int]
+    functions: Sequence[tuple[str, str, int]]
+    loaded: Sequence[str] | None
+    answers: Sequence[Sequence[Reply]]
+    alone: Sequence[Sequence[Reply]]
+    seconds: float
+    unseen: Sequence[str] = ()
+    status: int = 0
+    routes: Sequence[str] = ()
+    peaks: Sequence[int] = ()
+    young: tuple[int, int] | None = None
+    kept: KeptMemory | None = None
+    hide: Callable[[str], str] = str
+
+    @property
+    def entered(self) -> frozenset[Name]:
+        return frozenset((file, name) for file, name, _ in self.functions)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All but `hide`, for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "hide"}
+
+    def with_(self, other: Activity) -> Activity:
+        """Join this with what another process showed of the same side."""
+        kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)
+        # A leak is what both keep; its size is that of the process that missed less of it.
+        leaks = all(memory.course == "constant" for memory in kept)
+        return replace(
+            self,
+            events=(*self.events, *other.events),
+            calls=(*self.calls, *other.calls),
+            functions=(*other.functions, *self.functions),
+            loaded=None
+            if self.loaded is None or other.loaded is None
+            else (*self.loaded, *other.loaded),
+            peaks=(*self.peaks, *other.peaks),
+            kept=kept[-1 if leaks else 0] if kept else None,
+            answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
+        )

@@ -1,0 +1,382 @@
+"""Compares what one request does on both sides, from requests made without a server.
+
+Only what every request of a side does alike is compared. If something differs, a second process of
+each side repeats its requests: what differs between those is not the change's. If a side varies,
+perhaps as both use one file, both sides repeat their requests one after the other.
+"""
+
+import math
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_args
+
+from duetbench.app.expectation import check_answer
+from duetbench.app.inside import programs
+from duetbench.app.testbed import BothSides, SideCase
+from duetbench.core import units
+from duetbench.core.comparison import SIDES
+from duetbench.core.errors import CountError, LaunchError, UsageError
+from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
+from duetbench.core.text import ENDLESS, short
+from duetbench.effects import answers, observation
+from duetbench.effects.activity import PROGRAM, Activity, Name
+from duetbench.effects.observation import Observation
+
+SECONDS: Final = 60.0
+"""Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
+
+It is longer where the application may take longer to start.
+"""
+
+SHARE: Final = 0.25
+"""Share of a budget in which all that requests do must be observed."""
+
+LEAST: Final = 10.0
+"""Seconds that observing always has: an exact answer is worth more than a short budget."""
+
+PATIENCE: Final = 10.0
+"""Most seconds that a first answer may take, beside the import; it may import more."""
+
+LONGEST: Final = 0.5
+"""Declared seconds of a request from which it is not observed."""
+
+DETAILS: Final = 8
+"""Most effects of one kind in a record."""
+
+_MEMORY: Final = 0.6  # seconds for the memory of a case
+_BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
+_CALLS: Final = 0.02  # relative change of the function calls that is an effect
+_PEAK, _PEAK_ROOM = 0.1, 16_384  # relative change of the largest need of memory, and bytes
+_YOUNG, _YOUNG_ROOM = 0.1, 2  # relative change of the collections, and collections
+_OWN: Final = 0.5  # calls of an own function per request by which it differs
+_MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
+_KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
+
+_LONGEST: Final = 200  # characters about an answer
+_SETTING: Final = re.compile(r"(?i)(pragma|set) ")
+
+Counts = Sequence[Counter[str]]
+"""Of each round, how often something happened, by text."""
+
+Early = Callable[[Case, Effects], object]
+"""Gets a case, and what its requests do differently at first sight."""
+
+_Both = tuple[Activity, Activity]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of all cases; `reasons` say why not, by case."""
+
+    effects: dict[str, Effects] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    entered: dict[str, frozenset[Name]] = field(default_factory=dict)
+    """Functions that the requests of a case enter on either side, by file and name."""
+    loaded: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Python files that a case loads on either side, of cases that do the same on both."""
+
+
+def observe(
+    pairs: Sequence[BothSides],
+    tell: Early | None = None,
+    *,
+    budget: float | None = None,
+) -> Seen:
+    """Observe the requests of all pairs on both sides, those of equal code once.
+
+    If both sides are the same one, what they do is described rather than compared. `tell` gets what
+    was seen at first, before memory is measured and anything is observed again; of several cases
+    only what differs. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    """
+    ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
+    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
+
+    def tell_first(case: Case, effects: Effects) -> None:
+        # Of many cases, those that do the same would hide the others.
+        if tell and (effects.moved or len(pairs) == 1):
+            tell(case, effects)
+
+    for pair in pairs:
+        name, code = pair[1].case.id, programs.code_of(pair[1])
+        if code not in outcomes:
+            try:
+                outcomes[code] = _observe(pair, tell_first, ends)
+            except CountError as error:
+                outcomes[code] = short(str(error))
+        outcome = outcomes[code]
+        if isinstance(outcome, str):
+            seen.reasons[name] = outcome
+            continue
+        seen.effects[name], both = outcome
+        seen.entered[name] = both.entered
+        if seen.effects[name].same and both.loaded is not None:
+            seen.loaded[name] = frozenset(both.loaded)
+    return seen
+
+
+def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
+    """Observe a case; return what differs, and what both sides did together. Raises CountError.
+
+    Sides that disturb each other are observed one after the other.
+    """
+    if (takes := pair[1].case.endpoint.takes) > LONGEST:
+        raise CountError(f"a request takes {units.seconds(takes)}")
+    began = time.monotonic()
+    retries = began + programs.EARLY * SECONDS
+    try:
+        both = _look(pair, tell, ends, at_once=True)
+        effects = compare(*both)
+        if _varies(effects) and time.monotonic() < retries:
+            with suppress(CountError):
+                alone = _look(pair, None, ends, at_once=False)
+                if not _varies(again := compare(*alone)):
+                    both, effects = alone, again
+    except CountError as error:
+        if ENDLESS in str(error) or time.monotonic() >= retries:
+            raise
+        both = _look(pair, tell, ends, at_once=False)
+        effects = compare(*both)
+    together = both[0].with_(both[1])
+    if pair[0] is pair[1]:
+        effects = describe(together)
+    return effects.model_copy(update={"seconds": time.monotonic() - began}), together
+
+
+def _look(pair: BothSides, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
+    """Observe both sides, and again if they differ, for which there is always time."""
+    began = time.monotonic()
+    both = _attempt(pair, _MEMORY, tell, ends, at_once)
+    _require_right(pair[1], *both)
+    effects = compare(*both)
+    if effects.same or _varies(effects):
+        return both
+    # Memory is measured again where it differs: another process need not keep it.
+    memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
+    ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
+    again = _attempt(pair, _MEMORY * memory, None, ends, at_once)
+    return both[0].with_(again[0]), both[1].with_(again[1])
+
+
+def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
+    """Refuse a request that both sides answer with a wrong status; raises UsageError."""
+    for path, before, after in zip(new.paths, old.answers, new.answers, strict=True):
+        if new.status and new.status not in {before[0]["status"], after[0]["status"]}:
+            case, reply = head.case, after[0]
+            headers, body = dict(reply["headers"]), reply["body"].encode("latin-1")
+            where = f"{case.endpoint.method} {path}"
+            try:
+                check_answer(case.endpoint, where, reply["status"], headers, body)
+            except LaunchError as error:
+                detail = new.hide(error.detail.removesuffix("; see the server's log"))
+                advice = head.testbed.advise(case, detail, new.routes)
+                raise UsageError(f"{detail}{advice and f'. {advice}'}") from error
+
+
+def _varies(effects: Effects) -> bool:
+    """Whether a side does something else each time, such as what another process does to it."""
+    return not {*TELLING}.isdisjoint(effects.unsteady)
+
+
+def _attempt(
+    pair: BothSides, memory: float, tell: Early | None, ends: float, at_once: bool
+) -> _Both:
+    """Observe both sides, each in a process of its own; raises CountError.
+
+    Memory is measured for about as many seconds; before that, `tell` gets what was seen.
+    """
+    began = time.monotonic()
+    first: list[Activity] = []
+    seen: list[Activity] = []
+    problems: list[CountError] = []
+    for group in [pair] if at_once else [(side,) for side in pair]:
+        with ExitStack() as stack:
+            with ThreadPoolExecutor(len(group)) as pool:
+                starts = [_start(side, memory, ends) for side in group]
+                under_way = [*pool.map(stack.enter_context, starts)]
+            for side in under_way:
+                try:
+                    first.append(side.first())
+                except CountError as error:
+                    problems.append(error)
+            if tell and len(first) == len(SIDES):
+                # Answers may differ by what a process has once, such as its number.
+                took = time.monotonic() - began
+                tell(pair[1].case, compare(*first).model_copy(update={"seconds": took}))
+            seen += [side.activity() for side in under_way if not problems]
+    if problems:
+        if len(problems) == len(SIDES) and all(problem.login for problem in problems):
+            raise UsageError(short(str(problems[1])))
+        raise problems[0]
+    base, head = seen
+    for name, side in zip(SIDES, seen, strict=True):
+        for unseen, recorded in zip(side.alone, side.answers, strict=True):
+            if difference := answers.difference(unseen, recorded):
+                what = side.hide(difference[0])
+                raise CountError(f"{name} answers something else while it is observed: {what}")
+    return base, head
+
+
+@contextmanager
+def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
+    """Start to observe the requests of one side in a new process."""
+    case = side.case
+    timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
+    patience = min(PATIENCE, case.load.timeout, timeout / 2)
+    if timeout <= 0:
+        raise CountError("there was no time to observe it")
+    with (
+        programs.program(side, PROGRAM) as client,
+        observation.start(
+            client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
+        ) as process,
+    ):
+        yield process
+
+
+def compare(base: Activity, head: Activity) -> Effects:
+    """Compare what the requests of both sides did. Pure."""
+    differ: list[RequestEffect] = []
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    unsteady: dict[EffectKind, str] = {}
+    counts = _counts(base), _counts(head)
+    paths = max(1, len(head.paths))
+    for kind in _KINDS:
+        both = [side.get(kind) or [Counter()] for side in counts]
+        if not any(map(any, both)):
+            continue
+        rounds = [{round_.total() / paths for round_ in side} for side in both]
+        names = [name for name, found in zip(SIDES, rounds, strict=True) if len(found) > 1]
+        if names:
+            spread = (f"{min(found):g} to {max(found):g}" for found in rounds if len(found) > 1)
+            unsteady[kind] = ", ".join(map("{} in {}".format, spread, names))
+            continue
+        old, new = totals[kind] = rounds[0].pop(), rounds[1].pop()
+        if kind != "function":
+            differ += _details(kind, both, base, head)
+        elif abs(new - old) > _CALLS * max(old, new):
+            name, place = _most_called(base, head)
+            differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
+    for kind, (old, new), room, share in _measured(base, head):
+        totals[kind] = old, new
+        if abs(new - old) > room + share * min(old, new):
+            differ.append(RequestEffect(kind=kind, text="", base=old, head=new))
+    found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
+    return Effects(
+        differ=tuple(differ),
+        totals=totals,
+        unsteady=unsteady,
+        answers=tuple(
+            AnswerDifference(
+                path=path * (paths > 1),
+                what=short(head.hide(base.hide(difference[0])), _LONGEST),
+                broken=difference[1],
+            )
+            for path, difference in zip(head.paths, found, strict=True)
+            if difference
+        ),
+        length=min(reply["length"] for reply in head.answers[0]),
+        longest=max(reply["length"] for reply in head.answers[0]),
+        status=head.answers[0][0]["status"],
+        kept_base=base.kept,
+        kept_head=head.kept,
+        unseen=tuple(sorted({*base.unseen, *head.unseen})),
+        unmeasured=_unmeasured(base, head),
+    )
+
+
+def describe(side: Activity) -> Effects:
+    """Describe what requests do: each effect is one that a request without any lacks. Pure."""
+    rounds = len(side.events)
+    idle = replace(side, calls=[0] * rounds, functions=(), events=[()] * rounds)
+    return compare(idle, side)
+
+
+def _counts(side: Activity) -> Mapping[EffectKind, Counts]:
+    """Count what a side did in each round, by kind and text."""
+    found: dict[Any, Counts] = defaultdict(lambda: [Counter() for _ in side.events])
+    for index, events in enumerate(side.events):
+        for kind, text, _ in events:
+            found[kind][index][text] += 1
+    found["function"] = [Counter({"": calls}) for calls in side.calls if calls]
+    return found
+
+
+def _details(
+    kind: EffectKind, both: Sequence[Counts], base: Activity, head: Activity
+) -> Iterator[RequestEffect]:
+    """Yield what one side does more often than the other, the largest difference first."""
+    found = []
+    for text in {text for side in both for round_ in side for text in round_}:
+        times = [{round_[text] for round_ in side} for side in both]
+        if all(len(some) == 1 for some in times) and times[0] != times[1]:
+            found.append((text, times[0].pop(), times[1].pop()))
+    # Settings of a new connection come last: what it is opened for says more.
+    found.sort(key=lambda item: (-abs(item[2] - item[1]), bool(_SETTING.match(item[0])), item[0]))
+    paths = max(1, len(head.paths))
+    for text, old, new in found[:DETAILS]:
+        place = _place(kind, text, *((head, base) if new > old else (base, head)))
+        yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
+
+
+def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:
+    """Find the line at which one side does something more often than the other.
+
+    A function that is new around all of a request also takes over what was there before, so the
+    line is the one that does it about as often as the totals differ by.
+    """
+
+    def lines_of(side: Activity) -> Counter[str]:
+        return Counter(place for *what, place in side.events[0] if what == [kind, text])
+
+    def by_function(lines: Counter[str]) -> Counter[str]:
+        return Counter(line.rpartition(":")[0] for line in lines.elements())
+
+    lines, fewer = lines_of(more), lines_of(less)
+    difference, times = by_function(lines) - by_function(fewer), lines.total() - fewer.total()
+    if not difference:
+        return ""
+    function = min(difference, key=lambda name: abs(difference[name] - times))
+    own = [line for line in lines if line.rpartition(":")[0] == function]
+    return min(reversed(own), key=lambda line: abs(lines[line] - times))
+
+
+def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
+    """Name the application's function whose calls differ most, with its file; or nothing."""
+    old, new = ({(f, n): calls for f, n, calls in side.functions} for side in (base, head))
+    rises = {name: new.get(name, 0) - old.get(name, 0) for name in sorted({*old, *new})}
+    top = max(rises, key=lambda name: abs(rises[name]), default=("", ""))
+    paths = len(head.paths)
+    if abs(rises.get(top, 0)) <= _OWN * paths:
+        return "", ""
+    return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0]
+
+
+def _measured(
+    base: Activity, head: Activity
+) -> Iterator[tuple[EffectKind, tuple[float, float], float, float]]:
+    """Yield what is measured, with the room and the share up to which it counts as equal."""
+    if base.young and head.young:
+        (old, old_times), (new, new_times) = base.young, head.young
+        figures = 1_000 * old / old_times, 1_000 * new / new_times
+        room = 1_000 * _YOUNG_ROOM / min(old_times, new_times)
+        yield "young collections", figures, room, _YOUNG
+    if base.peaks and head.peaks:
+        # The least of several: others have what only happened meanwhile.
+        yield "peak", (min(base.peaks), min(head.peaks)), _PEAK_ROOM, _PEAK
+
+
+def _unmeasured(base: Activity, head: Activity) -> str:
+    """Say on which side no memory was measured, and how long a request takes there."""
+    lacking = {name: side.seconds for name, side in zip(SIDES, (base, head), strict=True)
+               if side.kept is None}  # fmt: skip
+    if not lacking:
+        return ""
+    where = "" if len(lacking) == len(SIDES) else f" in {next(iter(lacking))}"
+    if (takes := max(lacking.values())) < _BRIEF:
+        return f"there was no time{where}"
+    return f"a request{where} takes {units.seconds(takes)}"

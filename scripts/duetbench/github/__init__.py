@@ -1,1 +1,0 @@
-"""GitHub: its API, comments, issues, and files that other machines sent."""

@@ -1,0 +1,130 @@
+"""Stored results: the files of runs and comparisons, and the names that people use for them.
+
+An unfinished one is `<id>.partial.json`, replaced as a whole. A finished one is `<id>.json`.
+"""
+
+import difflib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from duetbench.core.comparison import Comparison
+from duetbench.core.errors import RecordError, UsageError
+from duetbench.core.model import Profile, Run
+from duetbench.host import files, paths
+
+MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
+
+_MARK: Final = "-compare-"  # in the id of every comparison, and of no run
+
+
+def run_id(started: str, profile: Profile, commit: str | None) -> str:
+    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
+
+    `started` is ISO 8601 with an offset.
+    """
+    moment = datetime.fromisoformat(started).astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+
+
+def place(folder: Path, result: Run | Comparison) -> Path:
+    """The file of a result below a folder."""
+    path = folder / result.path
+    return path.with_name(path.stem + files.PARTIAL) if result.status == "partial" else path
+
+
+def save(folder: Path, result: Run | Comparison) -> Path:
+    """Write a result below a folder, in place of its earlier state; raises RecordError."""
+    path = files.write(place(folder, result), result)
+    if result.status == "complete":
+        path.with_name(path.stem + files.PARTIAL).unlink(missing_ok=True)
+    return path
+
+
+def save_comparison(comparison: Comparison, folder: Path | None = None) -> Path:
+    """Write a comparison, by default among this repository's; only the newest are kept there."""
+    path = save(folder or paths.project_state(paths.project_root()), comparison)
+    for old in sorted(path.parent.glob("*.json"))[:-MOST_COMPARISONS]:  # names sort by time
+        old.unlink(missing_ok=True)
+    return path
+
+
+def runs(results: Path) -> list[Path]:
+    """The files of finished runs, oldest first."""
+    return [path for name, path in _ids(Run, results).items() if path.stem == name]
+
+
+def find(name: str, results: Path, kind: type[Run | Comparison] = Run) -> Path:
+    """The file that a name means: a path, `latest`, an id, or part of an id.
+
+    Results are those in a folder, and the comparisons that are kept on this machine. The latest is
+    the newest finished run, or with `Comparison` the repository's newest result of any kind.
+
+    Raises:
+        UsageError: No result has that name, or several have.
+        RecordError: There is no `latest`.
+    """
+    if name == "latest":
+        return _latest(results, kind)
+    if (path := Path(name)).is_file():
+        return path
+    kept = paths.state_dir().glob("projects/*")
+    known = _ids(Run, results) | _ids(Comparison, *kept, results)
+    matching = [name] if name in known else [id_ for id_ in known if name in id_]
+    if len(matching) > 1:
+        raise UsageError(f"{name!r} could be any of {', '.join(matching[-5:])}; be more specific")
+    if matching:
+        return known[matching[0]]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.3) or list(known)[-3:]
+    raise UsageError(
+        f"no result has the name {name!r} (expected 'latest', an id, or a file); "
+        + (f"there are, for example: {', '.join(near)}" if near else f"{results} has no runs yet")
+    )
+
+
+def _latest(results: Path, kind: type[Run | Comparison]) -> Path:
+    found, root = {path.stem: path for path in runs(results)}, paths.project_root()
+    if kind is Comparison:
+        found |= _ids(Comparison, paths.project_state(root), results)
+    if not found:
+        place = root if kind is Comparison else results / "runs"
+        raise RecordError(
+            f"{place}: no run has been recorded, and no comparison; make one: duetbench run or "
+            "duetbench compare. Those of another repository go by their ids"
+        )
+    return found[max(found)]  # names begin with their time
+
+
+def load(name: str | Path, results: Path, kind: type[Run | Comparison] = Run) -> Run | Comparison:
+    """Read a result by a name of `find`, whose errors it has."""
+    path = find(str(name), results, kind)
+    try:
+        keys = list(dict(json.loads(path.read_bytes())))
+    except (OSError, TypeError, ValueError, RecursionError):
+        keys = []  # reading it as a run reports the problem
+    if {"base", "head", "cases"} <= {*keys}:
+        return files.read(Comparison, path)
+    if keys and "results" not in keys:
+        raise RecordError(
+            f"{path}: expected a run file, or a comparison (duetbench compare -o FILE.json), found "
+            f"JSON with the keys {', '.join(keys[:5])}{', …' * (len(keys) > 5)}"
+        )
+    return files.read(Run, path)
+
+
+def find_comparison(name: str, results: Path) -> Comparison | None:
+    """Read a comparison by its file or part of its id; raises UsageError.
+
+    None if the name cannot mean a comparison.
+    """
+    if not (_MARK in name or Path(name).is_file()):
+        return None
+    return files.read(Comparison, find(name, results))
+
+
+def _ids(kind: type[Run | Comparison], *folders: Path) -> dict[str, Path]:
+    """The files of a kind by their id; a finished one comes before an unfinished one."""
+    found = (path for folder in folders for path in reversed(files.paths(kind, folder)))
+    ids = {path.name.removesuffix(".json").removesuffix(".partial"): path for path in found}
+    return dict(sorted(ids.items()))

@@ -1,0 +1,213 @@
+"""Counts both sides of a case, plainly and by function, and says where they differ.
+
+The case is one that is given, or the one that moved most in a change or a comparison.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from duetbench.app import case_names
+from duetbench.app.inside import programs
+from duetbench.app.setting import Contrast
+from duetbench.app.testbed import BothSides, SideCase
+from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison
+from duetbench.core.errors import CountError, UsageError
+from duetbench.core.metrics import row
+from duetbench.counts import counted, profiling, ranking
+from duetbench.counts.profiling import DRIVER, Name, Profile
+from duetbench.host import paths
+from duetbench.host.console import Narrator
+from duetbench.judge import affected, change_locks
+from duetbench.judge.pairs import Sides
+from duetbench.judge.preparation import Scope
+
+RUNS: Final = 5
+"""Profiles of each side, each in an environment of another length: memory lies elsewhere."""
+
+THRESHOLD: Final = 0.003
+"""Share of the total from which on a function is named.
+
+Functions of equal sides differed by up to 0.27 %, and not in the same direction in all runs.
+"""
+
+COUNTS_SECONDS: Final = 180.0
+"""Limit for the plain counts of both sides."""
+
+_STUBS: Final = 3, 12
+"""The CPython from which on a profiler can tell its functions apart."""
+
+_FROZEN: Final = "<frozen "
+
+
+def attribute(
+    base: SideCase,
+    head: SideCase,
+    narrator: Narrator,
+    *,
+    runs: int = RUNS,
+) -> Attribution:
+    """Say which functions the instructions of a case differ in; up to a minute on two cores.
+
+    Raises:
+        CountError: They cannot be counted, or not by function.
+    """
+    sides, case = (base, head), head.case
+    pythons = [side.testbed.interpreters[side.case.python] for side in sides]
+    for python in pythons:
+        if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
+            raise CountError(
+                f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
+                "repeat it with --python 3.14"
+            )
+    began = time.monotonic()
+    with narrator.step("counting", "the instructions of a request on both sides"):
+        plain = counted.instructions(sides, COUNTS_SECONDS)
+    if isinstance(plain, str):
+        raise CountError(plain)
+    narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
+    with narrator.step("profiling", "function by function, up to a minute") as show:
+        profiles = _profiles(base, head, runs, show)
+    before, after = map(_named, sides, profiles)
+    medians, *each = zip(before, after, strict=True)
+    return Attribution(
+        case=case.id,
+        asked=None if case_names.name(case.id).known else case_names.of(case).what,
+        python=" → ".join(dict.fromkeys(f"{one.version}{one.suffix}" for one in pythons)),
+        packages=tuple(
+            move
+            for move in affected.package_changes(base.testbed, head.testbed)
+            if move.stack == case.stack
+        ),
+        instructions=plain,
+        counted=medians[0].total,
+        threshold=THRESHOLD,
+        seconds=time.monotonic() - began,
+        rows=tuple(ranking.rank(*medians, THRESHOLD, each)),
+    )
+
+
+def _profiles(
+    base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
+) -> Sequence[Sequence[Profile]]:
+    """Count instructions by function on both sides; `show` is told the progress."""
+    turns = []
+    for run in range(runs):
+        show(f"{run} of {runs} runs of each side")
+        with _profiling(base, run) as one, _profiling(head, run) as other:
+            turns.append((one(), other()))
+    return list(zip(*turns, strict=True))
+
+
+@contextmanager
+def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
+    """Profile a side beside other work."""
+    # The padding is no multiple of what memory is aligned to.
+    with (
+        programs.program(side) as program,
+        profiling.profile(program, 23 * run) as collect,
+    ):
+        yield collect
+
+
+def _named(side: SideCase, profiles: Sequence[Profile]) -> list[Profile]:
+    """Name the functions of the median of a side's profiles, and of each, as on all machines."""
+    packages, standard = profiles[0].packages, profiles[0].standard
+    owners = {
+        str(file): canonicalize_name(dist.name)
+        for dist in distributions(path=[str(packages)])
+        for file in dist.files or ()
+    }
+    folders = {
+        standard: PYTHON,
+        side.testbed.subject.folder(side.case).resolve(): APPLICATION,
+        Path(counted.__file__).resolve().parents[2]: DRIVER,
+    }
+    name = cache(lambda name: name_of(name, packages, owners, folders))
+    return [one.rename(name) for one in (profiling.median(profiles), *profiles)]
+
+
+def name_of(
+    code: Name, packages: Path, owners: Mapping[str, str], folders: Mapping[Path, str]
+) -> Name:
+    """Name a function, or an extension module, as for all machines and interpreters.
+
+    `owners` has the distribution of each file in `packages`; what lies in other `folders` belongs
+    to what they stand for. Other files are the application's.
+    """
+    if code.package:
+        return code
+    path = Path(code.file)
+    if code.file.startswith(_FROZEN):
+        module = code.file.removeprefix(_FROZEN).removesuffix(">")
+        return Name(code.name, f"{module.replace('.', '/')}.py", PYTHON)
+    if path.is_relative_to(packages):
+        file = path.relative_to(packages).as_posix()
+        package = owners.get(file, file.partition("/")[0].removesuffix(".py"))
+        if path.suffix == ".so":
+            file = f"{file[: -len(path.name)]}{path.name.partition('.')[0]}.so"
+        return Name(code.name, file, package)
+    for folder, package in folders.items():
+        if path.is_relative_to(folder):
+            return Name(code.name, path.relative_to(folder).as_posix(), package)
+    file = path.name if path.is_absolute() else code.file
+    return Name(code.name, file, PYTHON if code.file.startswith("<") else APPLICATION)
+
+
+def contrast_of(comparison: Comparison) -> Contrast:
+    """Return the sides of a comparison, as its commits and words name them; UsageError: none do."""
+    base, head = comparison.base, comparison.head
+    if comparison.start:
+        raise UsageError(
+            f"{comparison.id}: expected a comparison of requests, found one of starts, whose "
+            "imports `python -X importtime` times"
+        )
+    of_commits = head.kind in {"revision", "several"}
+    commits = (base.commit, head.commit) if of_commits else (None, None)
+    unnamed = head.dirty if of_commits else not (base.words or head.words)
+    if unnamed:
+        raise UsageError(
+            f"{comparison.id}: expected two commits, or sides that words name, found {base.label} "
+            f"and {head.label}: give both sides themselves (--base, --head)"
+        )
+    return Contrast(commits, base.words, head.words)
+
+
+def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
+    """The case that moved most surely in what requests execute, on both sides; None: none did."""
+    served = {pair.case.id: pair.sides for pair in sides.pairs}
+    moved = [
+        finding
+        for finding in comparison.findings
+        if finding.moved
+        and finding.ratio
+        and row(finding.subject).executes
+        and finding.case in served
+    ]
+    return served[max(moved, key=change_locks.least).case] if moved else None
+
+
+def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
+    """Return the scope of sides that are only looked into: no server of theirs is loaded."""
+    return Scope(tuple(select), paths.state_dir() / "logs", narrator, copies, loaded=False)
+
+
+_MOST: Final = 4
+"""Cases that are looked at in one call, half a minute to a minute each."""
+
+
+def once(sides: Sides) -> list[BothSides]:
+    """Return the selected cases, each piece of code once; UsageError: none, or too many."""
+    by_code: dict[object, BothSides] = {}
+    for pair in sides.pairs:
+        by_code.setdefault(programs.code_of(pair.head), pair.sides)
+    if not 1 <= len(by_code) <= _MOST:
+        some = ", ".join(head.case.id for _, head in list(by_code.values())[:3]) or "none"
+        raise UsageError(f"--select: expected one to {_MOST} cases, found {len(by_code)}: {some}")
+    return list(by_code.values())

@@ -1,0 +1,296 @@
+"""Which of several in a row did it: one search, for commits and for packages. Pure.
+
+Each question compares two states of the row, by what shows the change soonest: what a request does
+is exact and takes seconds; where nothing shows there, counts of instructions; then duets. The
+largest change is searched first, then what is left without what did it, until nothing is.
+"""
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import ClassVar, Final, Generic, Literal, TypeVar
+
+from duetbench.core.change import Cause, Commit, Release, Share
+from duetbench.core.comparison import Comparison, Finding
+from duetbench.core.errors import CountError, DuetbenchError
+from duetbench.core.metrics import INSTRUCTIONS, METRICS
+from duetbench.core.model import KEPT, TELLING, Verdict
+
+Answer = Literal["yes", "no", "unknown"]
+
+Means = Literal["effects", "counts", "duets"]
+
+MEANS: Final[Sequence[Means]] = ("effects", "counts", "duets")
+"""The soonest first."""
+
+TIME_IS_UP: Final = "the time was up"
+
+Item = TypeVar("Item")
+State = TypeVar("State", bound=Hashable)
+
+
+def first_bad(items: Sequence[Item], ask: Callable[[Item], Answer]) -> Sequence[Item]:
+    """Find the first item that shows a change which the last one shows.
+
+    What comes before the items does not show it. If the change comes and goes, it is one of the
+    items at which it comes.
+
+    Args:
+        items: In order, at least one; the last one is not asked about.
+        ask: Tells whether an item shows the change.
+
+    Returns:
+        The item found, after those directly before it of which nothing is known. Of n items, it
+        takes at most log₂ n answers, rounded up, besides the unknown ones.
+    """
+    start, end = 0, len(items)
+    unasked = [*range(end - 1)]
+    while unasked:
+        middle = unasked[len(unasked) // 2]
+        answer = ask(items[middle])
+        if answer == "yes":
+            end = middle + 1
+            unasked = [place for place in unasked if place < middle]
+        elif answer == "no":
+            start = middle + 1
+            unasked = [place for place in unasked if place > middle]
+        else:
+            unasked.remove(middle)
+    return items[start:end]
+
+
+class StuckError(DuetbenchError):
+    """A row cannot be searched any further; the message says why.
+
+    `suspects` are names of what may have done it, if these are not all of the row.
+    """
+
+    def __init__(self, reason: str, suspects: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.suspects = suspects
+
+
+class Budget:
+    """The seconds for the duets of a search in a row of so many states, from the first on."""
+
+    def __init__(self, seconds: float, states: int) -> None:
+        # Duets decide most questions early: each may take twice its part.
+        self.most = 2 * seconds / (3 + math.ceil(math.log2(states)))
+        self._seconds, self._began = seconds, 0.0
+
+    def part(self) -> float:
+        """Return the seconds for a question; raises StuckError if the time is up."""
+        self._began = self._began or time.monotonic()
+        left = self._began + self._seconds - time.monotonic()
+        if left < self.most / 4:
+            raise StuckError(TIME_IS_UP)
+        return min(self.most, left)
+
+
+class Search(ABC, Generic[State]):
+    """A search among the states of a row for what changed from its first to its last.
+
+    Args:
+        look: Compares two states by one means; if it takes minutes, the named case only. A
+            DuetbenchError: nothing is known of them; a StuckError: nor of any other.
+        say: Gets a sentence per answer.
+    """
+
+    unit: ClassVar[Literal["commits", "releases"]]
+    """What differs from state to state."""
+
+    def __init__(
+        self,
+        look: Callable[[State, State, Means, str], Comparison],
+        say: Callable[[str], None],
+    ) -> None:
+        self.look, self.say = cache(look), say
+        self.shares: list[Share] = []
+        self.whole: Finding | None = None
+        self.rest: Comparison | None = None
+
+    @abstractmethod
+    def between(
+        self, before: State, after: State, shown: Comparison | None = None
+    ) -> Sequence[Commit | Release]:
+        """Return what differs between two states; a comparison of them shows what else does."""
+
+    @abstractmethod
+    def apart(
+        self, row: Sequence[State], found: Sequence[State]
+    ) -> tuple[State, State, Sequence[Sequence[State]]]:
+        """Return two states that differ in what was found alone, and the rows without that."""
+
+    def run(self, row: Sequence[State], order: Sequence[Means] = MEANS) -> Cause:
+        """Search by means in this order; duets only if no other shows anything, and then alone.
+
+        Raises DuetbenchError if the ends of the row cannot be compared.
+        """
+        reason, suspects = "", list[str]()
+        rows = [(row, order)]
+        for some, means in rows:  # which a search extends by the rows that it leaves
+            try:
+                rows += self._search(some, means)
+            except StuckError as stuck:
+                reason = str(stuck)
+                suspects += stuck.suspects or self._names(some[0], some[-1])
+            except DuetbenchError as problem:
+                if not self.whole:
+                    raise
+                self.say(str(problem))
+                reason = "they cannot be compared alone"
+                suspects += self._names(some[0], some[-1])
+        shares = sorted(self.shares, key=lambda share: -_size(share.findings[0]))
+        whole = self.whole
+        rest = self.rest.of(whole.case, whole.subject) if self.rest and whole else None
+        return Cause(
+            shares=tuple(shares), whole=whole, rest=rest, suspects=tuple(suspects), reason=reason
+        )
+
+    def _search(
+        self, row: Sequence[State], order: Sequence[Means]
+    ) -> Sequence[tuple[Sequence[State], Sequence[Means]]]:
+        """Search a row by the first means that shows anything.
+
+        Returns the rows that are left, with the means for them.
+        """
+        failure = ""
+        for number, means in enumerate(order):
+            if means == "duets" and number:
+                why = f"no count ({failure})" if failure else "both execute the same instructions"
+                self.say(f"what a request does shows nothing; {why}: duets decide")
+            try:
+                comparison = self.look(row[0], row[-1], means, "")
+            except CountError as problem:  # without Valgrind
+                failure = str(problem)
+                continue
+            figures = [each for each in comparison.findings if means_of(each) == means]
+            if moved := [each for each in figures if each.moved or _changed(each)]:
+                break
+            self.rest = comparison
+            counts = (each for each in comparison.findings if each.subject == INSTRUCTIONS)
+            failure = next((each.why for each in counts if each.why), "")
+        else:
+            if self.whole is None:
+                raise StuckError("measured again, the whole change is not seen")
+            return ()
+        whole = max(moved, key=_size)
+        self.whole, self.rest = self.whole or whole, None
+        found, unknown = self._narrow(row, whole, means)
+        if TIME_IS_UP in unknown:
+            raise StuckError(TIME_IS_UP, self._names(row[row.index(found[0]) - 1], found[-1]))
+        before, after, rests = self.apart(row, found)
+        if unknown and (before, after) == (row[0], row[-1]):
+            raise StuckError("nothing tells them apart")
+        shown = self._look(before, after, means, whole)
+        named = self.between(before, after, shown)
+        main = shown.of(whole.case, whole.subject)
+        if main is None or not (main.base != main.head if main.exact else _changed(main)):
+            raise StuckError(f"{named[0].name} alone does not show the change")
+        own = (each for each in shown.findings if each.case == whole.case and each.moved)
+        findings = dict.fromkeys((main, *(each for each in own if means_of(each) == means)))
+        fields = {self.unit: named, "skipped": unknown, "findings": tuple(findings)}
+        self.shares.append(Share.model_validate(fields))
+        left = [each for each in order[number:] if (each == "duets") == (means == "duets")]
+        return [(rest, left) for rest in rests if len(rest) > 1]
+
+    def _narrow(
+        self, row: Sequence[State], whole: Finding, means: Means
+    ) -> tuple[Sequence[State], tuple[str, ...]]:
+        """Find the states with most of a change, and why nothing is known of all but the last."""
+        what = METRICS[whole.subject].noun if whole.subject in METRICS else whole.subject
+        what = f"what a request does ({what})" if means == "effects" else what
+        self.say(f"{len(row) - 1} {self.unit}: which of them changed {what} at {whole.case}?")
+        before, after = 0.0, _amount(whole)
+        unknown: dict[State, str] = {}
+
+        def ask(state: State) -> Answer:
+            """Whether a state has the larger part of what is left of the change."""
+            nonlocal before, after
+            name = ", ".join(self._names(row[row.index(state) - 1], state))
+            try:
+                comparison = self._look(row[0], state, means, whole)
+                change = _change(comparison, whole, (before + after) / 2)
+            except DuetbenchError as problem:
+                if str(problem) not in unknown.values():
+                    self.say(f"{name}: skipped ({problem})")
+                unknown[state] = str(problem)
+                return "unknown"
+            if abs(change - before) > abs(after - change):
+                after = change
+                self.say(f"{name}: has the change")
+                return "yes"
+            before = change
+            self.say(f"{name}: not yet")
+            return "no"
+
+        found = first_bad(row[1:], ask)
+        return found, tuple(unknown[state] for state in found[:-1])
+
+    def _look(self, before: State, after: State, means: Means, whole: Finding) -> Comparison:
+        return self.look(before, after, means, whole.case if means == "duets" else "")
+
+    def _names(self, before: State, after: State) -> tuple[str, ...]:
+        return tuple(each.name for each in self.between(before, after))
+
+
+def means_of(finding: Finding) -> Means | None:
+    """Return the means that has a finding's figures; None: it is not searched."""
+    if finding.exact:
+        known = finding.base is not None and finding.head is not None
+        return "effects" if known and finding.subject in (KEPT, *TELLING) else None
+    if finding.ratio is None or finding.low is None or finding.high is None:
+        return None
+    if finding.subject == INSTRUCTIONS:
+        return "counts"
+    return "duets" if finding.subject in METRICS else None
+
+
+def _amount(finding: Finding) -> float:
+    """How much of something changed: times per request, or the logarithm of a ratio."""
+    if finding.exact:
+        return (finding.head or 0.0) - (finding.base or 0.0)
+    return math.log(finding.ratio or 1.0)
+
+
+def _size(finding: Finding) -> float:
+    """How large a change is, so that those of one means can be compared."""
+    if finding.exact:  # as if a request did it once more
+        return abs(math.log(((finding.head or 0.0) + 1) / ((finding.base or 0.0) + 1)))
+    return abs(_amount(finding)) / math.log1p(finding.limit or 1.0)
+
+
+def _changed(finding: Finding) -> bool:
+    """Whether a figure surely changed, at least by half of what somebody acts on."""
+    sure = finding.interval is not None and finding.interval.excludes(1.0)
+    return sure and abs(_amount(finding)) >= math.log1p(finding.limit) / 2
+
+
+def _change(comparison: Comparison, whole: Finding, middle: float) -> float:
+    """Return how much of a whole change a comparison has; raises DuetbenchError if unknown.
+
+    A case that the states cannot affect has none of it. What is not decided is known if it surely
+    lies on one side of the middle.
+    """
+    found = comparison.of(whole.case, whole.subject)
+    case = next((each for each in comparison.cases if each.case.id == whole.case), None)
+    if found is None and (case.effects and whole.exact if case else not comparison.missing):
+        return 0.0
+    if found is None or means_of(found) != means_of(whole):
+        raise DuetbenchError(_reason(comparison, whole))
+    if found.verdict is Verdict.UNKNOWN and not (
+        found.interval and found.interval.excludes(math.exp(middle))
+    ):
+        raise DuetbenchError("undecided")
+    return _amount(found)
+
+
+def _reason(comparison: Comparison, whole: Finding) -> str:
+    """Say why a comparison has no figure of a case."""
+    found = [each for each in comparison.findings if each.case == whole.case and each.why]
+    found.sort(key=lambda each: each.subject != whole.subject)
+    missing = (each.reason for each in comparison.missing)
+    reasons = (*(each.why for each in found), *missing, *comparison.notes)
+    return next(iter(reasons), "nothing was measured")

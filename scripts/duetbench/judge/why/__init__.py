@@ -1,1 +1,0 @@
-"""Finds the functions that a change of instructions lies in."""

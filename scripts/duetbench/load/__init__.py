@@ -1,0 +1,1 @@
+"""One launch and one duet: start, verify, warm up, load, watch, stop."""

@@ -1,0 +1,299 @@
+"""A duet: the servers of both sides run and are loaded at the same time; the sample is a ratio.
+
+A disturbance of the machine slows both sides alike and leaves their ratio (Bulej et al., Duet
+Benchmarking, ICPE 2020, arXiv 2001.05811). Both servers share the server cores, both generators the
+client cores. Core time is read for both trees before the first request and after the last answer.
+
+A duet is: verify → warm up → collect garbage → measure → verify, each step on both sides. Cases
+that share a server are measured in turn on one launch of each side, as its start takes as long as a
+duet. The servers are killed at the end: launches of one server test whether it stops on request.
+
+Memory is shared: the two servers map the same files. While both live, each counts for half of such
+a page (PSS): a tenth of the PSS of FastAPI's json. So the last server is read once more after the
+other has ended, and what it gained is added to both sides' figures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from duetbench.app.testbed import SideCase
+from duetbench.core.comparison import SIDES, Duet, SideName
+from duetbench.core.errors import FlagName
+from duetbench.core.metrics import CPU_IDLE, METRICS
+from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, UNLIKE, below_saturation, duet_load
+from duetbench.core.units import utc_now
+from duetbench.host import tree_usage
+from duetbench.load import verify, warmup
+from duetbench.load.launch import Observation
+from duetbench.load.server import rest
+from duetbench.load.side_run import SideRun
+
+_POLL_SECONDS: Final = 0.02
+_SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
+
+
+def perform(
+    pairs: Sequence[tuple[SideCase, SideCase]],
+    log: Callable[[SideName], Path],
+    *,
+    head_first: bool,
+    order: int = 0,
+    seconds: float = DUET_SECONDS,
+) -> tuple[Duet, ...]:
+    """Run a duet of each pair of base and head, with closed loads of at least `seconds` s.
+
+    All run on one launch of each side, numbered from `order`. The first duet that fails is the
+    last, unless only its answers were wrong. A side's server writes to the file `log(side)`.
+    InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
+    """
+    began, started = time.monotonic(), utc_now()
+    loads = [duet_load(head.case, seconds) for _, head in pairs]
+    base, head = (
+        SideRun(name, parts, loads, log(name))
+        for name, parts in zip(SIDES, zip(*pairs, strict=True), strict=True)
+    )
+    results = _Duets(base, head, head_first=head_first).run()
+    common = (time.monotonic() - began - sum(result["seconds"] for result in results)) / len(
+        results
+    )
+    for number, result in enumerate(results, order):
+        result |= {"order": number, "head_first": head_first, "started": started}
+        result["seconds"] += common
+        if any(flag.kind == "void" for flag in (*result["flags_base"], *result["flags_head"])):
+            result |= {"wait": None, "base": {}, "head": {}}
+    return tuple(map(Duet.model_validate, results))
+
+
+def own_memory(
+    metrics: Mapping[str, float],
+    beside: tree_usage.MemorySample,
+    alone: tree_usage.MemorySample,
+) -> dict[str, float]:
+    """Memory of a side without the effect of the other side's server, bytes by metric.
+
+    `beside` and `alone` sample one server: at the end of the duet, and after the other's end.
+    """
+    if not alone.pids or beside.pss is None or alone.pss is None:
+        return {}
+    gain = alone.pss - beside.pss
+    return {name: metrics[name] + gain for name in _SHARED if name in metrics}
+
+
+class _Duets:
+    """The duets of one pair of launches; `run` is the protocol, the other methods are its steps."""
+
+    def __init__(self, base: SideRun, head: SideRun, *, head_first: bool) -> None:
+        self.sides = base, head
+        self.order = (head, base) if head_first else (base, head)
+        self.observed: dict[SideRun, Observation] = {}
+
+    def run(self) -> list[dict[str, Any]]:
+        """Start both servers, run the duets until one ends them, and end both.
+
+        Returns fields of `Duet`; the end of the servers still adds flags and figures.
+        """
+        results: list[dict[str, Any]] = []
+        with ExitStack() as stack:
+            for side in self.order:
+                stack.enter_context(side)
+            self._each(lambda side: side.begin(aside=side is self.order[1]))
+            self._each(SideRun.meet)
+            self._rest()
+            for cases in zip(*(side.cases for side in self.sides), strict=True):
+                if results and self._over:
+                    break
+                if results:
+                    for side, case in zip(self.sides, cases, strict=True):
+                        side.take(case)
+                results.append(self._duet())
+            self._unshare(results)
+        return results
+
+    def _rest(self) -> None:
+        """Measure what both servers of a target use without requests.
+
+        If that is next to nothing in a case's first duet, its later ones spend no time on it.
+        """
+        testbed, case = self.sides[1].testbed, self.sides[1].case.id
+        if testbed.subject.fixed or case in testbed.quiet or self._void:
+            return
+        rest(*self.sides)
+        if max(side.cpu_idle or 0.0 for side in self.sides) <= METRICS[CPU_IDLE].least:
+            testbed.quiet.add(case)
+
+    def _duet(self) -> dict[str, Any]:
+        """Verify, warm up, measure, verify: each step on both sides."""
+        began, wait = time.monotonic(), None
+        base, head = self.sides
+        # Ask each side even if the other has failed: perhaps only the other fails.
+        self._each(SideRun.probe)
+        self._compare_errors()
+        self._each(lambda side: side.shorten(self.sides))
+        if self._warm_up():
+            wait = self._lighten()
+            if self._measure():
+                self._each(self._finish)
+                self._compare_errors()
+                if difference := verify.difference(base.answers, head.answers):
+                    head.fail(FlagName.ANSWERS_DIFFER, difference)
+        connections = head.case.load.connections
+        return {
+            "case": head.case.id,
+            "seconds": time.monotonic() - began,
+            "load_seconds": max(base.load_seconds, head.load_seconds),
+            "connections": connections if connections < head.declared.connections else None,
+            "wait": wait,
+            "flags_base": base.flags,
+            "flags_head": head.flags,
+            "base": base.metrics,
+            "head": head.metrics,
+        }
+
+    def _lighten(self) -> float | None:
+        """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
+
+        The first duet of a case chooses the load for all of them, so that they are alike.
+        """
+        head = self.sides[1]
+        light, case = head.testbed.light, head.case
+        if case.id not in light:
+            light[case.id] = self._light_connections()
+        if (connections := light[case.id]) is None:
+            return None
+        load = case.load.model_copy(update={"connections": connections})
+        self._each(lambda side: side.offer(load))
+        return max(0.0, *(side.wait for side in self.sides))
+
+    def _light_connections(self) -> int | None:
+        """Choose the connections of a load below saturation; None if the handlers compute.
+
+        The warm-up, with all connections, shows what a request costs, and what a light load would
+        hide: that one side serves fewer at once.
+        """
+        case, testbed = self.sides[1].case, self.sides[1].testbed
+        windows = [window for side in self.sides for window in side.warm_up.windows] or [1.0]
+        single = [side.single for side in self.sides]
+        explained = max(single) / min(single)  # by what a request takes alone
+        unlike = max(windows) > UNLIKE * explained * min(windows)
+        if unlike or testbed.subject.fixed or not any(side.waits for side in self.sides):
+            return None
+        busy = sum(side.work / side.single for side in self.sides)
+        slots = case.workers * case.threads if case.threads else None
+        return below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
+
+    def _compare_errors(self) -> None:
+        """Fail a side if it alone answers with an error: an error is no faster answer.
+
+        If both do, each keeps its warning.
+        """
+        reports = [
+            (side, flag.detail)
+            for side in self.order
+            for flag in side.flags
+            if flag.name is FlagName.ERROR_INSIDE
+        ]
+        if len(reports) == 1 and not self._void:
+            ((side, detail),) = reports
+            side.fail(FlagName.WRONG_ANSWER, f"the other side answers without error; {detail}")
+
+    def _each(self, step: Callable[[SideRun], None]) -> None:
+        """Do a step on each side that has not failed, one after the other."""
+        for side in self.order:
+            if not side.failed:
+                with side.blamed():
+                    step(side)
+
+    def _both(self, *steps: Callable[[SideRun], None]) -> bool:
+        """Do steps on both sides, as long as none has failed; whether none has."""
+        for step in steps:
+            if not self._void:
+                self._each(step)
+        return not self._void
+
+    @property
+    def _void(self) -> bool:
+        return any(side.failed for side in self.order)
+
+    @property
+    def _over(self) -> bool:
+        """Whether the launches cannot serve further cases: something beside answers went wrong."""
+        flags = (flag for side in self.order for flag in side.flags)
+        # After a wrong answer, the server goes on with others.
+        return any(f.kind == "void" and f.name is not FlagName.WRONG_ANSWER for f in flags)
+
+    def _unshare(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """End one server, a dead one if there is one, and add what the other gains in memory."""
+        last, other = sorted(self.order, key=lambda side: side.ended)
+        with other.blamed():
+            other.kill()
+        if last.beside is not None:
+            with last.blamed():
+                alone = tree_usage.memory_of(last.session.members)
+                for metrics in (result[side.name] for result in results for side in self.order):
+                    metrics.update(own_memory(metrics, last.beside, alone))
+
+    def _warm_up(self) -> bool:
+        """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
+        slow = any(side.slow for side in self.order)
+        running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
+        with ExitStack() as stack:
+
+            def begin(side: SideRun) -> None:
+                client, edge = replace(side.client, load=side.warming), side.edge()
+                requests = warmup.wave_size(side.case, side.warming) if slow else 0
+                burst = warmup.Burst(client, seconds=DUET_WARM_UP * (not slow), requests=requests)
+                running[side] = edge, stack.enter_context(burst)
+
+            def collect(side: SideRun) -> None:
+                edge, burst = running[side]
+                side.warm_up = burst.collect()
+                used = tree_usage.between(edge, side.edge()).cpu_seconds
+                for window in side.warm_up.windows:  # a busy server needs less for each
+                    side.work = min(side.work, used / (window * side.warm_up.seconds))
+
+            return self._both(begin, collect)
+
+    def _measure(self) -> bool:
+        """Load both sides at once and observe them together; False if one failed."""
+        with ExitStack() as stack:
+
+            def observe(side: SideRun) -> None:
+                tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
+                self.observed[side] = Observation(side, tree, side.warm_up)
+
+            def offer(side: SideRun) -> None:
+                stack.enter_context(self.observed[side].load())
+
+            if not self._both(lambda side: side.require_same(collect=True), observe, offer):
+                return False
+            self._await_loads()
+            if self._void:
+                return False
+            for observation in self.observed.values():
+                observation.checks.end()  # on both sides, before anything else is read
+            for observation in self.observed.values():
+                observation.end()
+            return self._both(lambda side: self.observed[side].collect())
+
+    def _await_loads(self) -> None:
+        """Wait until both loads are over, or either side has failed."""
+        pending = list(self.order)
+        while pending and not self._void:
+            for side in tuple(pending):
+                with side.blamed():
+                    side.require_running("it to live under load", FlagName.SERVER_DIED)
+                    if self.observed[side].generation.over():
+                        pending.remove(side)
+            if pending and not self._void:
+                self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)
+
+    def _finish(self, side: SideRun) -> None:
+        (other,) = (seen for key, seen in self.observed.items() if key is not side)
+        side.metrics = self.observed[side].finish(other)
+        side.beside = tree_usage.memory_of(side.session.members)

@@ -1,0 +1,226 @@
+"""One launch: server start → verify → warm-up → measure → verify → stop.
+
+It ends with figures, or with a fail flag and a reason, and leaves nothing running in either case.
+Duets use the same observation under load, and derive figures and flags from it in the same way.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from duetbench.app.testbed import Testbed
+from duetbench.core.errors import FlagName
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Launch, Status
+from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
+from duetbench.core.units import utc_now
+from duetbench.host import machine, ports, tree_usage
+from duetbench.load import oha, oha_results, reading, validity, warmup
+from duetbench.load.server import Serving, rest
+from duetbench.load.validity import Facts
+from duetbench.load.verify import SpotChecks, right_sizes
+
+
+def perform(
+    case: Case,
+    testbed: Testbed,
+    log: Path,
+    *,
+    window: float = 1.0,
+    number: int = 0,
+    order: int = 0,
+) -> Launch:
+    """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
+
+    `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
+    """
+    began, started = time.monotonic(), utc_now()
+    metrics: dict[str, float] = {}
+    with Serving(case, testbed, log) as serving, serving.blamed():
+        serving.start()
+        serving.meet()
+        serving.open_idle()
+        if not testbed.subject.fixed:
+            rest(serving)
+        # A declared wait is longer than any unit: one request is enough to verify it.
+        serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
+        metrics = _measure(serving, window).finish()
+        serving.stop()  # after a good launch, a bad stop is its failure
+    return Launch(
+        case=case.id,
+        round=number,
+        order=order,
+        started=started,
+        seconds=time.monotonic() - began,
+        status=Status.FAILED if serving.failed else Status.OK,
+        flags=tuple(serving.flags),
+        metrics={} if serving.failed else metrics,
+    )
+
+
+def _measure(serving: Serving, window: float) -> "Observation":
+    with tree_usage.TreeSampler(serving.session.members) as tree:
+        if serving.slow:  # one full wave; others warm up until they are steady
+            requests = warmup.wave_size(serving.case, serving.case.load)
+            with warmup.Burst(serving.client, requests=requests) as wave:
+                warm = wave.collect()
+        else:
+            warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
+        serving.require_same(collect=True)
+        observation = Observation(serving, tree, warm)
+        with observation.load() as generation:
+            generation.wait_load()
+            observation.end()
+            observation.collect()
+        return observation
+
+
+class Observation(Facts):
+    """What a load shows of a server, from before the first request until the last answer.
+
+    `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
+    host, memory and the cores that the case's commands used (`beside`) span that time.
+    """
+
+    def __init__(
+        self, serving: Serving, tree: tree_usage.TreeSampler, warm_up: warmup.WarmUp
+    ) -> None:
+        serving.require_ours()
+        case, testbed = serving.case, serving.testbed
+        super().__init__(
+            case=case,
+            server_cores=len(testbed.server_cores(case)),
+            client_cores=len(testbed.client_cores(case)),
+            pinned=testbed.machine.pinned,
+            steady=warm_up.steady,
+        )
+        self.serving, self.tree, self.warm_up = serving, tree, warm_up
+        self._earlier = ports.clients(serving.port)
+        self._host, self.before = machine.core_times(), serving.edge()
+        self._commands = serving.workspace.cpu_seconds()
+
+    @contextmanager
+    def load(self) -> Iterator[oha.Generation]:
+        """Run the load, count connections in the middle of it, and check answers meanwhile."""
+        serving, case, windows = self.serving, self.case, self.warm_up.windows
+        checks = SpotChecks(
+            serving.request,
+            serving.port,
+            timeout=case.load.timeout,
+            cores=serving.client.cores,
+            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+        )
+        # Per worker process; unknown if workers share a process.
+        apart = len({worker.pid for worker in serving.workers}) == len(serving.workers)
+        with oha.Generation(serving.client) as self.generation, checks as self.checks:
+            if case.workers > 1 and apart:
+                self.generation.midway = self._count_connections
+            yield self.generation
+
+    def _count_connections(self) -> bool:
+        serving = self.serving
+        without = [connection.getsockname()[1] for connection in serving.idle]
+        counts = ports.connections_per_process(serving.port, serving.session.members(), without)
+        if counts:
+            self.connections = [counts.get(worker.pid, 0) for worker in serving.workers]
+        return bool(counts)
+
+    def end(self) -> None:
+        """Read usage and host after the last request, and end the checks before that."""
+        self.checks.end()
+        after = self.serving.edge()
+        self.pids_before, self.pids_after = self.before.pids, after.pids
+        self.usage = tree_usage.between(self.before, after)
+        self.window = self.before.at, after.at
+        self.host = machine.core_times().since(self._host)
+        used = self.serving.workspace.cpu_seconds() - self._commands
+        self.beside = max(0.0, used) / self.usage.wall_seconds
+        seconds = time.monotonic() - self.before.at
+        opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        expected = self.case.load.connections + self.checks.sent
+        self.figures = {
+            "host_steal": self.host.steal_share,
+            "reopened": max(0, opened - expected),
+        }
+
+    def collect(self) -> None:
+        """Take the result; LaunchError if generator or server failed, or others use the port."""
+        result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
+        rows, summary, status = result.rows, result.summary, endpoint.expect.status
+        self.serving.load_seconds = summary.seconds
+        self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
+        figures = self.figures
+        figures |= oha_results.figures(
+            rows, summary, self.case.load, status=status, floor=endpoint.floor
+        )
+        figures |= self.tree.metrics(*self.window)
+        # The whole load, with the drain after the deadline: its answers cost core time too.
+        figures["server_cores"] = used.cpu_seconds / summary.seconds
+        if requests := figures["requests"] + self.checks.sent:
+            figures["server_cpu_per_request"] = used.cpu_seconds / requests
+            figures["switches_voluntary"] = used.switches / requests
+        if result.client_cores is not None:
+            figures["client_cores"] = result.client_cores
+        if result.began is not None:
+            course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
+            if growth := oha_results.growth(course, rows.end, result.began):
+                kept = "memory_per_request"
+                figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
+        self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
+        self.serving.require_ours()
+        if problem := self.checks.problem:  # the first wrong answer under load
+            self.serving.fail(problem.flag, problem.detail)
+
+    def finish(self, other: "Observation | None" = None) -> dict[str, float]:
+        """Verify once more, and compute figures; LaunchError of `Serving.verify`, `require_same`.
+
+        `other` observed our other server meanwhile, with its generator on the same client cores.
+        """
+        serving, sizes = self.serving, self.sizes
+        try:
+            serving.verify(repeats=1)
+            right = right_sizes(serving.request, serving.answers) or sizes
+            if others := sum(n for size, n in sizes.items() if size not in right):
+                # Do they vary without a load, too, if asked as often as such an answer takes?
+                often = SIZE_REQUESTS * sum(sizes.values()) // others
+                serving.verify(max(UNIT_REQUESTS, min(often, int(SIZE_SECONDS / serving.unit))))
+        finally:
+            # A problem of the load explains why the server is not right after it.
+            self._judge(other)
+        serving.require_same()
+        return {name: self.figures[name] for name in METRICS if name in self.figures}
+
+    def _judge(self, other: "Observation | None") -> None:
+        """Complete the figures, and raise the flags."""
+        serving, rows, load = self.serving, self.generation.rows, self.case.load
+        status, before = self.case.endpoint.expect.status, serving.testbed.machine
+        ours, figures = [self, *([other] if other else [])], self.figures
+        figures |= {
+            "ready_time": serving.ready_time,
+            "import_time": serving.import_time,
+            "unit_service": serving.unit,
+            "warm_up": self.warm_up.seconds,
+        }
+        if serving.cpu_idle is not None:
+            figures["cpu_idle"] = serving.cpu_idle
+        self.commands = sum(one.beside for one in ours)
+        if "client_cores" in figures:
+            clients = [one.generation.client_cores or 0.0 for one in ours]
+            self.client_beside = sum(clients) - clients[0]
+            known = self.commands + sum(clients) + sum(one.usage.cores for one in ours)
+            host = self.host
+            figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
+        if other is None:  # in duets only the ratio is steady
+            self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
+        self.times = oha_results.time_thirds(rows, load, status=status)
+        self.idle_lost = sum(map(reading.readable, serving.idle))
+        self.right_sizes = right_sizes(serving.request, serving.answers)
+        for flag in validity.judge(self):
+            serving.fail(flag.name, flag.detail)
+        for change in machine.environment_changes(before, machine.fingerprint()):
+            serving.fail(FlagName.ENV_CHANGED, change)
+        if ceiling := self.case.ceiling:
+            figures["ceiling"] = ceiling
+            if "throughput" in figures:
+                figures["efficiency"] = figures["throughput"] / ceiling

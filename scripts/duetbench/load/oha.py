@@ -1,0 +1,240 @@
+"""The load from oha. A generator that failed gives no figures.
+
+oha writes its summary when the load is over and its rows after that (measured: 3 to 4 µs per row,
+nothing while it sends). So a launch can use the server between the two: see `Generation`.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+
+from duetbench.app import testbed
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Endpoint, Load
+from duetbench.core.text import to_bytes
+from duetbench.host import proc
+from duetbench.host.command import free_gb, last_words, read_log
+from duetbench.host.process_session import Session
+from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
+
+START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
+STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
+_POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
+SUMMARY: Final = "summary.json"
+URLS: Final = "urls.txt"
+_BODY: Final = "body"
+PREFIX: Final = "duetbench-load"
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
+_ROOM_GB: Final = 0.5  # for the rows of the longest load; a container has 64 MB of such memory
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The requests of a generator to the server at `base`, and its cores (None: any).
+
+    `public` is the request without private values, for records; None: it has none.
+    """
+
+    oha: Path
+    load: Load
+    base: str
+    request: Endpoint
+    cores: Sequence[int] | None = None
+    public: Endpoint | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write the files that oha's command line names."""
+        if self.request.body:
+            (folder / _BODY).write_bytes(to_bytes(self.request.body))
+        if self.request.paths:
+            paths = (self.request.path, *self.request.paths)
+            (folder / URLS).write_text("".join(f"{self.base}{path}\n" for path in paths), "utf-8")
+
+
+def command(client: Client, shape: Sequence[str] = ()) -> list[str]:
+    """Return oha's command line for a load; `rows.sqlite` must not exist in its working folder.
+
+    That folder has the files of `Client.write`. `shape` are the options for the amount of load;
+    they replace the client's load.
+    """
+    load, request = client.load, client.request
+    paced = [] if load.rate is None else ["-q", f"{load.rate:.15g}", "--latency-correction"]
+    # -w: oha waits for requests in flight at the deadline, instead of counting them as errors.
+    whole = [*("-c", str(load.connections), "-z", milliseconds(load.duration), "-w"), *paced]
+    headers = [f"{name}: {text}" for name, text in request.headers.items()]
+    return [
+        *(str(client.oha), "--no-tui", "--output-format", "json"),
+        # One per core: oha would start one per core of the machine, pinned or not.
+        *("--worker-threads", str(1 if client.cores is None else len(client.cores))),
+        *("-t", milliseconds(load.timeout)),
+        # Answers count as they are.
+        *("--redirect", "0", "--disable-compression"),
+        *(["-m", request.method] if request.method != "GET" else []),
+        *(word for header in headers for word in ("-H", header)),
+        *(["-D", _BODY] if request.body else []),
+        *(shape or (*whole, "--db-url", "rows.sqlite")),
+        *(["--urls-from-file", URLS] if request.paths else [client.base + request.path]),
+    ]
+
+
+def milliseconds(seconds: float) -> str:
+    """Format a duration for oha, at least 1 ms."""
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+class Generator:
+    """A running generator, with the folder of its files; use it as a context manager."""
+
+    def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
+        """Start oha; `shape` replaces the client's load. LaunchError load_failed.
+
+        Records of the session contain no private values of its command line.
+        """
+        self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
+        public = replace(client, request=client.public or client.request)
+        try:
+            client.write(self.folder)
+            self.session = Session.start(
+                [*command(client, shape), "-o", SUMMARY],
+                recorded=[*command(public, shape), "-o", SUMMARY],
+                role="client",
+                cores=client.cores,
+                # Our variables must not change what oha does (TOKIO_WORKER_THREADS, …).
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                cwd=self.folder,
+                log=self.folder / "oha.log",
+            )
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def stop(self) -> None:
+        try:
+            self.session.stop(0)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def end(self, seconds: float) -> OhaSummary:
+        """Wait for its end, and read its summary; LaunchError load_failed."""
+        code = self.session.wait(seconds)
+        if code is None and self.session.poll() is None:
+            raise self.failed(f"an end within {seconds:.0f} s", "it still runs")
+        if code != 0:
+            raise self.failed("exit code 0", f"{code}")
+        return read_summary(read_log(self.folder / SUMMARY))
+
+    def failed(self, expected: str, actual: str) -> LaunchError:
+        """The error of a generator that did something else, with its output."""
+        words = last_words(read_log(self.session.log))
+        return LaunchError(
+            FlagName.LOAD_FAILED, f"oha: expected {expected}, found {actual}; it said: {words}"
+        )
+
+
+class Generation(Generator):
+    """A load with rows: `wait_load`, `collect`. Duets run two side by side."""
+
+    rows: Rows  # one per answered request; set only after a complete load
+    summary: OhaSummary
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.load = client.load
+        # Called from the middle of the load on, until it returns something true.
+        self.midway: Callable[[], object] = lambda: False
+        # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
+        # was over before the first poll.
+        self.began: float | None = None
+        self._clock: list[tuple[float, float]] = []
+
+    def wait_load(self) -> None:
+        """Wait until the last request has ended, before the rows are stored; errors as `over`."""
+        while not self.over():
+            self.session.wait(_POLL_SECONDS)
+
+    def over(self) -> bool:
+        """Whether the last request has ended; call it at least every 50 ms while oha sends.
+
+        Raises LaunchError load_failed if the generator failed or is late.
+        """
+        summary = self.folder / SUMMARY
+        if summary.exists() and summary.stat().st_size:
+            return True
+        code = self.session.poll()
+        if code is not None:
+            if code:
+                raise self.failed("exit code 0", f"{code}")
+            return True
+        self._sample(summary)
+        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
+        if time.monotonic() > self.session.started + limit:
+            raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
+        return False
+
+    def collect(self) -> Self:
+        """Wait for the end, read all results and remove the folder.
+
+        Raises LaunchError load_failed if the generator failed; no result is partial.
+        """
+        self.wait_load()
+        summary = self.summary = self.end(STORE_SECONDS)
+        # An interrupted oha stores what it has and reports success.
+        if summary.seconds < 0.99 * self.load.duration:
+            raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")
+        rows = self.rows = read_rows(self.folder / "rows.sqlite")
+        if len(rows) != summary.answered:
+            raise self.failed(f"{summary.answered} rows", f"{len(rows)}")
+        if not len(rows) and not summary.failures:
+            raise self.failed("requests", "none was sent")
+        self.stop()
+        return self
+
+    def _sample(self, summary: Path) -> None:
+        """Read the generator's CPU clock, but only while it sends.
+
+        oha creates the summary's file right before it starts, and computes and stores afterwards.
+        """
+        now = time.monotonic()
+        if self.began is None:
+            if not summary.exists():
+                return
+            self.began = now
+        if now >= self.began + self.load.duration / 2 and self.midway():
+            self.midway = lambda: False
+        used = proc.cpu_clock(self.session.pid)
+        if used is not None and now <= self.began - _POLL_SECONDS + self.load.duration:
+            self._clock.append((now, used))
+
+    @property
+    def client_cores(self) -> float | None:
+        """Cores that it used while it sent; None if the load was too short (0.2 s)."""
+        if len(self._clock) < 4:  # with fewer, the polls themselves matter
+            return None
+        (begin, before), (finish, after) = self._clock[0], self._clock[-1]
+        return (after - before) / (finish - begin)
+
+
+def scratch_base() -> Path:
+    """The folder for generators' files: in memory, to spare the disk, if there is room."""
+    usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
+        return _SHARED_MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def sweep() -> None:
+    """Remove the files of killed launches: in memory they would stay for ever."""
+    proc.sweep_scratch()
+    proc.sweep_scratch(testbed.PREFIX)
+    proc.sweep_scratch(PREFIX, scratch_base())

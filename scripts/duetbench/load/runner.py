@@ -1,0 +1,174 @@
+"""Run a plan: every launch in seeded random order, round by round, saved after each."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from types import MappingProxyType
+
+from rich.text import Text
+
+from duetbench.app import interpreters, tools
+from duetbench.app.plan import launch_order, launch_seconds
+from duetbench.app.subject import Subject
+from duetbench.app.testbed import SideCase, Testbed, assemble
+from duetbench.core import __version__
+from duetbench.core.errors import NothingMeasuredError, RecordError
+from duetbench.core.metrics import BRIEF, METRICS
+from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
+from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.core.units import rounded, utc_now
+from duetbench.host import files, git, paths, result_files
+from duetbench.host.console import Console, Narrator, Progress, duration
+from duetbench.host.signals import InterruptedRun
+from duetbench.load.launch import perform
+
+
+def launch_all(
+    plan: Plan,
+    subject: Subject,
+    results: Path,
+    console: Console,
+    *,
+    begin: Callable[[Run], Run] = lambda run: run,
+    before: Callable[[Sequence[SideCase]], object] = id,
+    missing: Mapping[str, str] = MappingProxyType({}),
+    installs: Narrator | None = None,
+) -> tuple[Run, Path]:
+    """Launch a plan's cases on this machine; return the finished run and its file.
+
+    `begin` completes the header of the run. `before` gets the cases before any load. `missing` are
+    cases that cannot be launched, with the reason. With `installs`, missing environments are made.
+    Raises as `execute`.
+    """
+    attainable = [case for case in plan.cases if case.id not in missing]
+    testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
+    start = begin(header(plan, testbed, subject.repository))
+    files.require_room(results)
+    before([SideCase(case, testbed) for case in attainable])
+    folder = testbed.logs / start.id
+    folder.mkdir(parents=True, exist_ok=True)
+    paths.keep_newest_logs(testbed.logs)
+    numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
+
+    def launch(case: Case, number: int, order: int) -> Launch:
+        log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
+        return perform(case, testbed, log, window=window, number=number, order=order)
+
+    return execute(
+        plan,
+        start,
+        perform=launch,
+        results=results,
+        progress=Progress(console),
+        missing=missing,
+    )
+
+
+def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
+    """The run of a plan on this machine, without results."""
+    started = utc_now()
+    commit, dirty = git.revision(root)
+    return Run(
+        id=result_files.run_id(started, plan.profile, commit),
+        status="partial",
+        started=started,
+        duetbench=__version__,
+        dirty=dirty,
+        profile=plan.profile,
+        launches=plan.launches,
+        seed=plan.seed,
+        machine=testbed.machine,
+        results=(),
+        commit=commit,
+        oha=tools.oha_version(testbed.oha),
+        oha_origin=tools.oha_origin(testbed.oha),
+        interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
+        stacks=tuple(stack.record() for stack in testbed.stacks.values()),
+    )
+
+
+def execute(
+    plan: Plan,
+    header: Run,
+    *,
+    perform: Callable[[Case, int, int], Launch],
+    results: Path,
+    progress: Progress,
+    missing: Mapping[str, str],
+) -> tuple[Run, Path]:
+    """Do all launches of `plan`; `header` is its run without results.
+
+    `perform` does a launch of a case, given its round and its place in the sequence, and raises
+    only `InterruptedRun`. `missing` cases have a reason, and no launch.
+
+    InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
+    RecordError: the run could not be saved at its end; earlier failures are only reported.
+    """
+    began, notes = time.monotonic(), list(header.notes)
+    launches: dict[tuple[str, int], Launch] = {}
+
+    def snapshot(status: ResultStatus) -> Run:
+        keys = sorted(launches)
+        results = tuple(
+            CaseResult(
+                case=case,
+                launches=tuple(launches[key] for key in keys if key[0] == case.id),
+                missing=missing.get(case.id, ""),
+            )
+            for case in plan.cases
+        )
+        changes = {
+            "status": status,
+            "results": results,
+            "notes": tuple(notes),
+            "wall_seconds": rounded(time.monotonic() - began),
+        }
+        return header.model_copy(update=changes)
+
+    cases = tuple(case for case in plan.cases if case.id not in missing)
+    steps = launch_order(plan.model_copy(update={"cases": cases}))
+    left = [launch_seconds(case, plan.profile) for case, _ in steps]
+    size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
+    progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
+    try:
+        for order, (case, number) in enumerate(steps):
+            progress.work(case.id, order, sum(left[order:]))
+            launch = launches[case.id, number] = perform(case, number, order)
+            if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
+                progress.say(_line(launch, len(steps)))
+            try:
+                result_files.save(results, snapshot("partial"))
+            except RecordError as error:  # a full disk: the results are still in memory
+                progress.note(f"not saved yet, continuing: {error}")
+    except InterruptedRun as interruption:
+        notes.append(f"interrupted by {interruption} at {utc_now()}")
+        partial = snapshot("partial")
+        result_files.save(results, partial)
+        usable = sum(len(result.usable) for result in partial.results)
+        planned = plan.launches * len(plan.cases)
+        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {partial.id}"
+        raise
+    finally:
+        progress.end()
+    run = snapshot("complete")
+    path = result_files.save(results, run)
+    if not any(result.usable for result in run.results):
+        raise NothingMeasuredError(
+            f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"
+        )
+    return run, path
+
+
+def _line(launch: Launch, launches: int) -> Text:
+    if launch.status is Status.FAILED:
+        fails = [flag for flag in launch.flags if flag.kind == "void"]
+        outcome = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+    else:
+        figures = {METRICS[name]: launch.metrics[name] for name in BRIEF if name in launch.metrics}
+        outcome = ", ".join(f"{row.noun} {row.format(value)}" for row, value in figures.items())
+        if warnings := ", ".join(sorted({flag.name for flag in launch.flags})):
+            outcome += f"  [{warnings}]"
+    style = "red" if launch.status is Status.FAILED else ""
+    order = f"launch {launch.order + 1} of {launches}: "
+    return Text.assemble(order, (launch.case, "bold"), "  ", (outcome, style))

@@ -1,0 +1,94 @@
+"""Serves an application once, without load, to find out which requests it answers."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.subject import Subject
+from duetbench.app.testbed import assemble
+from duetbench.core.errors import LaunchError, UsageError
+from duetbench.core.model import Case
+from duetbench.host import paths
+from duetbench.host.command import reason, scrub
+from duetbench.host.console import Narrator
+from duetbench.load.server import Serving
+
+_PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
+"""Characters in a path of a framework's that is a pattern."""
+
+_TRIES: Final = 40
+_SECONDS: Final = 10.0  # for an answer; a stream of events does not end
+
+_FOR_OPERATORS: Final = (
+    "health healthz healthcheck heartbeat live livez liveness ready readyz readiness ping pong "
+    "status version info metrics"
+)
+_BESIDE: Final = (
+    "doc docs redoc openapi swagger schema static assets media favicon robots sitemap admin auth "
+    "oauth login logout signin signup account accounts debug manifest opensearch css js"
+)
+"""Words in paths of what an application has beside its own work."""
+
+
+def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[list[str], list[str]]:
+    """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
+
+    Its server has one worker, which lists its routes. Returns the requests that were answered as
+    expected, and what was wrong with others. Raises UsageError if its server does not start,
+    SetupError if its environment cannot be made.
+    """
+    declared = subject.cases()
+    logs = paths.state_dir() / "logs"
+    log = logs / f"trial-{uuid4().hex}.log"
+    testbed = assemble(subject, declared, logs, narrator, generator=Path())
+    update = {"workers": 1, "env": {**declared[0].env, entry.WATCHED: "1"}}
+    case, right, wrong = declared[0].model_copy(update=update), list[str](), list[str]()
+    with Serving(case, replace(testbed, patience=_SECONDS), log) as serving:
+        try:
+            serving.start()
+            serving.meet()
+            for candidate in _candidates(serving) if find else declared:
+                if problem := _problem(serving, candidate):
+                    wrong.append(problem)
+                    continue
+                right.append(f"{candidate.endpoint.method} {candidate.endpoint.path}")
+                if find:
+                    break
+            serving.kill()
+        except LaunchError as error:
+            raise UsageError(scrub(reason(serving.workspace.hide(error.detail)))) from error
+    return right, wrong
+
+
+def _candidates(serving: Serving) -> Iterator[Case]:
+    """Yield cases of the application's paths, the likeliest first."""
+    case = serving.case
+    plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
+    for path in likely({"/", *plain})[:_TRIES]:
+        endpoint = case.endpoint.model_copy(update={"path": path})
+        yield case.model_copy(update={"endpoint": endpoint})
+
+
+def _problem(serving: Serving, case: Case) -> str:
+    """Send a case's request to a server that runs; return what was wrong, or nothing."""
+    serving.take(case)
+    with serving.blamed():
+        serving.verify(repeats=1)
+    return reason(serving.flags[0].detail) if serving.flags else ""
+
+
+def likely(routes: Iterable[str]) -> list[str]:
+    """Sort paths, those that are likeliest to be worth measuring first."""
+    return sorted(routes, key=lambda path: (_rank(path), path.count("/"), len(path), path))
+
+
+def _rank(path: str) -> int:
+    """Return 0 for a path of the application's own work, 1 or 2 for what it has beside."""
+    words = {*re.split(r"[^a-z]+", path.lower())}
+    file = re.search(r"\.\w+$", path)
+    beside = file or words & {*_BESIDE.split()}
+    return 2 if beside else int(bool(words & {*_FOR_OPERATORS.split()}))

@@ -1,0 +1,269 @@
+"""Verify what an endpoint serves: status, content type, body and floor."""
+
+import hashlib
+import http.client
+import itertools
+import json
+import math
+import os
+import re
+import socket
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Self
+
+import httpx
+
+from duetbench.app.expectation import PAGE, check_answer, excerpt
+from duetbench.core.errors import FlagName, LaunchError
+from duetbench.core.model import Endpoint
+from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
+from duetbench.core.text import to_bytes
+from duetbench.host.command import page_text
+from duetbench.load import reading
+from duetbench.load.validity import FLOOR_SLACK
+
+_ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
+
+MIXED: Final = 16  # most paths of a mix that are requested before and after a load
+
+
+class Answer(NamedTuple):
+    """A right answer."""
+
+    seconds: float
+    size: int  # bytes of its body as sent
+    path: str
+    body: bytes  # digest
+    excerpt: str
+    tells_error: bool = False  # the body reports an error
+    waited: float = 0.0  # of its seconds, those in which the client did not compute
+
+
+def choose_paths(endpoint: Endpoint) -> tuple[str, ...]:
+    """Different paths of an endpoint, spread over all of them, the first included."""
+    paths = tuple(dict.fromkeys((endpoint.path, *endpoint.paths)))
+    few = min(len(paths), MIXED)
+    return tuple(paths[number * len(paths) // few] for number in range(few))
+
+
+def verify(
+    endpoint: Endpoint, port: int, *, repeats: int = 3, timeout: float = 60.0
+) -> list[Answer]:
+    """Send requests to an idle server and check every answer; close the connection afterwards.
+
+    `repeats` requests go out one after another, and one to each further path of `choose_paths`.
+    LaunchError wrong_answer, no_answer, or impossible (too fast to be true).
+    """
+    first, *others = choose_paths(endpoint)
+    with reading.connect(port, timeout) as connection:
+        return [
+            _ask(connection, endpoint, path, timeout) for path in [first] * max(1, repeats) + others
+        ]
+
+
+def _ask(
+    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, timeout: float
+) -> Answer:
+    where, began, core = f"{endpoint.method} {path}", time.perf_counter(), time.thread_time()
+    answer, size = _exchange(connection, endpoint, path, where, timeout)
+    seconds = time.perf_counter() - began
+    waited = seconds - (time.thread_time() - core)
+    check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
+    if seconds < endpoint.floor - FLOOR_SLACK:
+        raise LaunchError(
+            FlagName.IMPOSSIBLE,
+            f"{where}: too fast to be true: expected at least {endpoint.floor:g} s, "
+            f"found {seconds:.6f} s; does the handler wait as declared?",
+        )
+    body = answer.content
+    wrong = not endpoint.expect.tells_body and tells_error(body)
+    digest = hashlib.sha256(body).digest()
+    return Answer(seconds, size, path, digest, excerpt(body), wrong, waited)
+
+
+def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
+    """Describe an answer that differs between the sides, if each side repeats its own; else None.
+
+    It needs two answers of each side.
+    """
+    before, after = _always(base), _always(head)
+    for path in before.keys() & after.keys():
+        old, new = before[path], after[path]
+        if old.body != new.body:
+            return (
+                f"{path} is answered differently: base {old.excerpt} ({old.size} bytes), head "
+                f"{new.excerpt} ({new.size})"
+            )
+    return None
+
+
+def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]:
+    """Sizes in bytes of right bodies, as the answers without a load show them; empty if unknown.
+
+    One, or two that came more than once each: more are a sample of others that may follow. Without
+    an expectation they are known only if the body was always the same.
+    """
+    sizes, bodies = Counter(answer.size for answer in answers), {a.body for a in answers}
+    known = len(bodies) == 1 or (
+        endpoint.expect.tells_body and len(sizes) in {1, 2} and min(sizes.values()) >= len(sizes)
+    )
+    return frozenset(sizes if known and not endpoint.paths else ())
+
+
+def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
+    by_path: defaultdict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        by_path[answer.path].append(answer)
+    return {
+        path: same[0]
+        for path, same in by_path.items()
+        if len(same) > 1 and len({answer.body for answer in same}) == 1
+    }
+
+
+class SpotChecks:
+    """Sends a request to a loaded server from time to time, and checks every answer in full.
+
+    Each check uses the next path, and a new connection, so that all workers get some.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        port: int,
+        *,
+        throughput: float,
+        timeout: float,
+        cores: Sequence[int] | None,
+    ) -> None:
+        self._endpoint, self._port, self._timeout = endpoint, port, timeout
+        self._paths = itertools.cycle(dict.fromkeys((endpoint.path, *endpoint.paths)))
+        self._every = max(SPOT_SECONDS, SPOT_SHARE / throughput) if throughput else math.inf
+        self._cores = cores
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spot checks", daemon=True)
+        self.sent = 0  # requests so far
+        self.excerpts: dict[int, str] = {}  # bytes of a right body → how one began
+        self.problem: LaunchError | None = None  # of the first wrong answer
+
+    def __enter__(self) -> Self:
+        if self._every < math.inf:
+            self._thread.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._over.set()
+        if error is None:
+            self.end()
+
+    def end(self) -> None:
+        """Stop, and wait for the answer to the last request."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._cores is not None:
+            os.sched_setaffinity(0, self._cores)  # this thread only
+        wait = self._every / 2
+        while not self._over.wait(wait) and self.problem is None:
+            wait = self._every
+            try:
+                self._ask()
+            except LaunchError as error:
+                self.problem = error
+
+    def _ask(self) -> None:
+        endpoint, path = self._endpoint, next(self._paths)
+        where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
+        self.sent += 1
+        size, body = ask(endpoint, path, self._port, where, timeout=self._timeout)
+        self.excerpts.setdefault(size, excerpt(body))
+
+
+def ask(
+    endpoint: Endpoint,
+    path: str,
+    port: int,
+    where: str,
+    *,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[int, bytes]:
+    """Send one request, as `send` does, and check its answer; LaunchError as `verify`.
+
+    Return the body, and its bytes as sent.
+    """
+    answer, size = send(endpoint, path, port, where, timeout=timeout, watch=watch)
+    check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
+    return size, answer.content
+
+
+def send(
+    endpoint: Endpoint,
+    path: str,
+    port: int,
+    where: str,
+    *,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[httpx.Response, int]:
+    """Send one request on a new connection; return its answer, and the bytes of the body as sent.
+
+    If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
+    """
+    with reading.connect(port, timeout) as connection:
+        return _exchange(connection, endpoint, path, where, timeout, watch)
+
+
+def _exchange(
+    connection: http.client.HTTPConnection,
+    endpoint: Endpoint,
+    path: str,
+    where: str,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> tuple[httpx.Response, int]:
+    # The headers that the generator sends, and no others: an answer may depend on any.
+    headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
+    try:
+        if connection.sock and reading.readable(connection.sock):
+            connection.close()  # as the server did
+        connection.putrequest(
+            endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
+        )
+        for name, text in headers.items():
+            connection.putheader(name, text)
+        if body:
+            connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body)
+        watch(connection.sock)
+        reply, sent = reading.receive(connection, where, timeout)
+        # httpx decompresses the body.
+        answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
+    except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
+        raise LaunchError(
+            FlagName.NO_ANSWER,
+            f"{where}: expected an answer, found {type(error).__name__} ({error}); "
+            "see the server's log",
+        ) from error
+    return answer, len(sent)
+
+
+def tells_error(body: bytes) -> bool:
+    """Whether a body reports an error: JSON by its keys, a page by its title."""
+    text = body[:PAGE].decode(errors="replace")
+    if text.lstrip()[:1] == "<":
+        return _ERROR.search(page_text(text).partition(":")[0]) is not None
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and (
+        any(value.get(name) for name in ("error", "errors", "exception", "traceback"))
+        or any(value.get(name) is False for name in ("success", "ok"))
+        or value.get("status") in {"error", "fail", "failed"}
+    )

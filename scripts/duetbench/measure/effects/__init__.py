@@ -1,1 +1,0 @@
-"""What one request does to databases, hosts, files and memory, seen from inside its process."""

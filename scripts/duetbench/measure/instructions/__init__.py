@@ -1,1 +1,0 @@
-"""Instructions per request, counted by Callgrind inside the process."""

@@ -1,1 +1,0 @@
-"""What is measured, and with what: declarations, interpreters, tools, locks and environments."""

@@ -1,0 +1,78 @@
+"""The causes of a change in words: releases and commits."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from duetbench.core.change import Cause, Share
+from duetbench.core.comparison import Finding
+from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.text import some
+from duetbench.core.units import Interval
+from duetbench.report import findings, formats
+
+_SUSPECTS: Final = 20  # named
+
+
+def cause_lines(cause: Cause) -> tuple[str, ...]:
+    """Describe the result of a search among packages, one sentence per line."""
+    lines = [share_effect(share) for share in cause.shares]
+    if cause.whole:
+        lines.append(f"all packages that moved, together: {_change(cause.whole)}")
+    if cause.rest:
+        lines.append(f"all others together: {_change(cause.rest)}")
+    return (*lines, *_suspects(cause))
+
+
+def commit_lines(cause: Cause, good: str, bad: str, options: Sequence[str] = ()) -> tuple[str, ...]:
+    """Describe the result of a search among commits; `options` are the search's own."""
+    if not (cause.shares or cause.whole):
+        return (f"between {good} and {bad} nothing was detected that a commit could have done",)
+    lines = [*(line for share in cause.shares for line in _commits(share)), *_suspects(cause)]
+    if cause.shares:
+        commits, words = cause.shares[0].commits, shlex.join(options)
+        last = commits[-1].id[:10]
+        if len(commits) == 1 and commits[0].merge:
+            again = f"duetbench bisect {last}^1 {last}^2 {words}".rstrip()
+            lines.append(f"it merges a branch; its commits: {again}")
+        lines.append(f"next: duetbench why {last}~1 {last} {words}".rstrip())
+    return tuple(lines)
+
+
+def _suspects(cause: Cause) -> Iterator[str]:
+    if cause.reason:
+        subject = "the rest of the cause is" if cause.shares else "the cause is"
+        yield f"{subject} among {some(cause.suspects, _SUSPECTS)}: {cause.reason}"
+
+
+def _commits(share: Share) -> Iterator[str]:
+    """Name commits, with what they changed, and why they were not told apart."""
+    changes = ", ".join(
+        _change(finding)
+        if finding.exact
+        else f"{formats.change(finding.ratio or 1.0)} {formats.title(finding.subject)}"
+        for finding in share.findings
+    )
+    what = f"{share.findings[0].case}: {changes}"
+    if len(share.commits) == 1:
+        yield f"{share.commits[0].name}: {what}"
+    else:
+        yield f"one of {len(share.commits)} commits: {what}"
+        yield from (f"  {commit.name}" for commit in share.commits)
+    for commit, reason in zip(share.commits, share.skipped, strict=False):
+        yield f"skipped: {commit.id[:10]}: {reason}"
+
+
+def share_effect(share: Share) -> str:
+    """Describe the effect of releases that moved together."""
+    return f"{share.names}: {', '.join(map(_change, share.findings))} alone"
+
+
+def _change(finding: Finding) -> str:
+    """Describe what changed; of duets, how much."""
+    if finding.exact:
+        return findings.effect_change(finding.subject, finding.base or 0.0, finding.head or 0.0)
+    size = formats.change(finding.interval or Interval(1.0))
+    if finding.subject == INSTRUCTIONS:
+        return f"{size} {formats.title(finding.subject)}"
+    return f"{size} ({formats.ends(finding.interval)}, {finding.n} duets)"

@@ -1,0 +1,444 @@
+"""Findings in words: what, from how much to how much, and how sure that is. Pure."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from duetbench.app import case_names
+from duetbench.core import units
+from duetbench.core.comparison import ANSWER, FAILURE, Comparison, Coverage, Finding
+from duetbench.core.metrics import CPU, EFFECTS, INSTRUCTIONS, Metric
+from duetbench.core.metrics import row as row_of
+from duetbench.core.model import KEPT, Case, Effects, Verdict
+from duetbench.core.text import short, some
+from duetbench.core.units import Interval
+from duetbench.judge.findings import INSIDE, awaited, of_effects, sufficient_budget
+from duetbench.report import formats
+
+HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
+"""Columns of a finding, after its case."""
+
+
+_NAMED: Final = 3  # metrics or functions that a line names
+
+_DETAIL: Final = 40  # characters of what an effect is about
+_REASON: Final = 120  # characters of the reason why a side failed
+_EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
+_SAME: Final = 0.0005  # change of an exact count up to which it is the same
+_DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
+_USUAL: Final = 200  # status of an answer
+
+
+def titles(comparison: Comparison) -> dict[str, str]:
+    """Name each case by what is served, and in full if another case serves the same."""
+    cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
+    served = Counter(name.what for name in cases.values())
+    names = {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
+    others = {finding.case for finding in comparison.findings} - names.keys()
+    return {**names, **{case: _other(case) for case in others}}
+
+
+def _other(series: str) -> str:
+    """Name what is no case of a comparison, as of one that ran benchmarks inside a process."""
+    name = case_names.name(series)
+    return f"{name.what}, {name.python}" if name.known else series or "all cases, tested as one,"
+
+
+def noun(finding: Finding) -> str:
+    """Return what was seen, in words: `CPU per request`, `SQL statements`."""
+    return row_of(finding.subject).noun
+
+
+def figures(finding: Finding) -> str:
+    """Write what it was before and after; empty if that is not known."""
+    write = row_of(finding.subject).format
+    if finding.base is None or finding.head is None:
+        return "" if finding.head is None else write(finding.head)
+    both = [write(value) for value in (finding.base, finding.head)]
+    unit = both[1].rpartition(" ")[2]
+    if both[0].endswith(f" {unit}"):
+        both[0] = both[0].removesuffix(f" {unit}")  # `126 → 159 µs`
+    return " → ".join(both)
+
+
+def row(finding: Finding) -> tuple[str, str, str, str, str]:
+    """Write a finding below `HEAD`."""
+    sign, label = finding.verdict.sign, row_of(finding.subject).label
+    if finding.exact or finding.subject in {FAILURE, KEPT}:
+        size = ""
+        if (
+            finding.moved
+            and None not in {finding.base, finding.head}
+            and finding.subject in EFFECTS
+        ):
+            size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
+        text = finding.text.partition(" × ")[2] or finding.text or finding.why
+        what = finding.place or short(text, _DETAIL)
+        what = short(finding.why, _REASON) if finding.subject == FAILURE else what
+        return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
+    change, ends = sizes(finding)
+    return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
+
+
+def sizes(finding: Finding) -> tuple[str, str]:
+    """Write the change and its interval; signs show that both directions are possible."""
+    if finding.interval is None:
+        return formats.MISSING, ""
+    if finding.verdict is Verdict.SAME and excludes_limit(finding):
+        return "", formats.ends(finding.interval)
+    metric = CPU if finding.subject == INSTRUCTIONS else finding.subject
+    return formats.amount(metric, finding.interval, moved=finding.moved)
+
+
+def _sure(finding: Finding) -> str:
+    if finding.verdict is Verdict.SAME:
+        below = "below" if excludes_limit(finding) else "probably below"
+        return f"{below} {limit(finding)}"
+    if finding.moved and finding.n > 1:
+        return f"{finding.agreeing or finding.n} of {finding.n}"
+    return str(finding.verdict)
+
+
+def limit(finding: Finding) -> str:
+    """Write the size that somebody acts on."""
+    return f"{100 * finding.limit:g} %"
+
+
+def excludes_limit(finding: Finding) -> bool:
+    """Whether the whole interval is within the limit."""
+    ends = finding.interval and finding.interval.ends
+    if not ends:
+        return finding.exact
+    return max(abs(math.log(end)) for end in ends) <= math.log1p(finding.limit) + 1e-9
+
+
+def sentence(finding: Finding) -> str:
+    """Say what a request does otherwise: `needs 26 % more CPU per request`."""
+    if finding.subject == FAILURE:
+        return short(finding.why, _REASON)
+    if finding.subject == ANSWER:
+        return f"does different work: {finding.text}"
+    if finding.subject == KEPT:
+        return _keeps(finding)
+    kind = EFFECTS.get(finding.subject)
+    return _does(finding, kind) if kind else _moves(finding)
+
+
+def _moves(finding: Finding) -> str:
+    """Say how a metric or a count moved."""
+    ratio = finding.interval or Interval(1.0)
+    if finding.subject == INSTRUCTIONS:
+        return ", ".join(filter(None, (_executes(ratio), finding.text)))
+    return formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
+
+
+def _executes(ratio: Interval) -> str:
+    """Describe counts: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
+    half = (ratio.high or 1.0) / ratio.estimate - 1  # of the interval, relative
+    low, high = ratio.estimate / (1 + half), ratio.estimate * (1 + half)
+    within = "…".join(units.signed(100 * (end - 1), ".1f") for end in (low, high))
+    within = f"{within} %, as far as counts repeat"
+    if exact := half <= _EXACT:
+        within = f"exact to ±{100 * half:.1f} %"
+    words = formats.movement(INSTRUCTIONS, Interval(ratio.estimate))  # without an interval's digits
+    if abs(ratio.estimate - 1) <= _SAME if exact else low <= 1 <= high:
+        words = "executes the same instructions per request"
+    return f"{words} ({within})"
+
+
+def _does(finding: Finding, kind: Metric) -> str:
+    """Say how often a request does something."""
+    old, new = finding.base or 0.0, finding.head or 0.0
+    over = f", {finding.why}" if finding.why else ""
+    if old == new:
+        return f"{kind.verb} other {kind.many}: {finding.text} {finding.place}".rstrip() + over
+    return f"{kind.verb} {kind.count(new)} instead of {kind.format(old)}{over}"
+
+
+def _keeps(finding: Finding) -> str:
+    """Say what memory each request keeps."""
+    where = f" ({finding.place})" if finding.place else ""
+    if finding.verdict is Verdict.DIFFERENT and finding.text:
+        return finding.text + where
+    head, base = (row_of(KEPT).format(value or 0.0) for value in (finding.head, finding.base))
+    doubt = f", {finding.why}" if finding.why else ""
+    if finding.verdict is Verdict.BETTER:
+        return f"keeps {head} for every request, before {finding.text or base}{where}"
+    before = f", before {base}" if finding.base else ""
+    return f"keeps {finding.text or head} for every request{before}{where}{doubt}"
+
+
+def seen(findings: Iterable[Finding]) -> str:
+    """Name the smallest change that would have been seen: `a change of 2 % or more in …`."""
+    measured = [finding for finding in findings if finding.detectable is not None and finding.n]
+    leading = [finding for finding in measured if finding.subject == CPU] or measured
+    if not leading:
+        return ""
+    size = formats.size(max(finding.detectable or 0.0 for finding in leading))
+    least = size if size.startswith("over") else f"{size} or more"
+    return f"a change of {least} in {noun(leading[0])}"
+
+
+def bound(finding: Finding) -> str:
+    """Say how much a metric has changed at most: `CPU per request at most 3.1 % more`."""
+    ends = finding.interval and finding.interval.ends
+    if not ends:
+        return f"{noun(finding)} unknown"
+    metric = row_of(finding.subject)
+    lower = metric.better == "lower"
+    worst = ends[1] - 1 if lower else 1 - ends[0]
+    if worst <= 0:
+        return f"{noun(finding)} no worse"
+    return f"{noun(finding)} at most {formats.size(worst)} {metric.directions[not lower]}"
+
+
+def alike(findings: Sequence[Finding]) -> str:
+    """Say what both sides do alike: `the same answer (1,204 bytes), 2 SQL statements`."""
+    parts = []
+    for finding in findings:
+        if not (finding.exact and finding.verdict is Verdict.SAME and finding.head):
+            continue
+        if finding.subject == ANSWER:
+            parts.append(f"the same answer ({figures(finding)})")
+        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+            parts.append(EFFECTS[finding.subject].count(finding.head))
+    return ", ".join(parts)
+
+
+# The headline: a sign with a word, and a sentence.
+
+
+def headline(comparison: Comparison, names: Mapping[str, str]) -> str:
+    """Write the verdict: what moved, the most important first, or that nothing did."""
+    text = "; ".join(_parts(comparison, names)) or f"? {Verdict.UNKNOWN}: nothing was measured"
+    return f"Partial: {text}" if comparison.status == "partial" else text
+
+
+def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    if not (comparison.planned or comparison.findings):
+        reason = comparison.nothing or "the change cannot have touched any measured case."
+        yield f"Nothing to judge: {reason}"
+        return
+    place = ""
+    if comparison.cross:
+        place = f"{comparison.head.label} in place of {comparison.base.label}: "
+    moved = _served(comparison, [finding for finding in comparison.findings if finding.moved])
+    told = ""
+    for verdict in dict.fromkeys(finding.verdict for finding in moved):
+        of_verdict = [finding for finding in moved if finding.verdict is verdict]
+        title, sentence = names[of_verdict[0].case], _sentence(of_verdict, moved, comparison)
+        if verdict is Verdict.DIFFERENT and told and comparison.planned == 1:
+            continue  # it stands with the first
+        most = "most of all " if len({finding.case for finding in of_verdict}) > 1 else ""
+        subject = "" if title == told else f"{place}{most}{title} "
+        yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
+        told, place = title, ""
+    expected, seconds = awaited(comparison), sufficient_budget(comparison)
+    unknown = _served(comparison, [f for f in expected if f.verdict is Verdict.UNKNOWN])
+    if unknown:
+        yield _open(unknown, comparison, names, seconds)
+    elif not moved and (comparison.findings or any(case.effects for case in comparison.cases)):
+        yield f"= {Verdict.SAME}: {place}{_same(comparison, names)}"
+
+
+def _served(comparison: Comparison, findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The findings that speak of cases, one or all, before what benchmarks in process found."""
+    cases = {"", *(case.case.id for case in comparison.cases)}
+    return [finding for finding in findings if finding.case in cases] or findings
+
+
+def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison: Comparison) -> str:
+    """Say what leads; of a single case, what its requests do otherwise stands beside it."""
+    first, text = findings[0], sentence(findings[0])
+    others = (f for f in moved if f.exact and f.subject not in INSIDE and f is not first)
+    beside = next((f for f in others if f.verdict is Verdict.DIFFERENT), None)
+    if comparison.planned == 1 and first is moved[0] and beside is not None and text:
+        return f"{text} and {sentence(beside)}"
+    return text
+
+
+def _where(findings: Sequence[Finding], comparison: Comparison) -> str:
+    """Count cases: ` in 2 of 34 cases`; empty if there is only one."""
+    cases = {finding.case for finding in findings} - {""}
+    if comparison.planned <= 1 or not cases:
+        return ""
+    return f" in {len(cases)} of {comparison.planned} cases"
+
+
+def _open(
+    unknown: Sequence[Finding],
+    comparison: Comparison,
+    names: Mapping[str, str],
+    seconds: float | None,
+) -> str:
+    """Say what is unknown, that `seconds` would decide it, and what is known of the same case."""
+    lead = f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: "
+    nouns = tuple(dict.fromkeys(noun(finding) for finding in unknown))
+    after = f"; about {units.write_time(seconds)} would decide" if seconds else ""
+    first = unknown[0]
+    if comparison.planned > 1 or any(finding.moved for finding in comparison.findings):
+        return f"{lead}{some(nouns, _NAMED)}{after}"
+    both = alike([f for f in comparison.findings if f.case == first.case])
+    known = [f"both sides give {both}" if both else ""]
+    if first.subject == FAILURE or first.interval is None:
+        known.append(short(first.why or f"{noun(first)} was not measured", _REASON))
+    else:
+        known.append(bound(first))
+    return f"{lead}{names[first.case]}: {'; '.join(filter(None, known))}{after}"
+
+
+def _same(comparison: Comparison, names: Mapping[str, str]) -> str:
+    """Say what did not change, and by how much it can have at most."""
+    measured = [f for f in comparison.findings if not f.exact and f.subject != INSTRUCTIONS]
+    served = [f for f in measured if f.case]
+    measured = served or measured or [f for f in comparison.findings if not f.exact]
+    cases = {finding.case for finding in measured or comparison.findings}
+    name = f"{names[next(iter(cases))]}: " if len(cases) == 1 else ""
+    if not measured:
+        return f"one request {_nothing(c.effects for c in comparison.cases if c.effects)}"
+    loud = [finding for finding in measured if not excludes_limit(finding)]
+    if loud:
+        size = f"probably below {limit(loud[0])}"
+        return f"{name}{sentence(loud[0])}, {size}{_unproven(comparison)}"
+    first = next((f for f in measured if f.subject == CPU), measured[0])
+    text = f"{name}any change of {noun(first)} is below {limit(first)}"
+    return text + _unproven(comparison)
+
+
+def _nothing(seen: Iterable[Effects]) -> str:
+    """Say that requests do nothing otherwise; no more than that if something was not seen."""
+    doubtful = any(True for effects in seen for _ in doubts(effects))
+    return "shows no difference" if doubtful else "does the same on both sides"
+
+
+def _unproven(comparison: Comparison) -> str:
+    """Say that the requests run nothing of what differs: no change says nothing about it."""
+    covered = comparison.coverage
+    return f", but {covers(covered)}" if covered and covered.differ and not covered.entered else ""
+
+
+def covers(coverage: Coverage) -> str:
+    """Say whether the requests run changed code: how many functions differ, how many they enter."""
+    files = formats.quantity(coverage.outside, "file")
+    outside = f"; code outside functions differs in {files}" if coverage.outside else ""
+    if not coverage.differ:
+        return f"No function differs{outside}"
+    verb = "differs" if coverage.differ == 1 else "differ"
+    differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
+    if coverage.entered:
+        return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
+    missed = some(coverage.missed, _NAMED)
+    proof = ": 'same' proves nothing about them" if coverage.alone else ""
+    return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
+
+
+def disagreements(comparison: Comparison) -> Iterator[str]:
+    """Say where instructions moved by their limit and CPU surely did not, or moved against them."""
+    for counted in comparison.findings:
+        cpu = comparison.of(counted.case, CPU)
+        if counted.subject != INSTRUCTIONS or cpu is None or not (counted.ratio and cpu.ratio):
+            continue
+        against = cpu.moved and (cpu.ratio > 1) != (counted.ratio > 1)
+        still = cpu.verdict is Verdict.SAME and excludes_limit(cpu)
+        if counted.weight >= 1 and (against or still):
+            moved = formats.change(cpu.interval) if cpu.moved else "unchanged"
+            yield f"instructions {formats.change(counted.interval)}, but CPU per request {moved}"
+
+
+def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Say what one request does on either side, each line with its case if there are several."""
+    several = len(names) > 1
+    lines = [
+        (names[finding.case] if several else "", line)
+        for finding in comparison.findings
+        for line in (f"{finding.text}   {finding.place}".rstrip(), *finding.details)
+        if finding.exact and finding.text
+    ]
+    for case in comparison.cases:
+        name = names[case.case.id] if several else ""
+        lines += [(name, text) for text in (doubts(case.effects) if case.effects else ())]
+    return lines
+
+
+# Lines before any load, from what one request does.
+
+
+def first(case: Case, seen: Effects) -> str:
+    """Say what differs at first sight, or that nothing does, and what is still looked at."""
+    took, name = f"{units.significant(seen.seconds, 2)} s", case_names.of(case).what
+    lead = next((finding for finding in of_effects(case, seen) if finding.moved), None)
+    if lead is None:
+        return f"{name} {_nothing([seen])} at first sight (seen in {took}; memory follows)"
+    check = f"seen in {took}; a second process of each side checks that"
+    return f"{name} {sentence(lead)} ({check})"
+
+
+def announce(case: Case, seen: Effects) -> Iterator[str]:
+    """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
+    findings = of_effects(case, seen)
+    name, took = case_names.of(case).what, f"seen in {units.significant(seen.seconds, 2)} s"
+    moved = [finding for finding in findings if finding.moved]
+    if not moved:
+        yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
+    # What differs at first sight has been said: what follows is the table of it.
+    elif len(moved) == 1 and moved[0].subject in EFFECTS:
+        yield f"{name}, checked ({took})"
+    else:
+        yield f"{name} {sentence(moved[0])} ({took})"
+    yield from rows(moved)
+    yield from (f"  {text}" for text in doubts(seen))
+
+
+def describe(case: Case, seen: Effects) -> Iterator[str]:
+    """Say what one request does (`effects.difference.describe`): a sentence, and its rows."""
+    took = units.significant(seen.seconds, 2)
+    status = f"status {seen.status}, " * (seen.status != _USUAL)
+    to = f" to {seen.longest:,}" * (seen.longest > seen.length)
+    answer = f"{status}{seen.length:,}{to} bytes"
+    yield f"{case_names.of(case).what} answers {answer} (seen in {took} s)"
+    alone = seen.model_copy(update={"kept_base": None})
+    found = (f for f in of_effects(case, alone) if f.moved or (f.subject == KEPT and f.head))
+    for line in rows(found):
+        yield line.replace("0 → ", "").replace("+", "", 1)
+    for kind, spread in seen.unsteady.items():
+        yield f"  {EFFECTS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
+    yield from (f"  {text}" for text in doubts(seen))
+
+
+def rows(findings: Iterable[Finding]) -> Iterator[str]:
+    """Write a line for each difference, and one for each of its details."""
+    for what, old, new, text in table(findings):
+        both = " → ".join(filter(None, (old, new)))
+        yield f"  {what:<28}  {both:<16}  {text}".rstrip()
+
+
+def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
+    """Make a row of each difference: what, before, after, its text; and one of each detail."""
+    for finding in findings:
+        ends = (finding.base, finding.head)
+        old, new = ("" if end is None else row_of(finding.subject).format(end) for end in ends)
+        text = "   ".join(filter(None, (finding.text, finding.place)))
+        yield noun(finding), old, new, text
+        for detail in finding.details:
+            yield "", "", "", detail
+
+
+# The words of effects.
+
+
+def effect_change(kind: str, base: float, head: float) -> str:
+    """Describe how an effect moved: `SQL statements 2 → 21`."""
+    of = row_of(kind)
+    name = f"{KEPT} for every request" if kind == KEPT else of.noun
+    return f"{name} {of.format(base)} → {of.format(head)}"
+
+
+def doubts(seen: Effects) -> Iterator[str]:
+    """Say what was not measured, and what is never seen."""
+    for kind, spread in seen.unsteady.items():
+        yield f"{EFFECTS[kind].noun}: not compared, since they vary within a side ({spread})"
+    if seen.unmeasured:
+        yield f"memory: not measured, {seen.unmeasured}"
+    if seen.unseen:
+        yield f"not seen: {', '.join(seen.unseen)}"

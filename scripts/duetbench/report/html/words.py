@@ -1,0 +1,69 @@
+"""The text of pages: figures, times and links in words, and the templates that contain them."""
+
+import re
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup, escape
+
+from duetbench.app.case_names import name
+from duetbench.core.text import visible
+from duetbench.report.formats import quantity
+
+_JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
+
+
+def iso(time: float | str | datetime) -> str:
+    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
+    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(time: float | str | datetime) -> str:
+    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
+    when = utc(time)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+@lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
+def breakable(name: str) -> Markup:
+    """Allow line breaks in a case id or file name only at its joints."""
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(visible(name)))
+
+
+def utc(time: float | str | datetime) -> datetime:
+    """Read a moment of a file; numbers are seconds since 1970."""
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    if isinstance(time, datetime):
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(time, UTC)
+
+
+def fill(template: str, **context: Any) -> str:
+    """Fill one of the templates."""
+    return environment().get_template(template).render(context)
+
+
+def drawing(template: str, **context: Any) -> Markup:
+    """Fill the template of a chart, for a page."""
+    return Markup(fill(template, **context))  # noqa: S704 - from a template that escapes
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the environment of the templates, with the filters and words of all pages."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("duetbench.report.html", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        # Not `isinstance`: markup is a str too, and is clean already.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    made.filters |= {"moment": moment, "iso": iso, "breakable": breakable}
+    made.globals |= {"name_of": name, "quantity": quantity}
+    return made

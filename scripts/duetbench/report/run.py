@@ -1,0 +1,213 @@
+"""A run, on a terminal, in Markdown and as JSON: what requests need, and what that is worth."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from duetbench.app import case_names
+from duetbench.app.servers import SERVERS
+from duetbench.core import units
+from duetbench.core.errors import DISTURBING, FlagName
+from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
+from duetbench.core.model import Machine
+from duetbench.judge.search.summary import CaseSummary, RunSummary, WarningCount
+from duetbench.report import formats
+from duetbench.report.formats import GLOSSARY, WORDS, escape, grid, print_rows
+
+MAIN_PACKAGES: Final = dict.fromkeys(
+    (
+        *("fastapi", "starlette", "flask", "pydantic", "pydantic-core"),
+        *(package for server in SERVERS.values() for package in (server.name, *server.shown)),
+    )
+)
+
+_FIGURES: Final = 3  # figures in a case's line
+_MOST: Final = 40  # cases shown; others are only counted
+_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
+_ONE: Final = "none, so nothing is decided: one launch per case"
+
+
+def print_cases(console: Console, summary: RunSummary) -> None:
+    """Print the figures of one case, a line each, or a line for each of several cases."""
+    cases = [*summary.cases.values()]
+    if len(cases) == 1:
+        for what, found, remark in _figures(cases[0]):
+            console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
+        return
+    names = case_names.requests(case.case for case in cases)
+    present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
+    headline = [name for name in HEADLINES if name in present][:_FIGURES]
+    rows = [
+        [
+            names.get(case.id, case.id),
+            *(" ".join(formats.cells(name, case.metrics.get(name))).rstrip() for name in headline),
+            _state(case),
+        ]
+        for case in cases[:_MOST]
+    ]
+    print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
+    if (left := len(cases) - _MOST) > 0:
+        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
+
+
+def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
+    """Say what a request needs and how many are served: what, the figure, and a remark."""
+    times = case.case.load.times
+    cpu, tail = case.metrics.get(CPU), case.metrics.get(f"{times}_p99")
+    core = float(f"{1 / cpu.estimate:.1e}") if cpu and cpu.estimate else 0.0
+    remarks = {
+        CPU: f"so one core serves {units.significant(core, 2)} a second at most" if core else "",
+        "throughput": "; ".join(_doubt(f) for f in case.warnings if f.name in DISTURBING),
+        f"{times}_p50": f"p99 {units.seconds(tail.estimate)}" if tail else "",
+        "pss_steady": "",
+    }
+    for name, remark in remarks.items():
+        if found := case.metrics.get(name):
+            yield METRICS[name].label, " ".join(formats.cells(name, found)).rstrip(), remark
+    yield from (("", "", flag.name.meaning) for flag in case.warnings if _is_news(flag, case))
+    if case.failures:
+        yield "", "", failed_launches(case)
+
+
+def _doubt(flag: WarningCount) -> str:
+    """Say why figures are not those of the server alone."""
+    if flag.name is FlagName.HOST_NOISE:
+        return f"{flag.detail}: repeat when idle"
+    return f"{flag.name.meaning}: do not quote this"
+
+
+def _is_news(flag: WarningCount, case: CaseSummary) -> bool:
+    """Whether a flag is not yet said: one launch may be what was asked for, and shows."""
+    asked = flag.name is FlagName.FEW_LAUNCHES and case.expected == 1
+    return flag.name not in DISTURBING and not asked
+
+
+def print_run(console: Console, summary: RunSummary) -> None:
+    """Print a run with all figures of its cases."""
+    console.print(Text(title(summary), style="bold"))
+    for name, value in facts(summary):
+        console.print(Text.assemble((f"{name}  ", "dim"), value))
+    console.print()
+    print_rows(console, ["case", "metric", "figure", "95 %"], [*_rows(summary)])
+    for note in _notes(summary):
+        console.print(Text(note, style="dim"))
+    console.print(GLOSSARY)
+
+
+def as_markdown(summary: RunSummary) -> str:
+    """Write a run with all figures of its cases as Markdown."""
+    table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
+                 _rows(summary))  # fmt: skip
+    notes = formats.facts(("", note) for note in _notes(summary))
+    parts = [f"# {escape(title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
+    return "\n\n".join(filter(None, parts))
+
+
+def as_json(summary: RunSummary) -> dict[str, Any]:
+    """Return the summary for programs: SI units, intervals, flags."""
+    measured, expected = summary.coverage
+    cases = [
+        {**case.model_dump(mode="json", exclude={"case"}), "id": case.id}
+        for case in summary.cases.values()
+    ]
+    return {
+        "run": summary.run.model_dump(mode="json", exclude={"results"}),
+        "coverage": {"measured": measured, "expected": expected},
+        "cases": cases,
+    }
+
+
+def title(summary: RunSummary) -> str:
+    """Name a run."""
+    run = summary.run
+    return f"Run {run.id}" + (" (partial)" if run.status == "partial" else "")
+
+
+def _rows(summary: RunSummary) -> Iterator[list[str]]:
+    for case in summary.cases.values():
+        if not case.metrics:
+            yield [case.id, case.status, "", ""]
+        for name in COLUMNS:
+            if name in case.metrics:
+                yield [case.id, METRICS[name].title, *formats.cells(name, case.metrics[name])]
+
+
+def _state(case: CaseSummary) -> str:
+    if case.failures:
+        return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
+    flags = (flag for flag in case.warnings if flag.name in DISTURBING or _is_news(flag, case))
+    warned = ", ".join(flag.name for flag in flags)
+    return f"{case.status} ({warned})" if warned else case.status
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
+    """Explain each flag, then why cases failed or were not launched."""
+    cases = summary.cases.values()
+    yield from explain_flags(cases)
+    for case in cases:
+        if case.failures:
+            yield f"{case.id}: {failed_launches(case)}"
+        if case.missing:
+            yield f"{case.id}: not measured: {case.missing}"
+
+
+def explain_flags(cases: Iterable[CaseSummary]) -> Iterator[str]:
+    """Explain each flag of the cases, with an example."""
+    for name, detail in {flag.name: flag.detail for c in cases for flag in c.warnings}.items():
+        yield f"{name} — {name.meaning} (for example: {detail})"
+
+
+def failed_launches(case: CaseSummary) -> str:
+    """Say how many launches of a case failed, and why."""
+    reasons = " | ".join(dict.fromkeys(failure.reason for failure in case.failures))
+    return f"{len(case.failures)} of {case.expected} launches failed: {reasons}"
+
+
+def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
+    """Describe what was measured, where, when and how completely: the head of every page."""
+    run = summary.run
+    measured, expected = summary.coverage
+    whole = sum(case.status == "measured" for case in summary.cases.values())
+    started = run.started[:16].replace("T", " ")
+    origin = f" ({run.oha_origin})" if run.oha_origin else ""
+    commit = f"{run.commit[:12]}{' with uncommitted changes' * run.dirty}" if run.commit else ""
+    interpreters = (
+        f"{python.name} = {python.text} ({', '.join(filter(None, (python.origin, python.memory)))})"
+        for python in run.interpreters
+    )
+    used = {case.case.stack for case in summary.cases.values()}
+    stacks = []
+    for stack in run.stacks:
+        packages = (f"{n} {stack.packages[n]}" for n in MAIN_PACKAGES if n in stack.packages)
+        if stack.name in used:
+            stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
+    return (
+        ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
+        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
+        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
+        ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
+        ("machine", describe_machine(run.machine)),
+        ("commit", commit or "none: not measured in a git repository"),
+        ("interpreters", ", ".join(interpreters)),
+        *stacks,
+        ("tools", f"duetbench {run.duetbench}, oha {run.oha}{origin}"),
+        *(("note", note) for note in run.notes),
+    )
+
+
+def describe_machine(machine: Machine) -> str:
+    """Describe a machine in one line."""
+    virtual = f", {machine.virtual}" if machine.virtual else ""
+    server, client = (
+        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
+        for cores in (machine.server_cores, machine.client_cores)
+    )
+    split = f"server on {server}, generator on {client} where split"
+    pinned = split if machine.pinned else "not pinned"
+    return (
+        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
+        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
+        f"governor {machine.governor or 'unknown'}"
+    )

@@ -1,1 +1,0 @@
-"""What was measured, for people: terminal, Markdown, HTML and the site."""
