@@ -80,6 +80,30 @@ EQUAL = Instructions(base=2, head=2, spread=0, scatter=0)
 
 
 @pytest.mark.parametrize(
+    ("ratios", "spread", "verdict", "half"),
+    [
+        ((1.02,), 0.0005, Verdict.WORSE, 0.001),  # rounds that are alike know no layouts
+        ((1.02,), 0.0020, Verdict.UNKNOWN, 0.04),
+        ((1.25,), 0.0020, Verdict.WORSE, 0.04),
+        ((1.00,), 0.0020, Verdict.SAME, 0.001),
+        ((1.03, 1.03, 1.03), 0.0020, Verdict.WORSE, 0.001),
+        # 2.4 and 0.7 % and none: by hand a standard deviation of 0.0122, times 4.30 / √3.
+        ((1.00, 1.007, 1.024), 0.0020, Verdict.UNKNOWN, 0.0303),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
+    ratios: tuple[float, ...], spread: float, verdict: Verdict, half: float, *, swapped: bool
+) -> None:
+    sides = [(1e6, 1e6 * ratio)[:: -1 if swapped else 1] for ratio in ratios]
+    counts = [Instructions(base=b, head=h, spread=spread, scatter=1e-4) for b, h in sides]
+    found = of_instructions("", counted.in_layouts(counts), 0.01)
+    opposite = {Verdict.WORSE: Verdict.BETTER}
+    assert found.verdict is (opposite.get(verdict, verdict) if swapped else verdict)
+    assert counted.in_layouts(counts).error == pytest.approx(half, rel=0.01)
+
+
+@pytest.mark.parametrize(
     ("first", "limit", "attempts"),
     [("the port is taken", 1e6, 2), ("it failed late", 0.0, 1), (EQUAL, 1e6, 1)],
 )

@@ -26,7 +26,6 @@ _STUB: Final = "py::"  # start of a stub's name, before a function's qualified n
 _OPTIONS: Final = ("--separate-callers=500", "--demangle=no")
 """Valgrind distinguishes all callers, some six per Python function."""
 
-_PADDING: Final = "DUETBENCH_PADDING"
 _MAP: Final = "/tmp/perf-{}.map"  # noqa: S108 - where CPython writes it
 _COST: Final = frozenset("0123456789+-*")
 _TABLES: Final = frozenset({"fn", "cfn", "ob", "cob"})
@@ -115,9 +114,10 @@ def profile(program: Program, padding: int = 0) -> Iterator[Callable[[], Profile
 
     `padding` makes its environment longer, which moves memory.
     """
-    longer = replace(program, env={**program.env, _PADDING: "p" * padding})
     plan = {"functions": True, "ends": time.monotonic() + PROFILE_S}
-    with start(longer, plan, lambda folder: counting.counter(folder, _OPTIONS)) as process:
+    with start(
+        program.padded(padding), plan, lambda folder: counting.counter(folder, _OPTIONS)
+    ) as process:
         yield lambda: _read_profile(process, program.folder)
 
 

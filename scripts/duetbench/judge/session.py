@@ -50,7 +50,7 @@ COUNTING: Final = 1 / 3
 """Share of the budget in which instruction counts may begin: they are an answer, too."""
 
 MOST_COUNTING: Final = 0.7
-"""Largest share of a budget for counts and for what prepares both sides of them."""
+"""Largest share of the time that is left for counts and for what prepares both sides of them."""
 
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
@@ -382,9 +382,8 @@ class _Session:
             return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            self.counts.count(
-                keys, left, self.reporter.note, self._tell, began + most * self.seconds
-            )
+            ends = began + most * (self.ends - began)
+            self.counts.count(keys, left, self.reporter.note, self._tell, ends)
         self.count_seconds = self.clock() - began
 
     def _uncounted(self, pair: Pair) -> bool:

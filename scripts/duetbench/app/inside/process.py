@@ -13,7 +13,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +49,10 @@ class Program:
     env: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
     hide: Callable[[str], str] = str
+
+    def padded(self, size: int) -> Program:
+        """Return it with so many bytes more in its environment, which moves what it allocates."""
+        return replace(self, env={**self.env, "DUETBENCH_PADDING": "p" * size})
 
 
 @contextmanager
