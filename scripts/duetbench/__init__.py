@@ -1,6 +1,6 @@
 """duetbench: what did this change do to our Python web stack, and which release did it?"""
 
-# The names of the Python API (docs/python.md) are imported when they are asked for first, so that
+# The names of the Python API (docs/agents.md) are imported when they are asked for first, so that
 # importing duetbench takes no time.
 
 from typing import TYPE_CHECKING, Any

@@ -461,7 +461,7 @@ def test_on_a_phone_each_cell_is_labelled_by_its_own_column() -> None:
 
 @pytest.mark.usefixtures("_at_home")
 def test_the_example_in_python_is_right() -> None:
-    done = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
+    done = doctest.testfile(str(ROOT / "docs" / "agents.md"), module_relative=False)
     assert done.failed == 0
     assert done.attempted > 5
 
