@@ -14,7 +14,7 @@ CPU = "server_cpu_per_request"
 def test_roles_are_queries_of_the_rows() -> None:
     assert metrics.BRIEF == (CPU, "throughput", "response_p50")
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
-    starts = ("start_cpu", "start_time", "import_time")
+    starts = ("start_cpu", "start_time", "pss_start", "import_time")
     beside = ("response_slow_half", "service_slow_half", "cpu_idle")
     assert (*leading, "response_p99", "service_p99", *starts, *beside) == metrics.JUDGED
     some = (CPU, "response_p50", "efficiency", "pss_steady")

@@ -187,10 +187,10 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
 
 @pytest.mark.real
 def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> None:
-    """0.2 s of core time against 0.6, with 0.3 s of waiting, both ways; and one that fails."""
+    """0.2 s of core time against 0.6, with 0.3 s of waiting and 30 MB; and one that fails."""
     logs = tmp_path / "logs"
     quick = served(tmp_path / "quick", logs, 0.2, 0.0)
-    slow = served(tmp_path / "slow", logs, 0.6, 0.3)
+    slow = served(tmp_path / "slow", logs, 0.6, 0.3, "KEPT = b'x' * 30_000_000")
     broken = served(tmp_path / "broken", logs, 0.0, 0.0, "raise RuntimeError('no such table')")
 
     def pair(base: SideCase, head: SideCase, *, head_first: bool) -> Duet:
@@ -202,7 +202,11 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]
     for head_first in (False, True, False):
         found = pair(quick, slow, head_first=head_first)
-        assert (found.failed, found.order, found.alone) == ((), 3, tuple(sorted(NAMES))), found
+        assert (found.failed, found.order, found.alone) == (
+            (),
+            3,
+            ("import_time", "pss_start", "start_cpu", "start_time"),
+        ), found
         few, many = found.base, found.head
         starts[0].add(found)
         starts[1].add(found.model_copy(update={"base": many, "head": few}))
@@ -211,8 +215,10 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
         assert many["start_cpu"] > many["import_time"] >= 0.6
         assert many["start_time"] >= 0.6 + 0.3
         assert many["start_time"] > few["start_time"]
+        assert many["pss_start"] - few["pss_start"] == pytest.approx(30e6, rel=0.2)
     for duets, verdict in zip(starts, (Verdict.WORSE, Verdict.BETTER), strict=True):
-        assert judged_alone(duets)["import_time"].verdict is verdict
+        for subject in ("import_time", "pss_start"):
+            assert judged_alone(duets)[subject].verdict is verdict
     found = pair(quick, broken, head_first=False)
     (words,) = found.failures("head")
     assert (found.base, found.head, found.failed) == ({}, {}, ("head",))

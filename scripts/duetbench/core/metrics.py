@@ -63,7 +63,7 @@ class Metric:
     unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a declared
     ceiling. response, service: the other cases, by the times that describe the server. Tails, start
     and idle use the same duets and never prolong a comparison. start alone: comparisons of starts,
-    which also judge start. idle: targets of which a server computes without requests.
+    which also judge start, and memory after start. idle: targets of which a server computes without requests.
     """
 
     name: str  # key in run files
@@ -229,6 +229,15 @@ _ROWS: Final[list[Metric]] = [
         verb="has a",
     ),
     Metric(
+        "pss_start",
+        size,
+        "Proportional set size of the server tree after its first right answers, without a load.",
+        "memory after start",
+        concern="memory",
+        situation="memory after start",
+        verb="needs",
+    ),
+    Metric(
         "import_time",
         seconds,
         "CPU time of a worker for importing the application, or for creating it.",
@@ -376,7 +385,7 @@ def row(name: str) -> Metric:
 HEADLINES: Final = (
     CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady", "response_p99",
     "service_p99", "service_p95", "server_cores", "ready_time", "unit_service", "start_cpu",
-    "start_time", "import_time", "response_slow_half", "service_slow_half", CPU_IDLE,
+    "start_time", "pss_start", "import_time", "response_slow_half", "service_slow_half", CPU_IDLE,
 )  # fmt: skip
 """The metrics that people look at first, the first one first."""
 

@@ -229,7 +229,9 @@ def choose_metrics(
     - CPU without requests is judged if a side needs any, so that it costs other metrics nothing.
     """
     if start:
-        return metrics.judged_in({"start", "start alone"}), ()
+        return metrics.judged_in({"start", "start alone"}), metrics.judged_in(
+            {"memory after start"}
+        )
     times = case.load.times
     situations: set[str] = {"always", times}
     if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:

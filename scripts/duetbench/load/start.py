@@ -15,6 +15,7 @@ from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import LaunchError
 from duetbench.core.model import Flag
 from duetbench.core.units import utc_now
+from duetbench.host.tree_usage import memory_of
 from duetbench.load import verify
 from duetbench.load.server import Serving
 
@@ -64,13 +65,15 @@ def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float
         seconds = _first_answer(serving)
         if serving.case.workers > 1:  # the others may still start
             serving.meet()
-        tree = serving.edge()
+        tree, memory = serving.edge(), memory_of(serving.session.members)
         serving.meet()
         figures = {
             "start_cpu": sum(process.cpu + process.children for process in tree.processes),
             "start_time": seconds,
             "import_time": serving.import_time,
         }
+        if memory.pss is not None:
+            figures["pss_start"] = memory.pss
     return tuple(serving.flags), figures
 
 
