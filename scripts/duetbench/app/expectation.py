@@ -22,10 +22,7 @@ _EXCERPT_OF_PAGE: Final = 300
 def check_answer(
     endpoint: Endpoint, where: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Compare an answer to `where` with its declaration; LaunchError wrong_answer.
-
-    Names of headers are in lower case.
-    """
+    """Compare an answer to `where` with its declaration; LaunchError wrong_answer."""
     expect = endpoint.expect
     if status != expect.status:
         location = headers.get("location", "")

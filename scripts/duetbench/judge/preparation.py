@@ -235,10 +235,7 @@ def _served(
 
 
 def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
-    """Lend the module that `--app` names to sides without it; return notes on the files.
-
-    It is that of the other side, or of the checkout.
-    """
+    """Lend the application's module, of the other side or the checkout, to sides without it."""
     module = project.target.app.partition(":")[0]
     lacking = [state for state in states if _find_module(module, state[0]) is None]
     if not lacking:
