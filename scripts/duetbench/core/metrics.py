@@ -63,7 +63,7 @@ class Metric:
     unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a declared
     ceiling. response, service: the other cases, by the times that describe the server. Tails, start
     and idle use the same duets and never prolong a comparison. start alone: comparisons of starts,
-    which also judge start, and memory after start. idle: targets of which a server computes without requests.
+    which also judge start and memory after start. idle: servers that compute without requests.
     """
 
     name: str  # key in run files
