@@ -67,15 +67,14 @@ def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Inst
         return lacking
     began, (base, head) = time.monotonic(), sides
     outcome = _count([sides], limit, ends)
-    if isinstance(outcome, str) and time.monotonic() < began + EARLY * limit:
-        return _count([(base,), (head,)], limit, ends)
     if isinstance(outcome, str):
-        return outcome
+        early = time.monotonic() < began + EARLY * limit
+        return _count([(base,), (head,)], limit, ends) if early else outcome
     took, counts = time.monotonic() - began, [outcome]
-    while FLOOR < abs(_move(outcome)) < 2 * LAYOUT and len(counts) <= len(LAYOUTS):
-        if time.monotonic() + took > ends:
-            break
-        more = _count([sides], limit, ends, padding=LAYOUTS[len(counts) - 1])
+    # Of a large change only the interval is at stake, which takes no time from duets.
+    most = math.inf if ends == math.inf else 2 * LAYOUT
+    for padding in LAYOUTS if FLOOR < abs(_move(outcome)) < most else ():
+        more = _count([sides], limit, ends, padding) if time.monotonic() + took < ends else ""
         if isinstance(more, str):
             break
         counts.append(more)
@@ -94,7 +93,7 @@ def in_layouts(counts: Sequence[Instructions]) -> Instructions:
         base=base,
         head=base * math.exp(statistics.fmean(moves)),
         spread=first.spread,
-        scatter=max(first.error, error),
+        scatter=max(first.scatter or 0.0, error),
     )
 
 
