@@ -133,11 +133,14 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
 
     Three duets are the fewest that decide anything.
     """
-    evidence = [
-        findings.CaseEvidence(pair.case, pair.duets, effects=seen.get(pair.case.id))
-        for pair in sides.pairs
-    ]
-    return findings.judge(evidence, MATERIAL, {})
+    return findings.judge(
+        [
+            findings.CaseEvidence(pair.case, pair.duets, effects=seen.get(pair.case.id))
+            for pair in sides.pairs
+        ],
+        MATERIAL,
+        {},
+    )
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:

@@ -22,7 +22,7 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
-from duetbench.host import command
+from duetbench.host import command, paths
 from duetbench.host.console import Console, Narrator
 from repos import asgi, commit, git, work_in, write
 
@@ -120,6 +120,10 @@ def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails
     words = "shop.main:app: expected an application, found: ModuleNotFoundError"
     assert (refused.code, words in refused.err) == (2, True)
     assert imports.call_count == 2
+    # The option skips the import, also if something fails; and what failed is not remembered.
+    bench(*command, "--interface", "asgi")
+    assert imports.call_count == 2
+    assert not list(paths.cache_dir().glob("interfaces/*"))
 
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)

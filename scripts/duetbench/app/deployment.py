@@ -209,7 +209,8 @@ def _deploy(
             stack = lock_for(_needs(server, ways, "asgi"))
             env = {"env": {**choice.env, **settings[-1].env}}
             trial = replace(bare, target=choice.model_copy(update=env))
-            asked, made = _interface(trial, stack, narrator)
+            asked, made, assumed = _interface(trial, stack, narrator)
+            bare = replace(bare, assumed=assumed)
             choices = [way.model_copy(update={"factory": made}) for way in choices]
         interface = asked
         server, choices, notes = _served(place, packages.packages, choices, interface, pythons)
@@ -362,8 +363,10 @@ def _python_here(project: Subject, place: Path, within: Path) -> Interpreter | N
     return None
 
 
-def _interface(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
-    """Find an application's interface, and whether something makes it, by an import of it.
+def _interface(
+    trial: Subject, stack: Stack, narrator: Narrator
+) -> tuple[Interface, bool, Path | None]:
+    """Find an application's interface, whether something makes it, and the file that said so.
 
     An import takes seconds, so its answer holds as long as the application's module, its packages
     and its interpreter are the same. `check_import` is for whatever does not work then.
@@ -373,28 +376,25 @@ def _interface(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interf
              for file in target_locks.module_files(choice.app.partition(":")[0]))  # fmt: skip
     module = next((file.read_bytes().decode("latin-1") for file in files if file.is_file()), "")
     known = (f"{trial.repository}", choice.app, f"{choice.factory}", module)
-    answer = (
-        paths.cache_dir()
-        / "interfaces"
-        / cache.digest(*known, stack.lock.read_text("utf-8"), f"{python.executable}")
-    )
-    commands = choice.before or choice.after
+    name = cache.digest(*known, stack.lock.read_text("utf-8"), f"{python.executable}")
+    answer = paths.cache_dir() / "interfaces" / name
     with suppress(OSError, ValueError):
-        if not commands:
+        if not (choice.before or choice.after):
             interface, made = json.loads(answer.read_text("utf-8"))
-            return interface, made
+            return interface, made, answer
     found = _import(trial, stack, narrator)
     with suppress(OSError):  # it saves time only
         answer.parent.mkdir(parents=True, exist_ok=True)
         answer.write_text(json.dumps(found), "utf-8")
-    return found
+    return *found, None
 
 
 def check_import(deployed: Subject, narrator: Narrator) -> None:
-    """Import a prepared target again; raises UsageError if it is no application, or another one."""
-    stack = deployed.lock(STACK)
-    interface, _ = _import(deployed, stack, narrator)
-    if interface != deployed.interface:
+    """Import a target whose interface was not seen now; UsageError: it is none, or another one."""
+    if deployed.assumed is None:
+        return
+    deployed.assumed.unlink(missing_ok=True)
+    if (interface := _import(deployed, deployed.lock(STACK), narrator)[0]) != deployed.interface:
         raise UsageError(f"{deployed.target.app}: expected {deployed.interface}, found {interface}")
 
 
@@ -402,11 +402,10 @@ def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface
     """Import the application as a launch would, after the commands before it."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
-    request["path"] = ""  # none is requested
-    known: dict[str, Any] = {"endpoint": Endpoint.model_construct(**request), "python": name}
+    endpoint = Endpoint.model_construct(**request, path="")  # none is requested
+    known: dict[str, Any] = {"stack": stack.name, "loop": choice.loop, "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
-    known |= {"ready_timeout": choice.ready_timeout}
-    case = Case.model_construct(stack=stack.name, loop=choice.loop, **known)
+    case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(
         trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack

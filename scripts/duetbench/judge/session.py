@@ -228,8 +228,7 @@ class _Session:
 
     def _needs_no_time(self, pair: Pair) -> bool:
         """Whether more time is not what a case lacks: it is judged, or it failed."""
-        failed = any(duet.failed for duet in pair.duets.all)
-        return failed or len(pair.duets.usable) >= rule.FEWEST
+        return len(pair.duets.usable) >= rule.FEWEST or any(d.failed for d in pair.duets.all)
 
     def _first_answer_seconds(self) -> float:
         """Estimate the budget that gives all cases a first answer."""

@@ -69,5 +69,7 @@ def _request(endpoint: Endpoint) -> dict[str, Any]:
 def code_of(side: SideCase) -> tuple[Hashable, ...]:
     """Return a key that is equal for cases whose requests run the same code on any server."""
     case = side.case
-    environment = case.python, case.stack, tuple(sorted(case.env.items()))
-    return *environment, case.experiment, case.endpoint.name
+    return (
+        *(case.python, case.stack, case.experiment, case.endpoint.name),
+        *sorted(case.env.items()),
+    )
