@@ -6,18 +6,14 @@ from typing import Final
 
 import pytest
 
-import comparing
 import synthetic
 from duetbench.core.change import Release, SeriesName
-from duetbench.core.comparison import Comparison, SideRecord
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Effects, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
 from observatory.store.points import Points
 from observatory.trend import quotes
-from observatory.trend.backfill import to_observe
 from observatory.trend.quotes import Quote
 from observatory.trend.releases import ReleaseEffect
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
@@ -178,47 +174,3 @@ def test_findings_read_as_sentences() -> None:
         "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
     )
     assert math.isclose(start.size, -math.log(0.903))
-
-
-def observed(case: str, *, head: str = "1.1", effects: Effects | None = None) -> Comparison:
-    base, head_ = (
-        SideRecord(label=f"fastapi=={v}", kind="stack", commit=None, stacks=(), interpreters=())
-        for v in ("1.0", head)
-    )
-    seen = comparing.judged_case(case, effects=effects)
-    return comparing.comparison_of(seen, base=base, head=head_)
-
-
-def cases_of(*quotes: Quote, known: tuple[Comparison, ...] = ()) -> list[str]:
-    declared = Checkout.here().cases(profile="nightly")
-    return [case.id for _, case in to_observe(quotes, declared, known)]
-
-
-def test_only_material_changes_of_requests_and_starts_are_observed() -> None:
-    """From 2 % of CPU, or 10 % of a start."""
-    small, large = a_quote(1.019), a_quote(1.021)
-    start = a_quote(0.89, metric="start_cpu", case="start-up/models/current/py3.14")
-    memory = a_quote(2.0, metric="pss_steady")
-    assert cases_of(small, large, start, memory) == [SERVED, start.case]
-    assert cases_of(a_quote(1.2, previous=None)) == []
-    assert cases_of(a_quote(1.2, case="no-such/case/py3.14")) == []
-
-
-def test_what_moved_in_process_is_observed_where_it_is_served() -> None:
-    """Of the same interpreter and stack; the endpoint that a benchmark names comes first."""
-    handler = "inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/wsgi-json)/py3.14t/current"
-    models = "inprocess/pydantic_models.Serialise.time(size=20)/py3.14/pydantic-v1"
-    found = cases_of(*(a_quote(1.2, metric="seconds", case=case) for case in (handler, models)))
-    assert found[0].startswith("asgi-wsgi/wsgi-json/py3.14t/")
-    assert found[1:] == ["pydantic-v1-v2/pydantic-v1/py3.14/c16"]
-
-
-def test_a_release_is_observed_once() -> None:
-    quote, seen = a_quote(1.2), observed(SERVED, effects=Effects())
-    assert cases_of(quote, known=(seen,)) == []
-    others = (
-        observed(SERVED),
-        observed(SERVED, head="1.2", effects=Effects()),
-        observed("a/b/py3.14", effects=Effects()),
-    )
-    assert cases_of(quote, known=others) == [SERVED]

@@ -251,21 +251,23 @@ class Anchored:
 
 
 def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
-    """Prepare the revision that stacks of other times are measured against.
+    """Prepare the anchor for the checkout's selected cases, with the load that it declares.
 
     Raises:
-        UsageError: There is no such revision, or it cannot be read.
+        UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
+    wanted = {case.id for case in planning.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
     part = _part(place, revision, place.cases(), scope)
     part = replace(part, record=part.record.model_copy(update={"kind": "revision"}))
-    cases = planning.select(part.cases, scope.select)
-    lost = part.lacks(cases)
+    cases = tuple(case for case in part.cases if case.id in wanted)
+    lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
+    lost |= part.lacks(cases)
     cases = tuple(case for case in cases if case.id not in lost)
-    missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
+    missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
     base = preparation.side_of(part, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator)
