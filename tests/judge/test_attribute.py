@@ -19,7 +19,8 @@ from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
 from duetbench.counts import counted, counting
 from duetbench.counts.profiling import ROOT, Fact, Name, Profile
 from duetbench.counts.ranking import rank
-from duetbench.judge.attribute import attribute, contrast_of, name_of
+from duetbench.judge.attribute import attribute, name_of
+from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.checkout import Checkout
 

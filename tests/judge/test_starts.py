@@ -21,7 +21,7 @@ from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
-from duetbench.judge import attribute, session
+from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.pairs import Sides
@@ -115,7 +115,7 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
 
 def test_requests_do_not_explain_a_start(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"found one of starts.*python -X importtime"):
-        attribute.contrast_of(compared(Starting(), tmp_path))
+        repetition.contrast_of(compared(Starting(), tmp_path))
 
 
 def test_the_same_on_both_sides_has_no_verdict(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import comparison, session
-from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.search import mixed_locks
 from duetbench.judge.session import Question, empty_comparison
@@ -31,7 +30,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change
 from observatory.store.remotes import Remote
-from observatory.trend.confirm import compare_stacks, moved
+from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
 
@@ -155,20 +154,20 @@ def test_a_lock_is_found_by_its_digest(bumps: Bumps, tmp_path: Path) -> None:
 
     # One that is gone is resolved again, with the versions that the run recorded.
     lost = StackState(stack="one", digest="0" * 64)
-    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=lost)), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(base=lost), QUIET)
     assert "beta==1.0 --hash" in found.base
     assert "beta==1.5 --hash" in found.head
     assert "base is not found any more" in found.notes[0]
-    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(head=lost)), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(head=lost), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     with pytest.raises(HistoryError, match="neither lock of the stack one"):
-        find_locks(Checkout(bumps.root), moved(bumps.candidate(base=lost, head=lost)), QUIET)
+        find_locks(Checkout(bumps.root), bumps.candidate(base=lost, head=lost), QUIET)
     old, new = (lost.model_copy(update={"as_of": f"2026-{day}"}) for day in ("01-31", "02-20"))
-    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=old, head=new)), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(base=old, head=new), QUIET)
     assert ("beta==1.0 " in found.base, "beta==1.5 " in found.head) == (True, True)
     assert len(found.notes) == 2
     as_it_was = old.model_copy(update={"digest": hashlib.sha256(found.base.encode()).hexdigest()})
-    found = find_locks(Checkout(bumps.root), moved(bumps.candidate(base=as_it_was)), QUIET)
+    found = find_locks(Checkout(bumps.root), bumps.candidate(base=as_it_was), QUIET)
     assert (found.base.count("beta==1.0 "), found.notes) == (1, ())
 
 

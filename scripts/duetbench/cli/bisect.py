@@ -1,5 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
+import glob
 from contextlib import nullcontext
 from typing import Annotated
 
@@ -21,12 +22,12 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.change import Cause
-from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.repetition import contrast_of
 from duetbench.judge.search import commit_search, mixed_locks
 from duetbench.report.change import cause_lines, commit_lines
 
@@ -84,36 +85,34 @@ def bisect_command(
     console = Console(stderr=as_json)
     here = paths.project_root(stand_in=False)
     limit = budget_seconds(budget) or 0.0
-    contrast = Contrast(base=of_base or (), head=of_head or ())
+    contrast, metric = Contrast(base=of_base or (), head=of_head or ()), ""
     _ = contrast.settings  # which refuses wrong words
-    given = tuple(names or ()), bool(of_base or of_head)
-    evidence: Comparison | Contrast | None = None
-    match given:
-        case (_, _), False:
-            pass
-        case (name,), False:
-            evidence = find_comparison(name, results or results_dir(here))
-            if evidence is None:
-                raise UsageError(f"no comparison has the name {name!r}: give its id, or its file")
-        case (), True:
-            evidence = contrast
-        case _:
-            raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
+    ends, words = tuple(names or ()), bool(of_base or of_head)
+    if len(ends) != 2 - words * 2 and (words or len(ends) != 1):
+        raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
+    if words and contrast.kinds != {"stack"}:
+        raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
+    if len(ends) == 1:
+        comparison = find_comparison(ends[0], results or results_dir(here))
+        if comparison is None:
+            raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
+        clearest = mixed_locks.clearest(comparison, select)
+        select, metric = glob.escape(clearest.case), clearest.subject
+        contrast = contrast_of(comparison)
     project = with_options(here, context.obj)
-    if start and evidence:
+    if start and len(ends) != 2:
         raise UsageError("--start searches between two commits: give GOOD and BAD")
     clean_up(console)
-    reporter = Reporter(console)
-    with machine(wait, console.say), resumable() if evidence else nullcontext():
-        if evidence:
-            cause = mixed_locks.search(project, evidence, select, limit, reporter)
-            lines = cause_lines(cause)
-        else:
-            good, bad = given[0]
-            ends, cases = (good, bad), select or "*"
+    reporter, cases = Reporter(console), select or "*"
+    with machine(wait, console.say), nullcontext() if len(ends) == 2 else resumable():
+        if len(ends) == 2:
+            good, bad = ends
             cause = commit_search.search(project, ends, cases, limit, reporter, start=start)
             safe, private = repetition(context.obj)
             lines = commit_lines(cause, good, bad, [*safe, *private])
+        else:
+            cause = mixed_locks.search(project, contrast, cases, limit, reporter, metric)
+            lines = cause_lines(cause)
     if as_json:
         print_json(cause.model_dump(mode="json"))
     else:

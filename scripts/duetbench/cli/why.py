@@ -29,6 +29,7 @@ from duetbench.judge import attribute as explain
 from duetbench.judge import preparation
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
+from duetbench.judge.repetition import contrast_of
 from duetbench.judge.session import require_code
 from duetbench.report.attribution import print_attribution
 
@@ -87,7 +88,7 @@ def run(
         base, head = (*names, None, None)[:2]
         contrast = Contrast((base, head), *words)
         if comparison:
-            contrast = explain.contrast_of(comparison)
+            contrast = contrast_of(comparison)
         require_code("why", contrast)
         sides = prepare(contrast, explain.scope(select, narrator, copies))
         moved = explain.moved_most(comparison, sides) if comparison and not select else None

@@ -15,7 +15,6 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import case_names
 from duetbench.app.inside import programs
-from duetbench.app.setting import Contrast
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, Comparison
 from duetbench.core.errors import CountError, UsageError
@@ -24,7 +23,8 @@ from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.judge import affected, change_locks
+from duetbench.judge import affected
+from duetbench.judge.findings import least
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 
@@ -160,25 +160,6 @@ def name_of(
     return Name(code.name, file, PYTHON if code.file.startswith("<") else APPLICATION)
 
 
-def contrast_of(comparison: Comparison) -> Contrast:
-    """Return the sides of a comparison, as its commits and words name them; UsageError: none do."""
-    base, head = comparison.base, comparison.head
-    if comparison.start:
-        raise UsageError(
-            f"{comparison.id}: expected a comparison of requests, found one of starts, whose "
-            "imports `python -X importtime` times"
-        )
-    of_commits = head.kind in {"revision", "several"}
-    commits = (base.commit, head.commit) if of_commits else (None, None)
-    unnamed = head.dirty if of_commits else not (base.words or head.words)
-    if unnamed:
-        raise UsageError(
-            f"{comparison.id}: expected two commits, or sides that words name, found {base.label} "
-            f"and {head.label}: give both sides themselves (--base, --head)"
-        )
-    return Contrast(commits, base.words, head.words)
-
-
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     """The case that moved most surely in what requests execute, on both sides; None: none did."""
     served = {pair.case.id: pair.sides for pair in sides.pairs}
@@ -190,7 +171,7 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
         and row(finding.subject).executes
         and finding.case in served
     ]
-    return served[max(moved, key=change_locks.least).case] if moved else None
+    return served[max(moved, key=least).case] if moved else None
 
 
 def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:

@@ -310,6 +310,12 @@ def sort(findings: Sequence[Finding] | Iterator[Finding]) -> tuple[Finding, ...]
     return tuple(sorted(findings, key=lambda finding: _place(finding, cpus.get(finding.case))))
 
 
+def least(finding: Finding) -> float:
+    """Least size of a change, as the logarithm of a ratio; zero if there may be none."""
+    low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
+    return 0.0 if low * high < 0 else min(abs(low), abs(high))
+
+
 def _place(finding: Finding, cpu: Finding | None) -> tuple[float, ...]:
     state = 0 if finding.moved else 1 + _ORDER.index(finding.verdict)
     weight = finding.weight

@@ -1,4 +1,4 @@
-"""The command that repeats a comparison, from its record. Pure."""
+"""What repeats a comparison, from its record: the command, or its sides. Pure."""
 
 import re
 import shlex
@@ -7,8 +7,10 @@ from itertools import dropwhile
 from typing import Final
 
 from duetbench.app import setting, target
+from duetbench.app.setting import Contrast
 from duetbench.app.target import LINE, WORD
 from duetbench.core.comparison import SIDES, Comparison, SideRecord
+from duetbench.core.errors import UsageError
 from duetbench.core.units import read_time
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -108,6 +110,25 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
         if word not in _NOT_OF_WHY or (word == "--select" and not case):
             chosen += [word, *several]
     return shlex.join([program, "why", *chosen, *(["--select", case] if case else [])])
+
+
+def contrast_of(comparison: Comparison) -> Contrast:
+    """Return the sides of a comparison, as its commits and words name them; UsageError: none do."""
+    base, head = comparison.base, comparison.head
+    if comparison.start:
+        raise UsageError(
+            f"{comparison.id}: expected a comparison of requests, found one of starts, whose "
+            "imports `python -X importtime` times"
+        )
+    of_commits = head.kind in {"revision", "several"}
+    commits = (base.commit, head.commit) if of_commits else (None, None)
+    unnamed = head.dirty if of_commits else not (base.words or head.words)
+    if unnamed:
+        raise UsageError(
+            f"{comparison.id}: expected two commits, or sides that words name, found {base.label} "
+            f"and {head.label}: give both sides themselves (--base, --head)"
+        )
+    return Contrast(commits, base.words, head.words)
 
 
 def _sides(base: SideRecord, head: SideRecord) -> list[str] | None:

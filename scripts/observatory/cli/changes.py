@@ -22,7 +22,6 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
-from duetbench.judge.change_locks import find_locks
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.search import mixed_locks
 from duetbench.judge.search.bisection import TIME_IS_UP
@@ -124,8 +123,8 @@ def _search_changes(
 
 
 def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
-    """Return the search for the release behind a change; raises as `change_locks.find_locks`."""
-    texts, series = find_locks(checkout, confirm.moved(record), narrator), record.series
+    """Return the search for the release behind a change; raises as `confirm.find_locks`."""
+    texts, series = confirm.find_locks(checkout, record, narrator), record.series
     case = glob.escape(series.case)
     return SearchTask(record.base.stack, texts.base, texts.head, case, series.metric)
 

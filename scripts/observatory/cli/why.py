@@ -22,14 +22,13 @@ from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.judge import attribute, preparation
-from duetbench.judge.change_locks import find_locks
 from duetbench.report.attribution import print_attribution
 from observatory.cli.options import SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
 from observatory.store.change import Change
-from observatory.trend.confirm import moved
+from observatory.trend.confirm import find_locks
 
 
 def why_command(
@@ -76,7 +75,7 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
     Raises:
         CountError: It is one of memory or starts, or its instructions cannot be counted.
         UsageError: It is of no case that is declared.
-        HistoryError, SetupError: As of `change_locks.find_locks`, or a stack cannot be made.
+        HistoryError, SetupError: As of `confirm.find_locks`, or a stack cannot be made.
     """
     # Of a candidate one whose instructions moved.
     stepped = (step.series for step in change.steps if step.series.metric == INSTRUCTIONS)
@@ -86,7 +85,7 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
     checkout = checkout.with_case(series.case)
     with revisions.copies() as copies:
         scope = attribute.scope((glob.escape(series.case),), narrator, copies)
-        locks = find_locks(checkout, moved(change), narrator)
+        locks = find_locks(checkout, change, narrator)
         stack = change.base.stack
         before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
         (pair,) = preparation.of_locks(checkout, stack, before, after, scope).pairs

@@ -4,24 +4,27 @@ Each result is saved with its evidence at once.
 """
 
 import glob
+import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import revisions
+from duetbench.app import locks, revisions
+from duetbench.app.subject import Subject
 from duetbench.core.change import SeriesName, StackState
-from duetbench.core.comparison import Comparison, Finding
+from duetbench.core.comparison import SIDES, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.effects import difference as effects
 from duetbench.host import files, paths
+from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, preparation, session
-from duetbench.judge.change_locks import Between, find_locks
 from duetbench.judge.duet_loop import MakeInstruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent, Question, empty_comparison
@@ -62,7 +65,7 @@ def compare_stacks(
     """
     project = replace(project, profile=NIGHTLY[0])
     served = _strongest(project, candidate)
-    texts = find_locks(project, moved(candidate), reporter)
+    texts = find_locks(project, candidate, reporter)
     globs = tuple(map(glob.escape, served))
     logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
@@ -85,10 +88,56 @@ def compare_stacks(
             return session.compare(question, reporter, make(logs))
 
 
-def moved(change: Change) -> Between:
-    """Return the states of the stack on both sides of a change."""
-    names = ("id", "base", "head", "packages", "base_commit", "head_commit")
-    return Between(*(getattr(change, name) for name in names))
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """The texts of one stack's lock before and after a change, with notes for readers."""
+
+    base: str
+    head: str
+    notes: tuple[str, ...]
+
+
+def find_locks(subject: Subject, change: Change, narrator: Narrator) -> Locks:
+    """Find or resolve the locks on both sides of a change.
+
+    Raises:
+        HistoryError: Neither lock can be found.
+        SetupError: uv finds no package set with the recorded versions.
+    """
+    states = {"base": change.base, "head": change.head}
+    commits = {"base": change.base_commit, "head": change.head_commit}
+    found = {side: _find_lock(subject, states[side], commits[side], narrator) for side in SIDES}
+    if not any(found.values()):
+        raise HistoryError(
+            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: fetch "
+            "all of the history (git fetch --unshallow, or fetch-depth: 0), or compare again"
+        )
+    texts, notes = {}, []
+    for side in SIDES:
+        texts[side] = found[side] or next(filter(None, found.values()))
+        if hashlib.sha256(texts[side].encode()).hexdigest() == states[side].digest:
+            continue
+        versions = {move.package: getattr(move, side) for move in change.packages}
+        pins = [f"{package}=={version}" for package, version in versions.items() if version]
+        name = change.base.stack
+        with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
+            texts[side] = locks.resolve(subject, name, None, tick, keep=texts[side], pins=pins)
+        notes.append(
+            f"The lock of {side} is not found any more; it was resolved again from the recorded "
+            "versions"
+        )
+    return Locks(texts["base"], texts["head"], tuple(notes))
+
+
+def _find_lock(
+    subject: Subject, state: StackState, commit: str | None, narrator: Narrator
+) -> str | None:
+    """Return a lock as it was, or as the index has it for its date now; None if not possible."""
+    text = subject.find_lock(state.stack, state.digest, commit)
+    if text is None and state.as_of:
+        day = date.fromisoformat(state.as_of)
+        return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
+    return text
 
 
 def _label(state: StackState, run: str | None) -> str:

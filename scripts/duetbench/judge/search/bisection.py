@@ -1,4 +1,4 @@
-"""Which of several in a row did it: one search, for commits and for packages. Pure.
+"""Which of several in a row did it: one search, for commits and for packages.
 
 Each question compares two states of the row, by what shows the change soonest: what a request does
 is exact and takes seconds; where nothing shows there, counts of instructions; then duets. The
@@ -17,6 +17,8 @@ from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import CountError, DuetbenchError
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import KEPT, TELLING, Verdict
+from duetbench.core.text import short
+from duetbench.judge.session import Extent
 
 Answer = Literal["yes", "no", "unknown"]
 
@@ -80,13 +82,15 @@ class Budget:
         self.most = 2 * seconds / (3 + math.ceil(math.log2(states)))
         self._seconds, self._began = seconds, 0.0
 
-    def part(self) -> float:
-        """Return the seconds for a question; raises StuckError if the time is up."""
+    def extent(self, means: Means, cases: str, *, start: bool = False) -> Extent:
+        """Return what a question compares, for how long; raises StuckError if the time is up."""
+        if means != "duets":
+            return Extent((cases,), only=means)
         self._began = self._began or time.monotonic()
         left = self._began + self._seconds - time.monotonic()
         if left < self.most / 4:
             raise StuckError(TIME_IS_UP)
-        return min(self.most, left)
+        return Extent((cases,), min(self.most, left), start=start)
 
 
 class Search(ABC, Generic[State]):
@@ -102,9 +106,7 @@ class Search(ABC, Generic[State]):
     """What differs from state to state."""
 
     def __init__(
-        self,
-        look: Callable[[State, State, Means, str], Comparison],
-        say: Callable[[str], None],
+        self, look: Callable[[State, State, Means, str], Comparison], say: Callable[[str], None]
     ) -> None:
         self.look, self.say = cache(look), say
         self.shares: list[Share] = []
@@ -129,24 +131,27 @@ class Search(ABC, Generic[State]):
         Raises DuetbenchError if the ends of the row cannot be compared.
         """
         reason, suspects = "", list[str]()
+        names: Sequence[str]
         rows = [(row, order)]
         for some, means in rows:  # which a search extends by the rows that it leaves
             try:
                 rows += self._search(some, means)
             except StuckError as stuck:
-                reason = str(stuck)
-                suspects += stuck.suspects or self._names(some[0], some[-1])
+                reason, names = str(stuck), stuck.suspects
             except DuetbenchError as problem:
                 if not self.whole:
                     raise
-                self.say(str(problem))
-                reason = "they cannot be compared alone"
-                suspects += self._names(some[0], some[-1])
-        shares = sorted(self.shares, key=lambda share: -_size(share.findings[0]))
+                reason, names = short(str(problem)), ()
+            else:
+                continue
+            suspects += names or self._names(some[0], some[-1])
         whole = self.whole
-        rest = self.rest.of(whole.case, whole.subject) if self.rest and whole else None
         return Cause(
-            shares=tuple(shares), whole=whole, rest=rest, suspects=tuple(suspects), reason=reason
+            shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
+            whole=whole,
+            rest=self.rest.of(whole.case, whole.subject) if self.rest and whole else None,
+            suspects=tuple(suspects),
+            reason=reason,
         )
 
     def _search(
@@ -170,8 +175,7 @@ class Search(ABC, Generic[State]):
             if moved := [each for each in figures if each.moved or _changed(each)]:
                 break
             self.rest = comparison
-            counts = (each for each in comparison.findings if each.subject == INSTRUCTIONS)
-            failure = next((each.why for each in counts if each.why), "")
+            failure = _why(comparison, INSTRUCTIONS)
         else:
             if self.whole is None:
                 raise StuckError("measured again, the whole change is not seen")
@@ -218,13 +222,10 @@ class Search(ABC, Generic[State]):
                     self.say(f"{name}: skipped ({problem})")
                 unknown[state] = str(problem)
                 return "unknown"
-            if abs(change - before) > abs(after - change):
-                after = change
-                self.say(f"{name}: has the change")
-                return "yes"
-            before = change
-            self.say(f"{name}: not yet")
-            return "no"
+            has = abs(change - before) > abs(after - change)
+            before, after = (before, change) if has else (change, after)
+            self.say(f"{name}: {'has the change' if has else 'not yet'}")
+            return "yes" if has else "no"
 
         found = first_bad(row[1:], ask)
         return found, tuple(unknown[state] for state in found[:-1])
@@ -241,7 +242,7 @@ def means_of(finding: Finding) -> Means | None:
     if finding.exact:
         known = finding.base is not None and finding.head is not None
         return "effects" if known and finding.subject in (KEPT, *TELLING) else None
-    if finding.ratio is None or finding.low is None or finding.high is None:
+    if None in (finding.ratio, finding.low, finding.high):
         return None
     if finding.subject == INSTRUCTIONS:
         return "counts"
@@ -279,18 +280,15 @@ def _change(comparison: Comparison, whole: Finding, middle: float) -> float:
     if found is None and (case.effects and whole.exact if case else not comparison.missing):
         return 0.0
     if found is None or means_of(found) != means_of(whole):
-        raise DuetbenchError(_reason(comparison, whole))
-    if found.verdict is Verdict.UNKNOWN and not (
-        found.interval and found.interval.excludes(math.exp(middle))
-    ):
+        raise DuetbenchError(_why(comparison, whole.subject) or _why(comparison) or "not measured")
+    sure = found.interval is not None and found.interval.excludes(math.exp(middle))
+    if found.verdict is Verdict.UNKNOWN and not sure:
         raise DuetbenchError("undecided")
     return _amount(found)
 
 
-def _reason(comparison: Comparison, whole: Finding) -> str:
-    """Say why a comparison has no figure of a case."""
-    found = [each for each in comparison.findings if each.case == whole.case and each.why]
-    found.sort(key=lambda each: each.subject != whole.subject)
-    missing = (each.reason for each in comparison.missing)
-    reasons = (*(each.why for each in found), *missing, *comparison.notes)
-    return next(iter(reasons), "nothing was measured")
+def _why(comparison: Comparison, subject: str = "") -> str:
+    """Say why there is no figure, of a subject or of any."""
+    found = [each.why for each in comparison.findings if subject in ("", each.subject)]
+    missing = [each.reason for each in comparison.missing]
+    return next(filter(None, found if subject else (*found, *missing, *comparison.notes)), "")

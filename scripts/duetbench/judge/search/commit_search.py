@@ -15,7 +15,6 @@ from duetbench.host.console import Console
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.search.bisection import MEANS, Budget, Means, Search
-from duetbench.judge.session import Extent
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
@@ -54,10 +53,9 @@ def search(
     budget = Budget(seconds, len(commits))
 
     def look(good: str, commit: str, means: Means, case: str) -> Comparison:
-        contrast, cases = Contrast((good, commit)), (glob.escape(case) if case else select,)
-        if means != "duets":
-            return compare(project, contrast, Extent(cases, only=means), quiet)
-        return compare(project, contrast, Extent(cases, budget.part(), start=start), reporter)
+        extent = budget.extent(means, glob.escape(case) if case else select, start=start)
+        told = reporter if extent.seconds else quiet
+        return compare(project, Contrast((good, commit)), extent, told)
 
     found = CommitSearch(commits, look, reporter.say)
     return found.run([ends[0], *(commit.id for commit in commits)], MEANS[2:] if start else MEANS)

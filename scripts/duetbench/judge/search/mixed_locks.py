@@ -13,29 +13,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 
 from packaging.version import Version
 
-from duetbench.app import deployment, locks, revisions, stacks
+from duetbench.app import locks, revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, differences
+from duetbench.core.comparison import Comparison, Finding, differences
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import machine, paths
+from duetbench.host import paths
 from duetbench.host.cache import digest
-from duetbench.host.console import Console, Narrator
+from duetbench.host.console import Console
 from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
-from duetbench.judge import change_locks, preparation
-from duetbench.judge.change_locks import find_locks
+from duetbench.judge import preparation
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import least
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, means_of
-from duetbench.judge.session import Extent
 
 Names = frozenset[str]
 """Packages that have moved in a mixed lock."""
@@ -95,87 +93,43 @@ class SearchTask:
     metric: str = ""
 
 
-def of_comparison(
-    subject: Subject, comparison: Comparison, select: str | None, narrator: Narrator
-) -> SearchTask:
-    """Return the task for the case of a comparison that moved most surely, or the selected one.
-
-    Raises:
-        UsageError: Another machine made it, or no selected case moved where packages did.
-        HistoryError, SetupError: As `change_locks.find_locks`.
-    """
-    if (here := machine.fingerprint().id) != comparison.machine.id:
-        raise UsageError(f"{comparison.id} was made on {comparison.machine.id}, and this is {here}")
+def clearest(comparison: Comparison, select: str | None) -> Finding:
+    """Return what duets showed most surely, of the selected cases; UsageError if there is none."""
     judged = [
-        (case.case, finding)
-        for case in comparison.cases
+        finding
         for finding in comparison.findings
-        if finding.case == case.case.id and means_of(finding) == "duets"
-        if finding.moved or select
-        if select is None or fnmatchcase(case.case.id, select)
-        if any(move.stack == case.case.stack for move in comparison.packages)
+        if finding.case and means_of(finding) == "duets"
+        if (fnmatchcase(finding.case, select) if select else finding.moved)
     ]
     if not judged:
-        raise UsageError(
-            f"{comparison.id}: expected a case that moved in a stack whose packages changed"
-            + (f" and that {select!r} selects" if select else "")
-        )
-    case, finding = max(judged, key=lambda row: (row[1].moved, change_locks.least(row[1])))
-    texts = find_locks(subject, change_locks.between(comparison, case.stack), narrator)
-    return SearchTask(case.stack, texts.base, texts.head, glob.escape(case.id), finding.subject)
-
-
-def of_contrast(
-    project: Subject, contrast: Contrast, select: str, reporter: Reporter, copies: Path
-) -> tuple[Subject, SearchTask]:
-    """Return the task between the packages of two sides, and what is measured with them.
-
-    All cases of an application have the same packages.
-
-    Raises:
-        UsageError: The sides differ in something else, or no case is selected.
-        SetupError: As `preparation.prepare`.
-    """
-    if contrast.kinds != {"stack"}:
-        raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
-    scope = Scope((select,), paths.state_dir() / "logs", reporter, copies)
-    both = preparation.prepare(project, contrast, scope)
-    if not both.pairs:
-        raise UsageError("base and head have no case in common")
-    stack = both.pairs[0].case.stack
-    files = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
-    base, head = (file.read_text("utf-8") for file in files)
-    return both.head.subject, SearchTask(stack, base, head, select)
+        which = f"that {select!r} selects" if select else "that moved"
+        raise UsageError(f"{comparison.id}: expected a case {which}, measured by duets")
+    return max(judged, key=lambda finding: (finding.moved, least(finding)))
 
 
 def search(
     project: Subject,
-    evidence: Comparison | Contrast,
-    select: str | None,
+    contrast: Contrast,
+    select: str,
     seconds: float,
     reporter: Reporter,
+    metric: str = "",
 ) -> Cause:
-    """Search for the release behind a comparison, or between two sides, on this machine.
+    """Search for the release that did it between the packages of two sides, on this machine.
 
-    Args:
-        project: The repository, which nothing else may measure meanwhile.
-        evidence: A comparison of this machine, or two sides that differ in packages.
-        select: A glob over the ids of cases; None: the clearest change.
-        seconds: Limit of the search, s.
-        reporter: Gets what is done meanwhile.
-
-    Raises:
-        UsageError: Nothing is selected, or the comparison has nothing to search.
-        SetupError, HistoryError: As `find`.
+    All cases of an application have the same packages. `select` is a glob over their ids; without a
+    `metric` of theirs, all that differs is searched. Raises as `preparation.prepare` and `find`.
     """
     with revisions.copies() as copies:
-        subject: Subject
-        if isinstance(evidence, Contrast):
-            subject, task = of_contrast(project, evidence, select or "*", reporter, copies)
-        else:
-            subject = deployment.working(project, reporter, copies)
-            task = of_comparison(subject, evidence, select, reporter)
-        return find(project, subject, task, reporter, seconds)
+        scope = Scope((select,), paths.state_dir() / "logs", reporter, copies)
+        both = preparation.prepare(project, contrast, scope)
+        if not both.pairs:
+            raise UsageError("base and head have no case in common")
+        stack = both.pairs[0].case.stack
+        files = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
+        base, head = (file.read_text("utf-8") for file in files)
+        task = SearchTask(stack, base, head, select, metric)
+        return find(project, both.head.subject, task, reporter, seconds)
 
 
 def find(
@@ -198,8 +152,6 @@ def find(
     if not mixed.releases:
         reason = "packages were only added or removed, which mixed locks cannot separate"
         return Cause(suspects=tuple(move.package for move in mixed.moves), reason=reason)
-    if not any(fnmatchcase(case.id, task.select) for case in subject.cases()):
-        raise UsageError(f"no case here is {task.select}, so there is nothing to measure")
     reporter.say(f"{len(mixed.moves)} packages moved, {len(mixed.releases)} can be the cause")
     budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
     journal = Journal(paths.state_dir() / "searches" / f"{digest(*astuple(task))}.jsonl")
@@ -214,16 +166,12 @@ def find(
             states = mixed.state(before), mixed.state(after)
             return preparation.of_locks(subject, task.stack, *states, scope)
 
-        cases, part = (glob.escape(case) if case else task.select,), None
-        if means == "duets":
-            part = budget.part()
-            extent, told = Extent(cases, part), reporter
-        else:
-            extent, told = Extent(cases, only=means), quiet
+        extent = budget.extent(means, glob.escape(case) if case else task.select)
+        told = reporter if extent.seconds else quiet
         whole = compare(project, Contrast(), extent, told, prepare=prepare)
         findings = [row for row in whole.findings if task.metric in ("", row.subject)]
         comparison = whole.model_copy(update={"findings": tuple(findings)})
-        if part in (None, budget.most):  # the end of the time cut others short
+        if extent.seconds in (None, budget.most):  # the end of the time cut others short
             journal.add([key, comparison.model_dump_json()])
         return comparison
 
