@@ -176,7 +176,7 @@ class Serving:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"{server.name} accepted no connection within {self.case.ready_timeout:g} "
-                    f"s; if it needs longer, set --ready-timeout; {self._log_words()}",
+                    f"s; if it needs longer, set --with ready-timeout=; {self._log_words()}",
                 )
             self.session.wait(poll)
 

@@ -122,7 +122,7 @@ def _void(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.NO_ANSWER,
             f"expected good answers within {load.duration:g} s, found all {good:.0f} of them "
-            "later; use fewer connections, such as --connections 8",
+            "later; use fewer connections, as --with connections=8",
         )
     if requests > good:
         yield _flag(
@@ -248,7 +248,7 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
         yield _flag(
             FlagName.CONNECTIONS_CLOSED,
             f"expected {load.idle} idle connections, but the server closed {facts.idle_lost} of "
-            "them; a longer keep-alive time-out (--server-arg) keeps them",
+            "them; a longer keep-alive time-out (--with arg=) keeps them",
         )
     if not facts.pinned:
         yield _flag(FlagName.HOST_NOISE, "the scheduler moved server and generator freely")
