@@ -216,11 +216,11 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
 
 def growth(
     course: Sequence[tuple[float, int]], ends: Floats, began: float
-) -> tuple[float, float, float] | None:
+) -> tuple[float, float] | None:
     """Estimate the growth of memory in bytes per answer; see `per_answer`.
 
-    The estimate of all windows, its lower end, and the estimate of the later half of the windows.
-    None with fewer than five windows, or without answers in them.
+    The estimate of the later half of the windows, before which pools fill, and its lower end. None
+    with fewer than five windows, or without answers in them.
 
     `course` has moments of the monotonic clock and the bytes held at each. `ends` are the arrivals
     of answers on the clock of the rows, which `began` on the monotonic clock (s).
@@ -231,8 +231,8 @@ def growth(
     at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
     answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
     increases, half = np.diff(sizes), len(sizes) // 2
-    whole, late = per_answer(increases, answers), per_answer(increases[half:], answers[half:])
-    return None if whole is None else (*whole[:2], (late or whole)[0])
+    found = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
+    return found and found[:2]
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:
