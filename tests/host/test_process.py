@@ -140,26 +140,26 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     assert set(report.killed) == everyone
 
 
-@pytest.mark.parametrize("moment", ["before it runs", "while it runs", "when it has ended"])
-def test_ctrl_c_beside_the_thread_that_starts_leaves_nothing(
+@pytest.mark.parametrize("moment", ["before the fork", "after it"])
+def test_ctrl_c_beside_the_fork_leaves_nothing(
     moment: str, tmp_path: Path, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thread.start returns when the thread has told that it runs: an interrupt can come before."""
-    real, before = threading.Thread.start, {child.pid for child in psutil.Process().children()}
+    """It can come before anybody knows the pid: the mark tells what was started."""
+    real, started = subprocess.Popen, list[int]()
+    before = os.sched_getaffinity(0)
 
-    def start(thread: threading.Thread) -> None:
-        if moment != "before it runs":
-            real(thread)
-        if moment == "when it has ended":
-            thread.join()
+    def start(*arguments: Any, **how: Any) -> None:
+        if moment == "after it":
+            started.append(real(*arguments, **how).pid)
         raise InterruptedRun(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start)
+        patch.setattr(subprocess, "Popen", start)
         with pytest.raises(InterruptedRun):
-            launch(tmp_path, "stubborn_master")
+            launch(tmp_path, "stubborn_master", cores=[max(before)])
+    assert os.sched_getaffinity(0) == before
     assert not list(sessions.iterdir())
-    assert {child.pid for child in psutil.Process().children()} <= before
+    assert not any(map(lives, started))
 
 
 def test_ctrl_c_while_the_rest_is_killed_leaves_nothing(
@@ -299,7 +299,7 @@ def test_duetbench_never_takes_itself_for_an_orphan() -> None:
         "record = process_session.SessionRecord(role='command', argv=(), mark=mark);"
         "print(mark, record.processes())"
     )
-    with record.spawn([sys.executable, "-c", script], env=os.environ, stdout=-1) as process:
+    with record.spawn([sys.executable, "-c", script], None, stdout=subprocess.PIPE) as process:
         assert process.communicate()[0].decode().split() == [str(record.mark), "[]"]
 
 

@@ -211,12 +211,10 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         (b"\xff\xfe\x00", "can't decode"),
         ([1, 2], "expected a run file"),
         ({"id": "x"}, "expected a run file"),
-        (whole.replace(b"1234.57", b"NaN"), "found nan"),
-        (whole.replace(b"1234.57", b"1e999"), "found 1e999"),
-        (whole.replace(b'"seed":1', b'"seed":1,"seed":2'), "'seed' twice"),
-        (whole.replace(b'"seed":1', b'"seed":1,"seed":1').replace(b"0.1.0", b"\\u0022:"), "twice"),
-        (whole.replace(b'"message":"hi"', b'"message":1e999'), "found 1e999"),
-        (whole.replace(b'"message":"hi"', b'"message":NaN'), "found nan"),
+        (whole.replace(b"1234.57", b"NaN"), "not json compliant"),
+        (whole.replace(b"1234.57", b"1e999"), "not json compliant"),
+        (whole.replace(b'"message":"hi"', b'"message":1e999'), "not json compliant"),
+        (whole.replace(b'"message":"hi"', b'"message":NaN'), "not json compliant"),
         (b"[" * 100_000, "while decoding a json array"),  # too deep, in the words of each Python
         ({**document(), "results": document()["results"] * 2}, "each case once"),
     ):

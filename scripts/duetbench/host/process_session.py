@@ -1,10 +1,10 @@
 """A server or load generator in a session of its own: started pinned, and proven to have ended.
 
-Pinning sets the affinity of the short-lived *thread* that starts the command. The child and its own
-children inherit it. Setting it afterwards would race with the first workers (`move` repeats until
-all have moved). Signal handlers run only in the main thread, so no Ctrl-C falls between the fork
-and the record of its pid. A Ctrl-C may fall between that record and the code that stops the
-session; the session then ends with this process.
+Pinning sets the affinity of the thread that starts the command, for this moment. The child and its
+own children inherit it. Setting it afterwards would race with the first workers (`move` repeats
+until all have moved). A Ctrl-C may fall between the fork and the record of its pid: then what
+carries the session's mark is ended. It may fall between that record and the code that stops the
+session: then the session ends with this process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to another process.
@@ -52,8 +52,6 @@ _GLANCE_SECONDS: Final = 0.1  # between looks at the members of a session that i
 _EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
 
-Process = subprocess.Popen[bytes]
-
 
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
@@ -82,25 +80,28 @@ class SessionRecord(Frozen):
                 "make the folder writable, free some disk space, or set XDG_STATE_HOME",
             ) from error
 
-    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Process:
-        """Start a process that carries the record's mark, as `subprocess.Popen` does.
+    def spawn(
+        self, argv: Sequence[str], cores: Sequence[int] | None, **how: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a process on these cores with the record's mark, as `subprocess.Popen` does.
 
         What another thread starts at the same moment without a record gets the mark, too.
         """
         with _MARKING:
-            limits = resource.getrlimit(_RLIMIT_LOCKS)
-            with suppress(ValueError, OSError):  # a lower hard limit
-                resource.setrlimit(_RLIMIT_LOCKS, (self.mark, limits[1]))
+            limits, pinned = resource.getrlimit(_RLIMIT_LOCKS), os.sched_getaffinity(0)
             try:
+                os.sched_setaffinity(0, pinned if cores is None else cores)  # this thread only
+                with suppress(ValueError, OSError):  # a lower hard limit
+                    resource.setrlimit(_RLIMIT_LOCKS, (self.mark, limits[1]))
                 return subprocess.Popen(
                     tuple(argv),
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.STDOUT,
-                    env=env,
                     start_new_session=True,
                     **how,
                 )
             finally:
+                os.sched_setaffinity(0, pinned)
                 with suppress(ValueError, OSError):
                     resource.setrlimit(_RLIMIT_LOCKS, limits)
 
@@ -157,7 +158,7 @@ class StopReport:
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(self, popen: Process, record: SessionRecord, log: Path) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path) -> None:
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
         self.record: Final = record
         self.log: Final = log
@@ -194,43 +195,18 @@ class Session:
                 cannot be executed; harness_error if it cannot be recorded or pinned.
         """
         record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
-        session: Session | None = None
-        problem: Exception | None = None
-        cancelled, lock = False, threading.Lock()
-
-        def spawn() -> None:
-            nonlocal session, problem
-            try:
-                if cores is not None:
-                    os.sched_setaffinity(0, cores)  # 0: this thread only
-                log.touch(0o600)  # it may get private values
-                with lock, log.open("wb") as output:
-                    if cancelled:
-                        return
-                    popen = record.spawn(argv, env=env, cwd=cwd, stdout=output)
-                    session = Session(popen, record, log)
-            except (OSError, ValueError) as error:
-                problem = error
-
-        # A thread: no signal handler runs in it, and it can pin itself.
-        thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
+        record.save()
         try:
-            record.save()
-            thread.start()
-            thread.join()
-        except BaseException:
-            # After an interrupt inside `start` the thread may or may not run.
-            with lock:
-                cancelled = True
-            if session is not None:
-                session.stop(0)
-            with suppress(OSError):
-                record.path.unlink(missing_ok=True)
-            raise
-        if session is None:
+            log.touch(0o600)  # it may get private values
+            with log.open("wb") as output:
+                popen = record.spawn(argv, cores, env=env, cwd=cwd, stdout=output)
+                return cls(popen, record, log)
+        except BaseException as error:
+            proc.kill_all(record.processes, set())
             record.path.unlink(missing_ok=True)
-            raise _not_started(problem, record, cores) from problem
-        return session
+            if isinstance(error, OSError | ValueError):
+                raise _not_started(error, record, cores) from error
+            raise
 
     def poll(self) -> int | None:
         """Return the master's exit code (negative for a signal), or None while it lives."""
@@ -367,7 +343,7 @@ class Session:
 
 
 def _not_started(
-    error: Exception | None, record: SessionRecord, cores: Sequence[int] | None
+    error: Exception, record: SessionRecord, cores: Sequence[int] | None
 ) -> LaunchError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     what = f"cannot start the {record.role} {shlex.join(record.argv)}"

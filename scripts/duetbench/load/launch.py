@@ -181,7 +181,7 @@ class Observation(Facts):
     def _judge(self, other: "Observation | None") -> None:
         """Complete the figures, and raise the flags."""
         serving, rows, load = self.serving, self.generation.rows, self.case.load
-        status, before = self.case.endpoint.expect.status, serving.testbed.machine
+        status = self.case.endpoint.expect.status
         ours, figures = [self, *([other] if other else [])], self.figures
         figures |= {
             "ready_time": serving.ready_time,
@@ -200,13 +200,10 @@ class Observation(Facts):
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
-        self.times = oha_results.time_thirds(rows, load, status=status)
         self.idle_lost = sum(map(reading.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)
-        for change in machine.environment_changes(before, machine.fingerprint()):
-            serving.fail(FlagName.ENV_CHANGED, change)
         if ceiling := self.case.ceiling:
             figures["ceiling"] = ceiling
             if "throughput" in figures:

@@ -71,7 +71,7 @@ class Serving:
         self.request = request = self.workspace.fill_in(case.endpoint)
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         base = f"http://127.0.0.1:{self.port}"
-        self.client = Client(testbed.oha, case.load, base, request, cores, case.endpoint)
+        self.client = Client(testbed.oha, case.load, base, request, cores)
 
     def offer(self, load: Load) -> None:
         """Make the generator use this load from now on."""
@@ -196,7 +196,8 @@ class Serving:
         if login is None or self.workspace.identity:
             return
         where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        answer, _ = verify.send(login, login.path, self.port, where, timeout=timeout)
+        with reading.connect(self.port, timeout) as connection:
+            answer, _ = verify.exchange(connection, login, login.path, where, timeout)
         headers = answer.headers.multi_items()
         try:
             given = identify(

@@ -184,7 +184,7 @@ class Evidence:
         summaries = [run.cases[case] for run in self.runs if case in run.cases]
         disturbing = DISTURBING
         if METRICS[metric].unit == "B":  # a disturbance takes time from a process, not memory
-            disturbing &= {FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED}
+            disturbing &= {FlagName.MEMORY_GROWS}
         raised: Counter[str] = Counter()
         for flag in (flag for summary in summaries for flag in summary.warnings):
             raised[flag.name] += flag.launches * (flag.name in disturbing)
