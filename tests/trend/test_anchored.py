@@ -349,7 +349,7 @@ class Started(Given):
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)
         )
-        update = {"load_seconds": 0.0, "alone": tuple(sorted(base)), "base": base, "head": head}
+        update = {"load_seconds": 0.0, "alone": True, "base": base, "head": head}
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
@@ -374,7 +374,7 @@ def test_starts_go_on_until_they_are_precise() -> None:
     samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": ("start_cpu",), "load_seconds": 0.0}
+        update = {**figures, "alone": True, "load_seconds": 0.0}
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)

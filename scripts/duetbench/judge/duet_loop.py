@@ -26,7 +26,6 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
-from duetbench.core.units import utc_now
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
@@ -186,8 +185,10 @@ def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     return launch, 2 * verify + rest * (1 if case.endpoint.floor else 2) + warm_up + load
 
 
-def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
-    """Fill a turn with the figures of both launches.
+def by_turns(
+    base: Launch, head: Launch, *, head_first: bool, order: int = 0, load_seconds: float = 0.0
+) -> Duet:
+    """Make a turn of both launches.
 
     As in a duet, an unsteady launch is accepted, because the other side's launch just before or
     after it drifts alike.
@@ -198,15 +199,18 @@ def by_turns(duet: Duet, base: Launch, head: Launch) -> Duet:
     )
     void = any(flag.kind == "void" for flag in (*before, *after))
     figures = ({}, {}) if void else (base.metrics, head.metrics)
-    return duet.model_copy(
-        update={
-            "base": figures[0],
-            "head": figures[1],
-            "flags_base": before,
-            "flags_head": after,
-            "alone": tuple(sorted(figures[1])),
-            "seconds": base.seconds + head.seconds,
-        }
+    return Duet(
+        case=head.case,
+        order=order,
+        head_first=head_first,
+        started=(head if head_first else base).started,
+        seconds=base.seconds + head.seconds,
+        load_seconds=load_seconds,
+        flags_base=before,
+        flags_head=after,
+        alone=True,
+        base=figures[0],
+        head=figures[1],
     )
 
 
@@ -254,11 +258,7 @@ class Loop:
         self.reporter.work(name, self.order, remaining)
         if group[0].mode is Mode.ALONE:
             for pair in group:
-                duet = Duet(
-                    case=pair.case.id, order=self.order, head_first=head_first,
-                    started=utc_now(), seconds=0, load_seconds=duet_load(pair.case).duration,
-                )  # fmt: skip
-                self._record(pair, self._apart(pair, duet), add, 1)
+                self._record(pair, self._apart(pair, head_first=head_first), add, 1)
             return
         sides = [pair.sides for pair in group]
         duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
@@ -274,14 +274,15 @@ class Loop:
         add(pair, sample)
         self.reporter.report(sample)
 
-    def _apart(self, pair: Pair, duet: Duet) -> Duet:
+    def _apart(self, pair: Pair, *, head_first: bool) -> Duet:
         """Launch each side alone, with the load of a duet."""
-        step = -1 if duet.head_first else 1
+        step = -1 if head_first else 1
         launches = []
         for side in pair.sides[::step]:
             case = side.case.model_copy(update={"load": duet_load(side.case)})
             launches.append(self.instruments.launch(replace(side, case=case)))
-        return by_turns(duet, *launches[::step])
+        seconds = duet_load(pair.case).duration
+        return by_turns(*launches[::step], head_first=head_first, load_seconds=seconds)
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""

@@ -20,11 +20,12 @@ from typing import Final
 
 from duetbench.app.configuration import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import SIDES, Curve, Duet, Instructions, SideName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
+from duetbench.judge.duet_loop import by_turns
 from duetbench.load import duet, launch, soak, start
 
 COPIES: Final = 6
@@ -82,11 +83,13 @@ class Starts(Real):
         self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
     ) -> tuple[Duet, ...]:
         duets = []
-        for number, (below, above) in enumerate(pairs, order):
-            base, head = self._rotation.turn(below, above)
-            sides = replace(below, testbed=base), replace(above, testbed=head)
-            log = self._logs(above.case.id)
-            duets.append(start.perform(*sides, log, head_first=head_first, order=number))
+        step = -1 if head_first else 1
+        for number, pair in enumerate(pairs, order):
+            log, beds = self._logs(pair[1].case.id), self._rotation.turn(*pair)
+            sides = [*zip(SIDES, pair, beds, strict=True)][::step]
+            starts = [start.perform(replace(side, testbed=bed), log(name))
+                      for name, side, bed in sides]  # fmt: skip
+            duets.append(by_turns(*starts[::step], head_first=head_first, order=number))
         return tuple(duets)
 
 
