@@ -22,13 +22,13 @@ from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
-from duetbench.judge.duet_loop import by_turns
 from duetbench.judge.findings import exit_code
+from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report
-from fake_sessions import FakeInstruments, SilentReporter, make_duet, side
+from fake_sessions import FakeInstruments, SilentReporter, side
 from observatory.matrix.checkout import Checkout
 from synthetic import MACHINE, make_case, ok
 
@@ -133,14 +133,19 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
-    duet = make_duet("one/a", 0, {}, {})
+    case, testbed = busy("one/a"), side("head", ()).testbed
     figures = {"throughput": 300.0, CPU: 0.003, "pss_steady": 6e7}
     base, head = ok("one/a", 0, {**figures, "throughput": 200.0}), ok("one/a", 0, figures)
-    found = by_turns(duet, base, head)
+
+    def turn(*launches: Launch) -> Duet:
+        given, part = iter(launches[::-1]), SideCase(case, testbed)
+        return by_turns(part, part, lambda _: next(given), head_first=True, order=3)
+
+    found = turn(base, head)
     assert (found.base, found.head) == (base.metrics, head.metrics)
-    assert (found.alone, found.usable) == (tuple(sorted(head.metrics)), True)
+    assert (found.order, found.alone, found.usable) == (3, tuple(sorted(head.metrics)), True)
     flag = Flag(name=FlagName.WRONG_ANSWER, detail="500")
-    broken = by_turns(duet, base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
+    broken = turn(base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
     assert (broken.base, broken.head, broken.failed) == ({}, {}, ("head",))
     assert Duet.model_validate(broken.model_dump()) == broken
 
@@ -195,7 +200,7 @@ def test_two_threads_serve_more_without_the_gil(
     real = warmup.warm_up
     monkeypatch.setattr(warmup, "warm_up", lambda client, **_: real(client, window=0.1, limit=0.3))
     monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
-    for module in (duet, duet_loop):
+    for module in (duet, instruments):
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
     gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
     testbed = assemble(Checkout.here(), [gil, free], tmp_path / "logs")
@@ -223,7 +228,9 @@ def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> N
     plain, testbed = SHARED.model_copy(update={"cores": "split"}), side("head", ()).testbed
     few = plain.model_copy(update={"workers": 1})
     turn, unequal_, duet_ = (
-        duet_loop.DuetSeconds().of(Pair(SideCase(base, testbed), SideCase(head, testbed)))
+        duet_loop.Loop(Machine(), SilentReporter(), 1).seconds(
+            Pair(SideCase(base, testbed), SideCase(head, testbed))
+        )
         for base, head in ((SHARED, SHARED), (few, plain), (plain, plain))
     )
     assert turn == unequal_ == sum(duet_loop.duet_seconds(SHARED)) > duet_

@@ -28,6 +28,8 @@ from duetbench.host import files, paths
 from duetbench.host.files import Journal
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import by_turns
+from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from fake_sessions import make_duet, make_pairs, side
@@ -59,13 +61,14 @@ class Given:
     first: list[bool] = field(default_factory=list)
     said: io.StringIO = field(default_factory=io.StringIO)
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        if pairs[0].mode is Mode.ALONE:
+            sides = pairs[0].sides
+            return (by_turns(*sides, self.launch, head_first=head_first, order=order),)
         if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
-        for _, head in pairs:
+        for head in (pair.head for pair in pairs):
             name = f"{head.testbed.subject.root} {head.case.id}"
             number = self.duet_log.count(name)
             self.duet_log.append(name)
@@ -376,7 +379,7 @@ class Started(Given):
 
     times: float = 2.0
 
-    def duets(self, pairs: Sequence[tuple[SideCase, SideCase]], **order: Any) -> tuple[Duet, ...]:
+    def duets(self, pairs: Sequence[Pair], **order: Any) -> tuple[Duet, ...]:
         base, head = (
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)

@@ -14,13 +14,13 @@ from typing import Any, Final
 from duetbench.app import configuration, revisions
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import prepare_all
+from duetbench.app.testbed import prepare_all, server_of
 from duetbench.core.comparison import Attribution, Comparison
 from duetbench.effects import difference as effects
 from duetbench.host import paths, result_files
 from duetbench.judge import affected, preparation, session
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
@@ -72,9 +72,8 @@ def compare(
         if question.sides.empty_reason:
             comparison = empty_comparison(question)
         else:
-            instruments = (Starts if extent.start else Real)(logs)
             place = paths.project_state(project.root)
-            comparison = session.compare(question, reporter, instruments, place)
+            comparison = session.compare(question, reporter, Real(logs), place)
             if why := explain(comparison, both):
                 comparison = comparison.model_copy(update={"why": why})
                 result_files.save_comparison(comparison, place)
@@ -84,9 +83,9 @@ def compare(
 def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Choose the first case of each server, to compare starts."""
     first: dict[Hashable, Pair] = {}
-    for start in (replace(pair, start=True) for pair in pairs):
-        first.setdefault(start.server, start)
-    return tuple(first.values())
+    for pair in pairs:
+        first.setdefault(tuple(server_of(side.case) for side in pair.sides), pair)
+    return tuple(replace(pair, start=True) for pair in first.values())
 
 
 def _question(

@@ -21,10 +21,14 @@ from typing import Final
 from duetbench.app.configuration import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
 from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.core.protocol import WINDOW_SECONDS, duet_load
+from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
+from duetbench.judge.pairs import Pair
+from duetbench.judge.samples import Mode
 from duetbench.load import duet, launch, soak, start
 
 COPIES: Final = 6
@@ -47,17 +51,22 @@ class Real:
         self._numbers, self._rotation = count(), Rotation()
         paths.keep_newest_logs(self._folder.parent)
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        log = self._logs(pairs[0][1].case.id)
-        base, head = self._rotation.turn(*pairs[0])  # all pairs share a server, so a testbed
-        pairs = [
-            (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        first = pairs[0]  # all pairs share a server, so a testbed
+        below, above = self._rotation.turn(*first.sides)
+        sides = [
+            (replace(pair.base, testbed=below), replace(pair.head, testbed=above)) for pair in pairs
         ]
-        return duet.perform(pairs, log, head_first=head_first, order=order)
+        base, head = sides[0]
+        if first.mode is Mode.ALONE:
+            return (by_turns(base, head, self.launch, head_first=head_first, order=order),)
+        log = self._logs(first.case.id)
+        if first.mode is Mode.START:
+            return (start.perform(base, head, log, head_first=head_first, order=order),)
+        return duet.perform(sides, log, head_first=head_first, order=order)
 
     def launch(self, side: SideCase) -> Launch:
+        """Launch one side with nothing beside it."""
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
         return launch.perform(side.case, side.testbed, log, window=window)
 
@@ -75,19 +84,34 @@ class Real:
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-class Starts(Real):
-    """Instruments whose duet is one start of each side, alone; cases share no start."""
+def by_turns(
+    base: SideCase,
+    head: SideCase,
+    launch: Callable[[SideCase], Launch],
+    *,
+    head_first: bool,
+    order: int,
+) -> Duet:
+    """Launch each side alone, one right after the other, with the load of a duet.
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        duets = []
-        for number, (below, above) in enumerate(pairs, order):
-            base, head = self._rotation.turn(below, above)
-            sides = replace(below, testbed=base), replace(above, testbed=head)
-            log = self._logs(above.case.id)
-            duets.append(start.perform(*sides, log, head_first=head_first, order=number))
-        return tuple(duets)
+    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
+    after it drifts alike.
+    """
+    started, step, load = utc_now(), -1 if head_first else 1, duet_load(head.case)
+    sides = [
+        replace(side, case=side.case.model_copy(update={"load": duet_load(side.case)}))
+        for side in (base, head)
+    ]
+    launches = [launch(side) for side in sides[::step]][::step]
+    flags = [tuple(f for f in one.flags if f.name != FlagName.NOT_STEADY) for one in launches]
+    void = any(flag.kind == "void" for some in flags for flag in some)
+    before, after = ({} if void else one.metrics for one in launches)
+    return Duet(
+        case=head.case.id, order=order, head_first=head_first, started=started,
+        seconds=sum(one.seconds for one in launches), load_seconds=load.duration,
+        flags_base=flags[0], flags_head=flags[1], alone=tuple(sorted(after)), base=before,
+        head=after,
+    )  # fmt: skip
 
 
 class Rotation:

@@ -90,13 +90,8 @@ class Pair:
         """Key that is equal for cases that one launch of each side can serve."""
         # The canary has the anchor twice.
         places = [part.testbed.subject.root for part in self.sides]
-        return (
-            self.label,
-            self.mode is Mode.ALONE,
-            *places,
-            server_of(self.base.case),
-            server_of(self.head.case),
-        )
+        own = "" if self.mode is Mode.TOGETHER else self.case.id
+        return (self.label, own, *places, *(server_of(part.case) for part in self.sides))
 
 
 @dataclass(frozen=True, slots=True)

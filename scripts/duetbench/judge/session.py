@@ -198,7 +198,7 @@ class _Session:
         seconds = CASE_SECONDS * len(self.candidates)
         pairs = self.open()
         if pairs and not extent.only:
-            seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
+            seconds = rule.FEWEST * self.loop.seconds(*pairs)
         self.reporter.begin(len(pairs), seconds, extent.seconds)
         if not extent.start:
             self._count()
@@ -221,7 +221,7 @@ class _Session:
 
         If counts moved, a single duet shows what they are of the whole request.
         """
-        duet = min(map(self.loop.seconds.of, self.candidates.values()), default=0.0)
+        duet = min(map(self.loop.seconds, self.candidates.values()), default=0.0)
         moved = any(differ(self.counts.of(case)) for case in self.candidates)
         least = 1 if moved else rule.FEWEST
         return QUICK * least * duet <= self.ends - self.clock()
@@ -235,7 +235,7 @@ class _Session:
         pairs = self.candidates.values()
         count = 0.0 if all(map(self._uncounted, pairs)) else CASE_SECONDS
         # Twice what was calculated: a duet may be slower.
-        duets = 2 * rule.FEWEST * self.loop.seconds.of(*pairs) / SAFE
+        duets = 2 * rule.FEWEST * self.loop.seconds(*pairs) / SAFE
         return duets + max(self.count_seconds, count)
 
     def open(self) -> Sequence[Pair]:
@@ -283,7 +283,7 @@ class _Session:
         A leak of one side is news only where the other was loaded alike.
         """
         shortest, _ = growth.SECONDS
-        later = self._soak_seconds() - self.loop.seconds.of(pair) >= shortest
+        later = self._soak_seconds() - self.loop.seconds(pair) >= shortest
         if later and len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits):
             return
         for name in SIDES:

@@ -15,7 +15,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
 from duetbench.report.comparison_text import print_comparison
@@ -102,8 +102,8 @@ def backfill_command(
             globs, logs = tuple(select or ()), paths.state_dir() / "logs"
             scope = Scope(globs, logs, reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
-            make, precision = (Starts, Precision(se=0.01)) if start else (Real, Precision())
-            task = BackfillTask(project, anchor, folder, scope, precision, DEFAULT_SEED, make)
+            precision = Precision(se=0.01) if start else Precision()
+            task = BackfillTask(project, anchor, folder, scope, precision, DEFAULT_SEED, Real)
             for points in backfill.backfill(task, stacks, reporter):
                 measured.append(points)
                 print_points(console, points)
