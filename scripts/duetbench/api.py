@@ -133,14 +133,9 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
 
     Three duets are the fewest that decide anything.
     """
-    return findings.judge(
-        [
-            findings.CaseEvidence(pair.case, pair.duets, effects=seen.get(pair.case.id))
-            for pair in sides.pairs
-        ],
-        MATERIAL,
-        {},
-    )
+    for pair in sides.pairs:
+        pair.duets.seen = seen.get(pair.case.id)
+    return findings.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:
