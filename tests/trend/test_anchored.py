@@ -328,11 +328,11 @@ def backfilled(
     loaded: bool = True,
 ) -> list[Points]:
     said = Reporter(rich.console.Console(file=instruments.said, width=200))
-    scope = Scope(select, tmp_path / "logs", QUIETLY, tmp_path / "copies", loaded=loaded)
+    scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
     precision = Precision(se=0.01, least=2)
     task = BackfillTask(
-        Checkout(root), anchor, tmp_path / "results", scope, precision, 1, lambda _: instruments
+        Checkout(root), anchor, tmp_path / "results", scope, precision, 1, lambda: instruments
     )
     return list(backfill.backfill(task, wanted, said))
 

@@ -107,7 +107,7 @@ Seen = list[tuple[Question, Reporter]]
 
 
 def making(instruments: object) -> Any:
-    return lambda _: instruments
+    return lambda: instruments
 
 
 @pytest.mark.real

@@ -14,7 +14,6 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, Protocol
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
@@ -52,8 +51,8 @@ class Instruments(Protocol):
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
 
-MakeInstruments = Callable[[Path], Instruments]
-"""Creates instruments that write their logs to a folder: `instruments.Real`."""
+MakeInstruments = Callable[[], Instruments]
+"""Creates instruments: `instruments.Real`."""
 
 
 class Reporter(Progress):

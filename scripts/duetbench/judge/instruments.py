@@ -44,12 +44,12 @@ _PROGRAMS: Final = "bin"
 class Real:
     """Instruments that really measure; `duet_loop.Instruments` describes the methods."""
 
-    def __init__(self, logs: Path) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
-        self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    def __init__(self) -> None:
+        logs = paths.state_dir() / "logs" / "compare"  # with a folder of this comparison
+        self._folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers, self._rotation = count(), Rotation()
-        paths.keep_newest_logs(self._folder.parent)
+        paths.keep_newest_logs(logs)
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         first = pairs[0]  # all pairs share a server, so a testbed

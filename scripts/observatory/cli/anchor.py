@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option, Typer
 from duetbench.app import revisions
 from duetbench.cli.options import ResultsOption, budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
-from duetbench.host import files, git, machine, paths
+from duetbench.host import files, git, machine
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Reporter
@@ -164,7 +164,7 @@ def _measure(
 ) -> tuple[Points, InterruptedRun | None]:
     reporter = Reporter(console)
     with revisions.copies() as copies:
-        scope = Scope(tuple(globs), paths.state_dir() / "logs", reporter, copies)
+        scope = Scope(tuple(globs), reporter, copies)
         return anchored.measure(project, anchor, scope, reporter, Real, **how)
 
 

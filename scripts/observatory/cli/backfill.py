@@ -12,7 +12,7 @@ from typer import Exit, Option
 from duetbench.app import revisions
 from duetbench.cli.options import ResultsOption, clean_up, day, resumable
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import files, paths
+from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -99,8 +99,8 @@ def backfill_command(
         files.require_room(folder)
         clean_up(console)
         with revisions.copies() as copies:
-            globs, logs = tuple(select or ()), paths.state_dir() / "logs"
-            scope = Scope(globs, logs, reporter, copies, loaded=not start)
+            globs = tuple(select or ())
+            scope = Scope(globs, reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
             precision = Precision(se=0.01) if start else Precision()
             task = BackfillTask(project, anchor, folder, scope, precision, DEFAULT_SEED, Real)

@@ -382,7 +382,7 @@ def measure(
     ends = math.inf if limit is None else time.monotonic() + limit
     try:
         with measuring():
-            real = make(scope.logs)
+            real = make()
             if not run_duets([head], real, reporter, precision=precision, seed=seed, ends=ends):
                 head.notes.append("the time was up before all cases were precise enough")
     except InterruptedRun as problem:

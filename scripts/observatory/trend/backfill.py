@@ -262,7 +262,7 @@ def _batch(
         began = datetime.now(UTC)
         anchored.run_duets(
             list(heads.values()),
-            task.make(task.scope.logs),
+            task.make(),
             reporter,
             precision=task.precision,
             seed=task.seed,
