@@ -57,7 +57,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare
 
 ROOT: Final = Path(__file__).parents[1]
-_SERVED: Final = ("--path", "/one", "--python", "3.14")
+_SERVED: Final = ("--path", "/one", "--with", "python=3.14")
 PROGRAM: Final = Path(sys.executable).with_name("duetbench")
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"

@@ -127,7 +127,7 @@ def tree(group: Any, words: str) -> Iterator[str]:
     """All verbs below a group, each with its parameters, a name per line; an application's once."""
     for verb, command in sorted(commands(group).items()):
         yield f"{words} {verb}"
-        of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"help_app"}
+        of_target = {name.replace("-", "_") for name in target.OPTIONS} | {"help_app", "words"}
         several = any(param.name == "help_app" for param in command.params)
         for param in command.params:
             names = sorted((*param.opts, *param.secondary_opts), key=len, reverse=True)
@@ -184,9 +184,9 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         assert said.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
     said = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "100"}).output
-    assert ("--app" in said, "--threads" in said, "--help-app" in said) == (True, False, True)
+    assert ("--app" in said, "--header" in said, "--help-app" in said) == (True, False, True)
     page = CliRunner().invoke(app, ["run", "--help-app"], env={"COLUMNS": "100"}).output
-    assert ("--threads" in page, "--select" in page) == (True, False)
+    assert ("--with threads=" in page, "--select" in page) == (True, False)
 
 
 def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from repos import PROJECT, borrow_cache, commit, git
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
 SHOP = (
-    "--app", "shop.main:app", "--path", "/items/7", "--connections", "8",
+    "--app", "shop.main:app", "--path", "/items/7", "--with", "connections=8",
     "--env", "SHOP_DATABASE_URL=sqlite:///{tmp}/" + SECRET + ".db",
     "--before", "python -m shop.seed",
 )  # fmt: skip
@@ -148,7 +148,7 @@ def test_two_commits_have_copies_of_a_postgresql_database(
         postgres.psql(f"{server}/notes", f"{table}; {rows}")
         out = bench.folder / "found.json"
         given = (
-            "--app", "notes:create_app", "--connections", "8",
+            "--app", "notes:create_app", "--with", "connections=8",
             "--env", f"NOTES_DATABASE_URL={server}/notes", "--copy-database", "NOTES_DATABASE_URL",
             "--before", "python -m notes.schema",
         )  # fmt: skip
@@ -284,7 +284,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
     assert case.effects is not None, done.out
     moved = {effect.kind: (effect.base, effect.head) for effect in case.effects.differ}
     assert (moved["read"], case.effects.answers) == ((1, 0) if swapped else (0, 1), ())
-    ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--connections", "8")
+    ran = bench("run", *given, "--env=PW=QpsecretZp", "--seconds", "1", "--with", "connections=8")
     assert (ran.code, measured(bench)[0].results[0].launches[0].status) == (0, "ok"), ran
     for words in (("compare", *sides), ("run",)):
         wrong = bench(*words, *given, "--env=PW=other")

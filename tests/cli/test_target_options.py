@@ -52,7 +52,14 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (("compare", "--python", "3.14"), "--python: expected --app module:attribute"),
+        (("compare", "--with", "python=3.14"), "--with python: expected --app module:attribute"),
+        (("run", "--workers", "2"), "--workers: spell it as --with workers=2, or of one side as"),
+        (("run", "--build"), "--build: spell it as --with build"),
+        (("run", "--server-arg=--x"), "--server-arg: spell it as --with arg=--x"),
+        (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
+        (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),
+        (("run", "--app", "a:b", "--with", "build=no"), "build=no: expected no value"),
+        (("run", "--app", "a:b", "--with", "rate=x"), "--with rate=x: expected a valid number"),
         (("compare", "--base", "workers=0"), "workers=0: expected a number from 1 on"),
         (("compare", "--head", "server=x"), "server=x: expected one of granian, "),
         (("compare", "--head", "JIT=1"), "JIT=1: expected PACKAGE==VERSION, or KEY=VALUE"),
@@ -72,7 +79,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     "words",
-    [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--python"),
+    [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--with"),
      ("run", "--app", "a:b", "--packages")],
 )  # fmt: skip
 def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) -> None:
@@ -115,8 +122,9 @@ def test_what_is_private_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> Non
         "before": ("rm x",), "after": (), "login": "POST /in {'password': 'secret'}",
         "headers": {"x-key": "{A}", "accept": "*/*"}, "python": "3.13",
     }  # fmt: skip
-    said = "--app a:b --factory --request /x --request POST /y --workers 2 --connections 8 --env A"
-    headers = "--header x-key: {A} --header accept: */* --python 3.13"
+    said = "--app a:b --with factory --request /x --request POST /y --with workers=2"
+    said += " --with connections=8 --env A"
+    headers = "--header x-key: {A} --header accept: */* --with python=3.13"
     safe, private = repetition(options)
     assert " ".join(safe) == f"{said} {headers}"
     assert shlex.join(private) == "--env-file f --before 'rm x' --login 'POST /in …'"
@@ -187,7 +195,8 @@ def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("SHOP_DB", "secret")
     option = target.OPTIONS[name]
     value = VALUES[option.metavar] if not option.choices else option.choices[0]
-    typed = parse(["--app", "a:b", *([f"--{name}", value] if value else [f"--{name}"])])
+    words = ["--with", option.spell(value)] if option.word else [f"--{name}", value]
+    typed = parse(["--app", "a:b", *words])
     safe, private = repetition(typed)
     words = ["--profile", "quick", "--seed", "1", *safe]
     record = comparison_of(reproduce=(shlex.join(["duetbench", "compare", *words]),))
@@ -226,7 +235,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     assert file.read_bytes() == before
 
     options = (
-        "--env-file", ".env.example", "--python", "3.14", "--connections", "8",
+        "--env-file", ".env.example", "--with", "python=3.14", "--with", "connections=8",
         "--before", "echo 'made' > {tmp}/x", "--env", "A=1", "--env", "HOME",
     )  # fmt: skip
     shown = bench("init", *options, "--dry-run")

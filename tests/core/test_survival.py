@@ -27,7 +27,6 @@ from observatory.show.site.pages import evidence, site
 from observatory.store import kinds, packages
 from observatory.store.night import NightRecord
 from observatory.trend import candidates, confirm, nights, reading
-from observatory.trend.releases import axes, narrow
 from observatory.trend.table import tables
 
 
@@ -102,9 +101,8 @@ def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
     sources = reading.read(scene.results)
     anchored = [table for table in tables(sources.nights) if table.ratio]
     candidates.detect(anchored, (*sources.changes, *sources.dismissed))
-    closer = narrow(sources.changes, axes(sources.points))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
-    confirm.close((*sources.changes, *closer), evidence)
+    confirm.close(sources.changes, evidence)
     issues.of_changes(sources.changes, "https://site.example/")
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         narrator = Narrator(Console(file=nowhere))

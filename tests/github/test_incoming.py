@@ -181,7 +181,7 @@ ATTACKS: Final[dict[str, tuple[Attack, str]]] = {
         "'x', which is no case of shard 1",
     ),
     "points that a new anchor follows": (
-        pointed(origin="renewal", label="anchor x"),
+        pointed(origin="backfill", label="as of 2026-11-01"),
         "origin, and release: expected ('night', None), found",
     ),
     "points with the name of another night's": (

@@ -364,12 +364,12 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     to = step.folder / "out"
     inputs: tuple[str, ...] = ("--app", "shop.main:app", "--requests", "")
     inputs += ("--paths", "/items/7\n/items/8\n")
-    inputs += ("--budget", "5m", "--args", "--server 'granian'", "--fail-on", fail_on)
+    inputs += ("--budget", "5m", "--args", "--with 'server=granian'", "--fail-on", fail_on)
     inputs += ("--only", "counts", "--limits", "cpu=5%\nanswers")
     done = step("compare", BASE, HEAD, "--to", to, *inputs, "--upgrade", "true")
     assert done.code == expected
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
-    target += ("--server", "granian")
+    target += ("--with", "server=granian")
     file = str(to / "report" / "comparison.json")
     which: tuple[str, ...] = ("-o", file, "--why")
     which += ("--only", "counts", "--limit", "cpu=5%", "--limit", "answers")
@@ -411,9 +411,9 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
 @pytest.mark.parametrize(
     ("options", "safe"),
     [
-        ("--app shop.main:app --path /items/7 --factory --server granian --connections 64", True),
+        ("--app shop.main:app --path /items/7 --with factory --with server=granian", True),
         (
-            "--app a:b --header 'x-key: {KEY}' --env KEY --packages r/web.txt --ready-timeout 9s",
+            "--app a:b --header 'x-key: {KEY}' --env KEY --with ready-timeout=9s",
             True,
         ),
         ("--app a:b --packages ../../secrets", False),

@@ -67,14 +67,6 @@ def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
     assert machine.fingerprint().id != first.id
 
 
-def test_changes_are_told_with_both_values() -> None:
-    """Nothing changed says nothing; a new governor and kernel are named before and after."""
-    assert machine.environment_changes(example(), example()) == ()
-    assert machine.environment_changes(
-        example(governor="powersave"), example(governor="performance", kernel="6.2")
-    ) == ("kernel: 6.1 before, 6.2 after", "governor: powersave before, performance after")
-
-
 def limits(root: Path, groups: str, files: dict[str, str]) -> tuple[float | None, int | None]:
     for name, text in files.items():
         (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -84,13 +82,6 @@ def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
     assert not lives(orphan)
 
 
-def test_a_child_without_marker_or_session_is_a_member(tmp_path: Path) -> None:
-    session = launch(tmp_path, "washed")
-    (child,) = map(int, said(session, "ready"))
-    assert not proc.carries(child, "DUETBENCH_SESSION", session.record.marker)
-    assert session.stop(0.3).killed == (child,)
-
-
 def test_what_left_parents_session_and_environment_is_a_member(tmp_path: Path) -> None:
     """Its mark is on no other process."""
     with launch(tmp_path, "obedient") as other, launch(tmp_path, "escaped") as session:
@@ -99,33 +90,10 @@ def test_what_left_parents_session_and_environment_is_a_member(tmp_path: Path) -
         item = proc.stat(daemon)
         assert item is not None
         assert item.parent not in {session.pid, os.getpid()}
-        assert not proc.carries(daemon, "DUETBENCH_SESSION", session.record.marker)
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
         assert proc.lock_limit(os.getpid()) != session.record.mark
     assert not lives(daemon)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_what_resets_its_limits_is_known_by_its_parents(tmp_path: Path, sessions: Path) -> None:
-    """As `su` does: a next duetbench knows it from the record."""
-    words = ("setsid", "env", "-i", "prlimit", "--locks=unlimited", "sleep", "60")
-    script = f"{shlex.join(words)} & echo started; sleep 0.5"
-    with Session.start(
-        ("sh", "-c", script),
-        role="command",
-        cores=None,
-        env=os.environ,
-        cwd=tmp_path,
-        log=tmp_path / "log",
-    ) as session:
-        assert session.wait(30) == 0
-        (left,) = session.members()
-        (file,) = sessions.iterdir()
-        saved = SessionRecord.model_validate_json(file.read_bytes())
-        assert (left.pid, left.start) in saved.strays
-        assert [item.pid for item in saved.processes()] == [left.pid]
-    assert not lives(left.pid)
 
 
 def test_the_affinity_reaches_grandchildren(tmp_path: Path) -> None:
@@ -172,26 +140,26 @@ def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
     assert set(report.killed) == everyone
 
 
-@pytest.mark.parametrize("moment", ["before it runs", "while it runs", "when it has ended"])
-def test_ctrl_c_beside_the_thread_that_starts_leaves_nothing(
+@pytest.mark.parametrize("moment", ["before the fork", "after it"])
+def test_ctrl_c_beside_the_fork_leaves_nothing(
     moment: str, tmp_path: Path, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thread.start returns when the thread has told that it runs: an interrupt can come before."""
-    real, before = threading.Thread.start, {child.pid for child in psutil.Process().children()}
+    """It can come before anybody knows the pid: the mark tells what was started."""
+    real, started = subprocess.Popen, list[int]()
+    before = os.sched_getaffinity(0)
 
-    def start(thread: threading.Thread) -> None:
-        if moment != "before it runs":
-            real(thread)
-        if moment == "when it has ended":
-            thread.join()
+    def start(*arguments: Any, **how: Any) -> None:
+        if moment == "after it":
+            started.append(real(*arguments, **how).pid)
         raise InterruptedRun(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start)
+        patch.setattr(subprocess, "Popen", start)
         with pytest.raises(InterruptedRun):
-            launch(tmp_path, "stubborn_master")
+            launch(tmp_path, "stubborn_master", cores=[max(before)])
+    assert os.sched_getaffinity(0) == before
     assert not list(sessions.iterdir())
-    assert {child.pid for child in psutil.Process().children()} <= before
+    assert not any(map(lives, started))
 
 
 def test_ctrl_c_while_the_rest_is_killed_leaves_nothing(
@@ -273,10 +241,9 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     tmp_path: Path, sessions: Path
 ) -> None:
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
-    env = {k: v for k, v in os.environ.items() if k != process_session.MARKER}
     look_alike = subprocess.Popen(
         command("stubborn_master"),
-        stdout=subprocess.PIPE, text=True, start_new_session=True, env=env,
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     owner = subprocess.Popen(
         command("owner", tmp_path, "stubborn_master"), stdout=subprocess.PIPE, text=True
@@ -299,7 +266,7 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
             assert not any(map(lives, workers))
             assert lives(mine.pid)
             assert all(map(lives, alike))
-            assert [path.stem for path in sessions.iterdir()] == [mine.record.marker]
+            assert [path.stem for path in sessions.iterdir()] == [str(mine.record.mark)]
             assert process_session.reap() == []
     finally:
         owner.kill()
@@ -324,21 +291,16 @@ def test_an_abandoned_record_without_processes_goes_silently(
     assert len(list(sessions.iterdir())) == left
 
 
-def test_duetbench_never_takes_itself_for_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
-    marker = str(uuid4())
+def test_duetbench_never_takes_itself_for_an_orphan() -> None:
+    record = SessionRecord(role="command", argv=())
     script = (
         "from duetbench.host import proc, process_session; import os;"
-        "m = os.environ[process_session.MARKER];"
-        "record = process_session.SessionRecord(role='command', argv=());"
-        "record = record.model_copy(update={'marker': m});"
-        "print(proc.carries(os.getpid(), process_session.MARKER, m), record.processes())"
+        "mark = proc.lock_limit(os.getpid());"
+        "record = process_session.SessionRecord(role='command', argv=(), mark=mark);"
+        "print(mark, record.processes())"
     )
-    monkeypatch.setenv(process_session.MARKER, marker)
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "[]"]
+    with record.spawn([sys.executable, "-c", script], None, stdout=subprocess.PIPE) as process:
+        assert process.communicate()[0].decode().split() == [str(record.mark), "[]"]
 
 
 _MAKE = "import sys; from pathlib import Path; from duetbench.host import proc; "

@@ -43,7 +43,6 @@ def test_cpu_of_a_busy_process_is_known_by_ratio(tmp_path: Path) -> None:
         assert 0.2 * threads < cost.cpu_seconds < 0.24 * threads
         used.append(cost)
     assert used[1].cpu_seconds / used[0].cpu_seconds == pytest.approx(2, rel=0.1)
-    assert used[1].switches > 0
 
 
 def test_cpu_of_a_child_that_came_and_went_is_counted(tmp_path: Path) -> None:
@@ -84,12 +83,9 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
 def test_usage_is_the_difference_of_the_edges(
     before: tuple[proc.Stat, ...], after: tuple[proc.Stat, ...], seconds: float
 ) -> None:
-    """Thread 7 is new, and 3 has ended: 9 - 5 and 2 switches."""
-    switches: tuple[dict[int, int], ...] = {1: 5, 3: 8}, {1: 9, 7: 2}
-    cost = tree_usage.between(Edge(10, before, switches[0]), Edge(14, after, switches[1]))
+    cost = tree_usage.between(Edge(10, before), Edge(14, after))
     assert cost.cpu_seconds == pytest.approx(seconds)
     assert cost.cores == pytest.approx(seconds / 4)
-    assert cost.switches == 6
 
 
 def taken(at: float, *pss: int | None) -> MemorySample:

@@ -114,7 +114,7 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
 
     assert attributed("3.11.14") == (
         "to count by function, CPython 3.12 or newer is needed, found 3.11.14: repeat it with "
-        "--python 3.14"
+        "--with python=3.14"
     )
     assert attributed("3.12.0") == "counted"
 

@@ -412,7 +412,7 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     out = bench.folder / "found.json"
     done = bench(
         "compare", "HEAD", "HEAD", "--all", "--app", "much.web:app", "--path", "/one",
-        "--connections", "8", "--budget", "18s", "-o", out,
+        "--with", "connections=8", "--budget", "18s", "-o", out,
     )  # fmt: skip
     assert done.code in {0, 3}, done
     found = files.read(Comparison, out)

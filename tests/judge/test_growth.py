@@ -144,7 +144,7 @@ def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDue
             name: {
                 **one.metrics(name),
                 "requests": requests,
-                "memory_per_request_late": rate if name == side else 0.0,
+                "memory_per_request": rate if name == side else 0.0,
             }
             for name in SIDES
         }
@@ -176,7 +176,7 @@ class Leaking(FakeInstruments):
     soaks: list[SideName] = field(default_factory=list)
 
     def duets(self, *pairs: Any, **more: Any) -> tuple[Duet, ...]:
-        rates = {"memory_per_request_late": self.source.gauss(500, 20)}
+        rates = {"memory_per_request": self.source.gauss(500, 20)}
         return tuple(
             one.model_copy(update={self.side: {**one.metrics(self.side), **rates}})
             for one in super().duets(*pairs, **more)

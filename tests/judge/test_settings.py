@@ -112,7 +112,7 @@ def test_a_thread_that_computes_while_idle_is_cpu_without_requests(
     bench: Bench, server: str, side: SideName
 ) -> None:
     """By 0.3 of a core, beside next to nothing."""
-    found = compared(bench, "--server", server, f"--{side}=env.SPIN=1")
+    found = compared(bench, "--with", f"server={server}", f"--{side}=env.SPIN=1")
     assert min(ratios(found, CPU_IDLE, side)) > 5
 
 
@@ -122,7 +122,7 @@ def test_a_request_that_is_slow_once_in_five_moves_the_slower_half(
     bench: Bench, server: str
 ) -> None:
     """By two fifths of 0.2 s, which is more than any queue; the median answer is a fast one."""
-    words = ("--server", server, "--connections", "4", "--launches", "1")
+    words = ("--with", f"server={server}", "--with", "connections=4", "--launches", "1")
     fast, slow = (measured(bench, *words, *env) for env in ((), ("--env", "SLEEP=0.2")))
     assert slow["response_slow_half"] > 5 * fast["response_slow_half"]
     assert slow["response_slow_half"] > 3 * slow["response_p50"]
@@ -134,7 +134,7 @@ def test_an_argument_of_one_side_reaches_its_server_alone(
     bench: Bench, server: str, side: SideName
 ) -> None:
     """A line in its log for each request costs CPU."""
-    found = compared(bench, "--server", server, f"--{side}=arg=--access-log")
+    found = compared(bench, "--with", f"server={server}", f"--{side}=arg=--access-log")
     assert min(ratios(found, CPU, side)) > 1.1
     labels = {"base": found.base.label, "head": found.head.label}
     assert labels[side] == "--access-log"
@@ -148,20 +148,30 @@ def test_an_argument_of_one_side_reaches_its_server_alone(
 def test_an_argument_that_the_server_refuses_is_told_in_its_words(
     bench: Bench, server: str
 ) -> None:
-    done = bench("run", "--server", server, "--server-arg=--nonsense", "--launches", "1")
+    done = bench("run", "--with", f"server={server}", "--with", "arg=--nonsense", "--launches", "1")
     assert (done.code, "No such option" in done.out, "--nonsense" in done.out) == (3, True, True)
-    done = bench("run", "--server", server, "--server-arg=--port=1")
+    done = bench("run", "--with", f"server={server}", "--with", "arg=--port=1")
     assert done.code == 2
-    assert "--server-arg --port=1: expected other arguments" in done.err
+    assert "arg=--port=1: expected other arguments" in done.err
 
 
 @pytest.mark.real
 @EACH
 def test_idle_connections_stay_open_beside_the_load(bench: Bench, server: str) -> None:
     """Forty are more than eight of the load and what a server opens itself."""
-    words = ("run", "--server", server, "--connections", "8", "--launches", "1", "--seconds", "1")
+    words = (
+        "run",
+        "--with",
+        f"server={server}",
+        "--with",
+        "connections=8",
+        "--launches",
+        "1",
+        "--seconds",
+        "1",
+    )
     out = bench.folder / "run.json"
-    done = bench(*words, "--env", "NEED=40", "--idle", "40", "-o", out)
+    done = bench(*words, "--env", "NEED=40", "--with", "idle=40", "-o", out)
     assert done.code == 0, done
     (result,) = files.read(Run, out).results
     (launch,) = result.launches
@@ -174,8 +184,8 @@ def test_idle_connections_stay_open_beside_the_load(bench: Bench, server: str) -
 def test_idle_connections_that_the_server_closes_are_missed(bench: Bench) -> None:
     out = bench.folder / "run.json"
     bench(
-        "run", "--server", "uvicorn", "--server-arg=--timeout-keep-alive=1", "--idle", "9",
-        "--launches", "1", "-o", out,
+        "run", "--with", "server=uvicorn", "--with", "arg=--timeout-keep-alive=1", "--with",
+        "idle=9", "--launches", "1", "-o", out,
     )  # fmt: skip
     (result,) = files.read(Run, out).results
     flags = {str(flag.name): flag.detail for launch in result.launches for flag in launch.flags}
@@ -185,6 +195,7 @@ def test_idle_connections_that_the_server_closes_are_missed(bench: Bench) -> Non
 
 
 def test_more_idle_connections_than_files_are_refused(bench: Bench) -> None:
-    for number, allowed in ((10_001, "less than or equal to 10000"), (-1, "greater than or equal")):
-        done = bench("run", f"--idle={number}")
+    for number, allowed in ((10_001, "idle=10001: expected less than or equal to 10000"),
+                            (-1, "idle=-1: expected a number from 1 on")):  # fmt: skip
+        done = bench("run", "--with", f"idle={number}")
         assert (done.code, allowed in done.err) == (2, True), done

@@ -24,11 +24,11 @@ from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
-from duetbench.judge.pairs import Sides
+from duetbench.judge.instruments import Real
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
-from duetbench.load import start
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.matrix.checkout import Checkout
@@ -55,7 +55,7 @@ class Starting(FakeInstruments):
             return duet
         ours, theirs = self._figures(1.0), self._figures(self.times)
         if self.alone:
-            update = {"base": ours, "head": theirs, "alone": tuple(sorted(ours))}
+            update = {"base": ours, "head": theirs, "alone": True}
             return duet.model_copy(update=update)
         ours, theirs = ({"import_time": one["import_time"]} for one in (ours, theirs))
         return duet.model_copy(update={"base": duet.base | ours, "head": duet.head | theirs})
@@ -194,19 +194,14 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
     broken = served(tmp_path / "broken", logs, 0.0, 0.0, "raise RuntimeError('no such table')")
 
     def pair(base: SideCase, head: SideCase, *, head_first: bool) -> Duet:
-        def log(name: str) -> Path:
-            return logs / f"{name}.log"
-
-        return start.perform(base, head, log, head_first=head_first, order=3)
+        (found,) = Real().duets([Pair(base, head, start=True)], head_first=head_first, order=0)
+        return found
 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]
     for head_first in (False, True, False):
         found = pair(quick, slow, head_first=head_first)
-        assert (found.failed, found.order, found.alone) == (
-            (),
-            3,
-            ("import_time", "pss_start", "start_cpu", "start_time"),
-        ), found
+        assert (found.failed, found.alone) == ((), True), found
+        assert {*found.head} == {"import_time", "pss_start", "start_cpu", "start_time"}
         few, many = found.base, found.head
         starts[0].add(found)
         starts[1].add(found.model_copy(update={"base": many, "head": few}))

@@ -496,7 +496,7 @@ def test_the_line_of_a_comprehension_is_of_the_function_around_it(
     monkeypatch.setenv("UV_OFFLINE", "1")  # a test installs no interpreter
     asked = target_python.read("3.10", "the test")
     try:
-        python = target_python.choose(asked, Checkout.here().configuration, QUIET)
+        python = target_python.choose(asked, QUIET)
     except SetupError as error:
         pytest.skip(str(error))
     work = "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]"

@@ -241,7 +241,7 @@ def test_an_import_may_start_processes_ask_or_end(
 @pytest.mark.usefixtures("state_home")
 def test_the_time_to_be_ready_bounds_the_import(tmp_path: Path) -> None:
     (tmp_path / "web.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(313)\n")
-    words = r"an import that goes on after 0.5 s \(--ready-timeout\); it said: loading"
+    words = r"an import that goes on after 0.5 s \(--with ready-timeout=\); it said: loading"
     with pytest.raises(UsageError, match=words):
         found_in(tmp_path, "web:app", ready_timeout=0.5)
 

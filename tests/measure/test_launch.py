@@ -31,11 +31,11 @@ from synthetic import failed, make_case, make_run, ok
 Perform = Callable[..., Launch]
 
 ALWAYS = {
-    *("throughput", "requests", "timeouts", "errors"),
+    *("throughput", "requests", "errors"),
     *(f"response_{point}" for point in ("min", "mean", "p50", "max")),
     *("server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
     *("pss_idle", "pss_steady", "threads_peak"),
-    *("switches_voluntary", "unit_service", "warm_up", "import_time"),
+    *("unit_service", "warm_up", "import_time"),
 }  # fmt: skip
 
 BUSY = {FlagName.HOST_NOISE, FlagName.IMPOSSIBLE, FlagName.NO_ANSWER}

@@ -16,7 +16,6 @@ from duetbench.load.verify import Answer as Found
 from duetbench.load.verify import (
     SpotChecks,
     choose_paths,
-    difference,
     right_sizes,
     tells_error,
     verify,
@@ -160,20 +159,6 @@ def test_a_request_is_sent_as_it_is_declared() -> None:
             assert head.startswith("POST /x HTTP/1.1")
             assert "\r\nx-token: t\r\n" in head
             assert body.decode() == '{"name": "Zoë"}'
-
-
-def test_a_different_answer_of_the_other_side_is_told() -> None:
-    """Only where both sides have answered twice, and always the same."""
-
-    def answers(*bodies: str, path: str = "/x") -> list[Found]:
-        return [Found(0.1, len(body), path, body.encode(), repr(body)) for body in bodies]
-
-    same, other, once = answers("a", "a"), answers("bc", "bc"), answers("bc")
-    told = "/x is answered differently: base 'a' (1 bytes), head 'bc' (2)"
-    assert difference(same, other) == told
-    assert difference(same + answers("d", "d", path="/y"), other) == told
-    for head in (same, once, answers("b", "c"), answers("bc", "bc", path="/y")):
-        assert difference(same, head) is None
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def arrangements() -> dict[str, list[Case]]:
     meets, and where an optional interpreter was made.
     """
     found: dict[tuple[str, ...], dict[str, Case]] = {}
-    usual = Checkout.here().configuration.usual
+    usual = Checkout.here().declared.usual
     for case in (case for case in all_cases() if case.python in usual):
         app, environment = (case.experiment, case.endpoint.app), (case.stack, case.python)
         endpoints = found.setdefault((*app, *environment, case.server, case.loop), {})

@@ -121,7 +121,7 @@ def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails
     assert (refused.code, words in refused.err) == (2, True)
     assert imports.call_count == 2
     # The option skips the import, also if something fails; and what failed is not remembered.
-    bench(*command, "--interface", "asgi")
+    bench(*command, "--with", "interface=asgi")
     assert imports.call_count == 2
     assert not list(paths.cache_dir().glob("interfaces/*"))
 

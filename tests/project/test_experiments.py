@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bench import all_cases
-from duetbench.app.schema import InterpreterSpec
 from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, LoadModel, Profile
 from goldens import assert_golden
+from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
 from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate
 

@@ -6,11 +6,14 @@ from pathlib import Path
 import mypy
 import pytest
 
-from duetbench.app import hints
+from duetbench.app import configuration, hints
 from repos import write
 
-NO_PACKAGE = "has no package with six: install it there, or name another file with --packages"
-OLD = "The code, or packages of x, are too old for Python 3.14: try an older one, as with --python"
+NO_PACKAGE = "has no package with six: install it there, or name another by --packages"
+OLD = (
+    "The code, or packages of x, are too old for Python 3.14: try an older one, such as --with "
+    "python=3.11"
+)
 OF_OS = '    os.environ["X"]\n  File "<frozen os>", line 717, in __getitem__\n'
 FIELDS = """ValidationError: 2 validation errors for Configuration
 address
@@ -48,7 +51,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         last = versions.rpartition("-")[2].strip()
         if last and "." not in name and name[0] != "_":
             removed.setdefault(f"3.{int(last.partition('.')[2]) + 1}", set()).add(name)
-    known = {version: {*modules.split()} for version, modules in hints.REMOVED.items()}
+    known = {version: {*modules.split()} for version, modules in configuration.REMOVED.items()}
     assert known == removed
 
 
@@ -57,8 +60,8 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
     [
         ("TypeError: expected an ASGI or WSGI application, found Shop", "--app serve:app"),
         ("AttributeError: module 'shop.main' has no attribute 'app'", "`duetbench init` finds"),
-        ("No module named 'distutils'", "3.12 and newer have no distutils: try --python 3.11"),
-        ("No module named 'cgi'", "Python 3.13 and newer have no cgi: try --python 3.12"),
+        ("No module named 'distutils'", "3.12 and newer have no distutils: try --with python=3.11"),
+        ("No module named 'cgi'", "Python 3.13 and newer have no cgi: try --with python=3.12"),
         ("No module named 'six'", f"x {NO_PACKAGE}"),
         ("No module named 'pkg_resources'", "among the packages of x: add 'setuptools<82' there"),
         ("ImportError: cannot import name 'Group' from 'their_kit.common' (/x)",
@@ -74,8 +77,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/x/copy/shop/data'",
          "other small ones: make more with --before"),
         ("sqlalchemy.exc.TimeoutError: QueuePool limit of size 5 overflow 10 reached",
-         "or add --connections 8"),
-        ("RuntimeError: Frontend directory 'ui' does not exist", "--env FASTAPI_ENV=development"),
+         "or add --with connections=8"),
         ("No such file or directory: '/etc/shop/key'", ""),
         ("OSError: [Errno 111] Connect call failed ('127.0.0.1', 5432)",
          "It needs a server at 127.0.0.1:5432, and none answers"),
@@ -115,7 +117,7 @@ def test_a_cause_is_advised_about_and_what_another_group_has(tmp_path: Path) -> 
         "ModuleNotFoundError: No module named 'six'\n\nThe above exception was the direct cause of "
         "the following exception:\n\nTraceback (most recent call last):\nValueError: no handler"
     )
-    assert advice(chained, tmp_path) == "x has six for another purpose: add --groups dev"
+    assert advice(chained, tmp_path) == "x has six for another purpose: add --with groups=dev"
 
 
 @pytest.mark.parametrize(

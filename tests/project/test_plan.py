@@ -1,24 +1,20 @@
 """Plans: what is selected, how often, how long it takes, and what the command says."""
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain, launch_seconds, plan_seconds
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Load, LoadModel, Plan
+from duetbench.core.model import Case, Load, LoadModel
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
-from observatory.cli.night import measure_command, plan_command
+from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan
 from observatory.trend.anchored import NIGHTLY
@@ -91,7 +87,7 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
 def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
     day = datetime.now(UTC).toordinal()
-    done = called(plan_command, "--output", str(tmp_path / "night.json"))
+    done = CliRunner().invoke(app, ["plan", "--output", str(tmp_path / "night.json")])
     (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
     assert "against the anchor by turns, since their threads or workers need all" in done.output
@@ -122,22 +118,3 @@ def test_a_case_is_found_in_the_first_profile_that_has_it() -> None:
     ]
     assert found == ["quick", "quick", "nightly"]
     assert Checkout.here().selecting(("no/such",)).profile == "quick"
-
-
-def called(command: Callable[..., None], *arguments: str) -> Result:
-    made = typer.Typer()
-    made.command()(command)
-    result = CliRunner().invoke(made, arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-dry_run = partial(called, measure_command, "--dry-run")
-
-
-def test_a_dry_run_gives_its_plan_as_json() -> None:
-    result = dry_run("--profile", "nightly", "--select", "gil-endpoints/*", "--json")
-    found = json.loads(result.stdout)
-    plan = Plan.model_validate(found["plan"])
-    assert plan == Checkout.here("nightly").plan(["gil-endpoints/*"])
-    assert found["expected_seconds"] == pytest.approx(plan_seconds(plan), abs=0.1)

@@ -223,7 +223,7 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
 ) -> None:
     case = case_for(SERVERS[server], "asgi").model_copy(update={"server_args": ("--zz", word)})
     fault = misfit(case)
-    assert (fault and fault[:2]) == (("server-arg", word) if fixed else None)
+    assert (fault and fault[:2]) == (("arg", word) if fixed else None)
 
 
 def test_connections_that_idle_are_no_part_of_a_servers_limit() -> None:

@@ -18,7 +18,6 @@ import pytest
 from bare import QUIET, Programs
 from bench import Done, invoke
 from duetbench.app import interpreters, stacks, tools
-from duetbench.app.schema import InterpreterSpec
 from duetbench.app.tools import ensure_valgrind
 from duetbench.cli.doctor import Diagnosis
 from duetbench.cli.setup import remove_unused
@@ -29,6 +28,7 @@ from observatory.cli import readiness
 from observatory.cli.setup import set_up
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
 from observatory.matrix.sides import unattainable
 from repos import borrow_cache
@@ -88,7 +88,7 @@ def test_an_interpreter_that_lies_or_is_none_is_found_out(tmp_path: Path) -> Non
     """The 3.14 with the GIL does not pass for the free-threaded one, and the sentence says why."""
     proof = interpreters.prove(Checkout.here().interpreter("3.14").executable)
     assert declared_interpreters.mismatch(
-        Checkout.here().configuration.interpreters["3.14t"], proof
+        Checkout.here().declared.interpreters["3.14t"], proof
     ) == ("free_threaded is False instead of True; gil is True instead of False")
     for program in (Path("/bin/true"), tmp_path / "python"):
         with pytest.raises(SetupError, match="does not run"):
@@ -146,7 +146,7 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     diagnosis = readiness.diagnosis_of(Checkout.here())
     assert not diagnosis.lacking
     by_name = {finding.what: finding.detail for finding in diagnosis.findings}
-    for name, spec in Checkout.here().configuration.usual.items():
+    for name, spec in Checkout.here().declared.usual.items():
         state = "off" if spec.free_threaded else "on"
         assert by_name[f"CPython {name}"].startswith(f"{spec.version}, GIL {state}, ")
     assert by_name["oha"].startswith(Checkout.here().configuration.oha.version)
@@ -195,7 +195,7 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
 ) -> None:
     """A JIT without its LLVM: nothing is built for it, and the reason is what its cases have."""
     project = Checkout.here()
-    configured, recipe = project.configuration, project.configuration.source_build["3.14.7"]
+    configured, recipe = project.declared, project.declared.source_build["3.14.7"]
     jit = InterpreterSpec(version="3.14.7", free_threaded=False, jit=True, optional=True)
     update = {
         "interpreters": {**configured.usual, "3.14-jit": jit},
@@ -319,11 +319,12 @@ def test_set_up_uses_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "touch", used.append)
     project = Checkout.here()
     assert not any(set_up(project, QUIET).values())
-    configured = project.configuration
+    configured = project.declared
     pythons = {name: project.interpreter(name) for name in configured.usual}
-    assert {tools.oha_place(configured.oha)} <= {*used}
+    assert {tools.oha_place(project.configuration.oha)} <= {*used}
     assert {
-        interpreters.place(name, python.origin, configured) for name, python in pythons.items()
+        declared_interpreters.place(name, python.origin, configured)
+        for name, python in pythons.items()
     } <= {*used}
     assert {
         stacks.place(project.lock(name), pythons[python])

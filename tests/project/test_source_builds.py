@@ -236,8 +236,7 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     """Both interpreters, packed."""
     folder = tmp_path_factory.mktemp("offered")
     return dict(
-        offer(Checkout.here().interpreter(name), folder)
-        for name in Checkout.here().configuration.usual
+        offer(Checkout.here().interpreter(name), folder) for name in Checkout.here().declared.usual
     )
 
 
@@ -255,16 +254,16 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.real
 def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
     """Both are installed, proven, of one origin, and not asked for again."""
-    assert declared_interpreters.ensure(Checkout.here().configuration, QUIET)
-    found = [Checkout.here().interpreter(name) for name in Checkout.here().configuration.usual]
+    assert declared_interpreters.ensure(Checkout.here().declared, QUIET)
+    found = [Checkout.here().interpreter(name) for name in Checkout.here().declared.usual]
     assert {interpreter.origin for interpreter in found} == {"prebuilt"}
     for interpreter in found:
-        spec = Checkout.here().configuration.interpreters[interpreter.name]
+        spec = Checkout.here().declared.interpreters[interpreter.name]
         assert (
             declared_interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
         )
     downloads.unlink()
-    assert not declared_interpreters.ensure(Checkout.here().configuration, QUIET)
+    assert not declared_interpreters.ensure(Checkout.here().declared, QUIET)
 
 
 @pytest.mark.real
@@ -279,8 +278,8 @@ def test_one_that_cannot_be_had_spoils_both(
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
     monkeypatch.setattr(declared_interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert declared_interpreters.ensure(Checkout.here().configuration, QUIET)
-    assert built == list(Checkout.here().configuration.usual)
+    assert declared_interpreters.ensure(Checkout.here().declared, QUIET)
+    assert built == list(Checkout.here().declared.usual)
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import configuration, interpreters, stacks, tools
+from duetbench.app import configuration, stacks, tools
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
+from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
 from tiny_index import Index, serving
@@ -70,7 +71,7 @@ def test_an_environment_is_made_from_a_lock_and_noticed_when_changed(
     renew(Checkout.here(), QUIET)
     stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(interpreters, "locate", lambda *_: interpreter)
+    monkeypatch.setattr(declared_interpreters, "locate", lambda *_: interpreter)
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `observatory setup`"):
         stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
     assert stacks.make_environment(stack, interpreter, QUIET)

@@ -1,5 +1,6 @@
 """Targets: what keys, options and requests in a line come to; and which interpreter."""
 
+import json
 import os
 import re
 import sys
@@ -10,13 +11,12 @@ from typing import Any
 import pytest
 
 from bare import QUIET
-from duetbench.app import interpreters, pyproject, target, target_python, tools
+from duetbench.app import pyproject, target, target_python, tools
 from duetbench.app.request_lines import read as read_line
-from duetbench.app.schema import InterpreterSpec
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Endpoint, Expectation, Interface, LoadModel
+from duetbench.core.model import Endpoint, Expectation, Interface, InterpreterRecord, LoadModel
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 
@@ -50,7 +50,9 @@ def test_options_win_over_keys(shop: Path) -> None:
 def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
         target.of(tmp_path, {"workers": None, "env": {}, "factory": False})
-    with pytest.raises(UsageError, match=r"^--workers and --env: expected --app module:attribute"):
+    with pytest.raises(
+        UsageError, match=r"^--with workers and --env: expected --app module:attribute"
+    ):
         target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
 
 
@@ -158,14 +160,14 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
         (
             {},
             "wsgi",
-            "--server uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
+            "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
         ),
-        ({"loop": "rloop"}, "asgi", "--loop rloop: expected one of uvicorn's: asyncio, uvloop"),
+        ({"loop": "rloop"}, "asgi", "loop=rloop: expected one of uvicorn's: asyncio, uvloop"),
         ({"loop": "gevent", "server": "gunicorn"}, "asgi", "gevent: expected another than gevent"),
         (
             {"loop": "gevent", "server": "gunicorn", "threads": 2},
             "wsgi",
-            "--threads 2: expected no threads",
+            "threads=2: expected no threads",
         ),
     ],
 )
@@ -323,22 +325,28 @@ def test_a_request_is_read_as_uv_reads_it(
             assert asked.fits(spec(name)) is fits, name
 
 
-def spec(name: str) -> InterpreterSpec:
+def spec(name: str) -> InterpreterRecord:
     """3.15.2-jit as an interpreter."""
     version, end = name.rstrip("-jit"), name[len(name.rstrip("-jit")) :]
-    return InterpreterSpec(version=version, free_threaded=end == "t", jit=end == "-jit")
+    return InterpreterRecord(
+        name=name, version=version, free_threaded=end == "t", jit=end == "-jit", origin="source",
+        build="",
+    )  # fmt: skip
 
 
-def test_who_asks_for_no_version_gets_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever optional one was made on this machine; who asks for that one gets it."""
-    known = Checkout.here().interpreter("3.14")
-    monkeypatch.setattr(  # all are there
-        interpreters, "locate", lambda name, _: known.model_copy(update={"name": name})
-    )
-    configured = Checkout.here().configuration
+def test_who_asks_for_no_version_gets_a_final_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else was made on this machine; who asks for that one gets it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, version in (("3.13", "3.13.9"), ("3.14", "3.14.7"), ("3.15", "3.15.0rc2"),
+                          ("3.15-jit", "3.15.0rc2")):  # fmt: skip
+        facts = {"executable": sys.executable, "version": version, "free_threaded": False,
+                 "origin": "source", "build": "", "jit": name.endswith("jit")}  # fmt: skip
+        write(tmp_path, f"duetbench/interpreters/x/{name}/made.json", json.dumps(facts))
     for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
         asked = target_python.read(text, "")
-        assert target_python.choose(asked, configured, QUIET).name == name
+        assert target_python.choose(asked, QUIET).name == name
 
 
 def test_the_nearest_word_decides(tmp_path: Path) -> None:
@@ -355,13 +363,13 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
         assert (found.source, found.text) == (name, version)
     write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
     assert target_python.request(tmp_path).text == "3.12.8"
-    assert target_python.request(tmp_path, "3.13t").source == "--python"
+    assert target_python.request(tmp_path, "3.13t").source == "--with python"
 
 
 def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path: Path) -> None:
     write(tmp_path, "Pipfile", '[requires]\npython_version = "3.7"\n')
     with pytest.raises(
-        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.10 or newer; .*--python"
+        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.10 or newer; .*--with python"
     ):
         target_python.request(tmp_path)
 
@@ -375,7 +383,7 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     asked = target_python.read("<3.14", "requires-python")
-    found = target_python.choose(asked, Checkout.here().configuration, QUIET)
+    found = target_python.choose(asked, QUIET)
     assert (found.origin, found.free_threaded) == ("found", False)
     assert found.name == ".".join(found.version.split(".")[:2])
     assert tools.version(found.executable) == f"Python {found.version}"

@@ -242,7 +242,7 @@ def test_a_package_without_a_wheel_for_this_python_is_named(
     line = index.add("old", "1.0", "2026-01-10", tag="cp312-cp312-linux_x86_64")
     write(root, "old.txt", line)
     stack = stacks.read_lock("project", root / "old.txt", python.version, root)
-    advice = r"old==1\.0 has no wheel for Python 3\.14.+: choose another Python with --python"
+    advice = r"old==1\.0 has no wheel for Python 3\.14.+: choose another Python by --with python="
     with pytest.raises(SetupError, match=advice):
         stacks.make_environment(stack, python, QUIET)
 

@@ -131,6 +131,7 @@ def test_figures_read_the_same_in_the_page_and_in_its_scripts() -> None:
     values = [10 ** source.uniform(-9, 10) * source.choice((1, 1, -1)) for _ in range(400)]
     values += [0.0, 1.0, 999.6, 0.9996, 1e-3, 9.996e-4, 1e-6, 12_345.0, 99.96]
     writers = {row.format.name: row.format for row in METRICS.values()}
+    writers["significant"] = units.plain
     found = sites.node(
         """
         const { named } = await import(js + "/formats.js");

@@ -25,7 +25,7 @@ def a_file(
     *cases: CasePoints,
     label: str = "",
     anchor: str = "A",
-    origin: Literal["night", "backfill", "renewal"] = "backfill",
+    origin: Literal["night", "backfill"] = "backfill",
     measured: int | None = None,
     **changes: Any,
 ) -> Points:
@@ -51,7 +51,3 @@ def a_file(
         cases=cases,
         **changes,
     )
-
-
-def renewal(day: int, *cases: CasePoints, **changes: Any) -> Points:
-    return a_file(day, *cases, label="anchor B", origin="renewal", **changes)

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,8 +74,8 @@ class FakeInstruments:
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            sides = pairs[0].sides
-            return (by_turns(*sides, self.launch, head_first=head_first, order=order),)
+            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            return (take(head_first=head_first, order=order),)
         self.together.append(tuple(pair.case.id for pair in pairs))
         duets = [self._duet(p.case.id, head_first, order + n) for n, p in enumerate(pairs)]
         failed = [bool(duet.failed) for duet in duets]

@@ -1,18 +1,16 @@
 """Stacks against an anchor: how many duets they get, what their points are, and continued runs."""
 
-import io
 import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import rich.console
 from packaging.version import Version
 
 from bare import QUIETLY
@@ -23,11 +21,9 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
 from duetbench.core.comparison import Curve, Duet, Instructions, SideName
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Flag, Launch
+from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
-from duetbench.host.files import Journal
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
@@ -36,12 +32,10 @@ from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import match_cases
-from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Head, Precision
-from observatory.trend.backfill import BackfillTask, PastStack
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Precision, Wanted
 from repos import commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
@@ -59,12 +53,11 @@ class Given:
     stop: int | None = None
     duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
-    said: io.StringIO = field(default_factory=io.StringIO)
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            sides = pairs[0].sides
-            return (by_turns(*sides, self.launch, head_first=head_first, order=order),)
+            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            return (take(head_first=head_first, order=order),)
         if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
@@ -101,10 +94,10 @@ class Given:
 CASES = (busy("a/b/py3.14"), busy("a/c/py3.14"))
 
 
-def head(folder: Path, name: str = "later") -> Head:
-    base, after = side("anchor", CASES), side(name, CASES)
-    journal = Journal(folder / f"{name}.jsonl")
-    return Head(name, after, journal, make_pairs(base, after))
+def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
+    base, after = side("anchor", tuple(cases)), side(name, tuple(cases))
+    wanted = Wanted(name, datetime(2026, 11, 1, tzinfo=UTC), lambda *_: pytest.fail("a lock"))
+    return Head(wanted, after, make_pairs(base, after))
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
@@ -112,9 +105,9 @@ def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     anchored_.run_duets(heads, instruments, QUIETLY, precision=wanted, seed=1)
 
 
-def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
+def test_a_case_is_played_until_its_ratio_is_known() -> None:
     """0.01, 0.03, 0.02: mean 0.02, standard error 0.01 / √3 = 0.0058; another 0.02: 0.0041."""
-    one, instruments = head(tmp_path), Given()
+    one, instruments = head(), Given()
     play([one], instruments)
     assert len(instruments.duet_log) == 2 * 4
     found, lost = one.points()
@@ -133,7 +126,7 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
     assert sorted(instruments.first) == [False] * 4 + [True] * 4
     # It is never known well enough, and is given up at five.
     scattered = Given()
-    play([head(tmp_path, "other")], scattered, se=1e-6)
+    play([head("other")], scattered, se=1e-6)
     assert len(scattered.duet_log) == 2 * 5
 
 
@@ -145,15 +138,11 @@ def test_a_case_is_played_until_its_ratio_is_known(tmp_path: Path) -> None:
         (10, ["a", "b", "c", "d", "a"]),  # four
     ],
 )
-def test_without_time_for_all_cases_they_take_turns(
-    tmp_path: Path, left: float, nights: Sequence[str]
-) -> None:
+def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequence[str]) -> None:
     """A round is a launch of 1 s, and four duets of 0.55 + 2.1 s: three of them are 34.8 s."""
     cases = tuple(busy(f"a/{name}") for name in "abcd")
-    base, after = side("anchor", cases), side("later", cases)
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
-        journal = Journal(tmp_path / f"{left}-{night}.jsonl")
-        one = Head("later", after, journal, make_pairs(base, after))
+        one = head("later", cases)
         rule, ends = Precision(least=3, most=3), time.monotonic() + left
         whole = anchored_.run_duets([one], Given(), QUIETLY, precision=rule, seed=night, ends=ends)
         cases_, missing = one.points()
@@ -173,11 +162,10 @@ class Alone(Given):
         return ok(side.case.id, 0, {CPU: cpu * (1 + len(self.duet_log) / 1000)})
 
 
-def test_what_computes_on_all_cores_is_played_by_turns(tmp_path: Path) -> None:
+def test_what_computes_on_all_cores_is_played_by_turns() -> None:
     """Three samples of two launches each, however widely they scatter; who is first changes."""
     case, instruments = busy("a/b/py3.14t", cores="shared", workers=2), Alone()
-    base, after = side("anchor", (case,)), side("later", (case,))
-    one = Head("later", after, Journal(tmp_path / "later.jsonl"), make_pairs(base, after))
+    one = head("later", (case,))
     play([one], instruments, se=1e-9)
     assert {*zip(*[iter(instruments.duet_log)] * 2, strict=True)} == {
         ("anchor", "later"), ("later", "anchor"),
@@ -187,38 +175,19 @@ def test_what_computes_on_all_cores_is_played_by_turns(tmp_path: Path) -> None:
     assert found.points[0].ratio == pytest.approx(1.05, abs=0.002)
 
 
-def test_what_was_disturbed_or_failed_is_told(tmp_path: Path) -> None:
-    noisy = head(tmp_path, "noisy")
+def test_what_was_disturbed_or_failed_is_told() -> None:
+    noisy = head("noisy")
     play([noisy], Given(flags={0: UNSTEADY}))
     # 0.03, 0.02, 0.02 are left: their standard error is 0.0033.
     found, _ = noisy.points()
     assert [(one.points[0].duets, one.points[0].excluded) for one in found] == [(3, 1)] * 2
-    wrong = head(tmp_path, "wrong")
+    wrong = head("wrong")
     failing = Given(flags=dict.fromkeys(range(9), WRONG))
     play([wrong], failing)
     assert len(failing.duet_log) == 2 * 2  # one may be an accident, two are an answer
     found, lost = wrong.points()
     assert [one.points[0].metric for one in found] == ["instructions"] * 2
     assert [one.reason for one in lost] == ["head: expected hi, found ho"] * 2
-
-
-@pytest.mark.parametrize("stop", [1, 11])
-def test_interrupted_anywhere_it_ends_with_the_same_points(tmp_path: Path, stop: int) -> None:
-    whole = [head(tmp_path, name) for name in ("one", "two")]
-    play(whole, Given())
-    begun = [head(tmp_path / "again", name) for name in ("one", "two")]
-    cut = Given(stop=stop)
-    with pytest.raises(InterruptedRun):
-        play(begun, cut)
-    torn = next((tmp_path / "again").glob("*.jsonl"))
-    torn.write_text(torn.read_text() + '["duet", {"case": "a/b')  # killed while it wrote
-    again = [head(tmp_path / "again", name) for name in ("one", "two")]
-    rest = Given(duet_log=list(cut.duet_log))
-    play(again, rest)
-    assert sorted(rest.duet_log) == sorted(
-        f"{name} {case.id}" for name in ("one", "two") for case in CASES for _ in range(4)
-    )
-    assert [one.points() for one in again] == [one.points() for one in whole]
 
 
 PLAYED = CASES[0]
@@ -274,7 +243,7 @@ def test_dates_and_releases() -> None:
         return max(allowed, key=Version, default=None)
 
     found = backfill.releases("gamma", first, last, newest)
-    assert [(one.label, str(one.when)) for one in found] == [
+    assert [(one.label, f"{one.when:%Y-%m-%d}") for one in found] == [
         ("gamma 1.0", "2026-02-10"), ("gamma 1.9", "2026-04-07"), ("gamma 2.0", "2026-04-07"),
     ]  # fmt: skip
     assert [one.release.previous for one in found if one.release] == [None, "1.0", "1.9"]
@@ -323,18 +292,21 @@ def backfilled(
     anchor: Anchor,
     tmp_path: Path,
     instruments: Given,
-    *wanted: PastStack,
+    *wanted: Wanted,
     select: tuple[str, ...] = (),
     loaded: bool = True,
 ) -> list[Points]:
-    said = Reporter(rich.console.Console(file=instruments.said, width=200))
+    """Measure stacks that are not known in `results`, and save their points there."""
     scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
-    precision = Precision(se=0.01, least=2)
-    task = BackfillTask(
-        Checkout(root), anchor, tmp_path / "results", scope, precision, 1, lambda: instruments
+    results, effort = tmp_path / "results", Effort(Precision(se=0.01, least=2))
+    left = backfill.without_known(wanted, results, anchor)
+    found = list(
+        anchored_.measure(Checkout(root), anchor, left, scope, QUIETLY, instruments, effort)
     )
-    return list(backfill.backfill(task, wanted, said))
+    for points in found:
+        files.save(results, points)
+    return found
 
 
 @pytest.mark.real
@@ -343,9 +315,11 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
 ) -> None:
     """What cannot be resolved is recorded; what has its points is left out the next time."""
     instruments = Given()
-    wanted = [PastStack(date(2026, month, 20)) for month in (1, 3)]
-    early = PastStack(date(2025, 12, 1))
-    later = PastStack(date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0"))
+    wanted = [backfill.of_date(date(2026, month, 20)) for month in (1, 3)]
+    early = backfill.of_date(date(2025, 12, 1))
+    later = backfill.of_release(
+        date(2026, 2, 10), Release(package="alpha", version="2.0", previous="1.0")
+    )
     made = {
         one.label: one
         for one in backfilled(anchored, anchor, tmp_path, instruments, *wanted, early)
@@ -365,12 +339,6 @@ def test_stacks_of_other_times_are_installed_played_and_removed(
     assert "alpha" in reason
     assert "Log: $CACHE/" in reason  # and not where that folder is
     assert [one.label for one in again] == ["as of 2025-12-01"]
-    for one in (*made.values(), single):
-        assert files.read(Points, tmp_path / "results" / one.path) == one
-    known = files.read(PackageRecord, tmp_path / "results" / "packages/alpha.json")
-    assert [*known.versions] == ["1.0", "2.0", "3.0"]
-    kept = {path.name for path in (tmp_path / "state").rglob("*.jsonl")}
-    assert kept == set()
 
 
 @dataclass
@@ -384,41 +352,24 @@ class Started(Given):
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)
         )
-        update = {"load_seconds": 0.0, "alone": tuple(sorted(base)), "base": base, "head": head}
+        update = {"load_seconds": 0.0, "alone": True, "base": base, "head": head}
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
 @pytest.mark.real
 def test_starts_have_points_of_their_own(anchored: Path, anchor: Anchor, tmp_path: Path) -> None:
-    """A case has points of loads or of starts, whichever was first.
-
-    An unfinished load of the same release leaves starts as they are.
-    """
-
-    def measured(instruments: Given, **how: Any) -> dict[str, Points]:
-        release = Release(package="alpha", version="2.0", previous="1.0")
-        stack = PastStack(date(2026, 2, 10), release, start=not how.get("loaded", True))
-        found = backfilled(anchored, anchor, tmp_path, instruments, stack, **how)
-        return {points.label: points for points in found}
-
-    with pytest.raises(InterruptedRun):
-        measured(Given(stop=1), select=("tiny/alone/*",))
-    loaded = measured(Given(), select=("tiny/dependent/*",))["alpha 2.0"]
+    """Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2."""
+    release = Release(package="alpha", version="2.0", previous="1.0")
+    stack = backfill.of_release(date(2026, 2, 10), release, start=True)
     how: dict[str, Any] = {"select": ("*",), "loaded": False}
-    found = measured(started := Started(), **how)["alpha 2.0, starts"]
-    assert "left out: 1 cases with points of loads" in started.said.getvalue()
-    assert measured(after := Given(), select=("*",)) == measured(started, **how) == {}
-    assert "left out: 1 cases with points of starts" in after.said.getvalue()
-    assert [case.case for case in found.cases] == ["tiny/alone/py3.14"]
+    (found,) = backfilled(anchored, anchor, tmp_path, Started(), stack, **how)
+    assert (found.label, found.commit, found.missing) == ("alpha 2.0, starts", anchor.commit, ())
+    assert {case.case for case in found.cases} == {"tiny/alone/py3.14", "tiny/dependent/py3.14"}
     for case in found.cases:
-        # Each case has starts of its own, and nothing is counted: 1.1 / 0.7, 1.4 / 1, 2.
         assert {point.metric: round(point.ratio, 4) for point in case.points} == {
             "start_cpu": 1.5714, "start_time": 1.4, "import_time": 2.0,
         }  # fmt: skip
-    assert found.missing == ()
-    assert [case.case for case in loaded.cases] == ["tiny/dependent/py3.14"]
-    assert loaded.id != found.id
-    assert (loaded.commit, found.commit) == (anchor.commit, anchor.commit)
+    assert backfilled(anchored, anchor, tmp_path, Started(), stack, **how) == []
 
 
 def test_starts_go_on_until_they_are_precise() -> None:
@@ -426,7 +377,7 @@ def test_starts_go_on_until_they_are_precise() -> None:
     samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": ("start_cpu",), "load_seconds": 0.0}
+        update = {**figures, "alone": True, "load_seconds": 0.0}
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)

@@ -6,22 +6,16 @@ from typing import Final
 
 import pytest
 
-import comparing
 import synthetic
 from duetbench.core.change import Release, SeriesName
-from duetbench.core.comparison import Comparison, SideRecord
 from duetbench.core.metrics import CPU
-from duetbench.core.model import Effects, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from observatory.matrix.checkout import Checkout
 from observatory.show import quoting
-from observatory.show.changes import describe, narrowed_line
-from observatory.store.change import Change, Narrowed
 from observatory.store.points import Points
-from observatory.trend import quotes, releases
-from observatory.trend.backfill import to_observe
+from observatory.trend import quotes
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import ReleaseEffect, narrow
+from observatory.trend.releases import ReleaseEffect
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES
@@ -113,78 +107,6 @@ def test_a_small_step_is_seen_by_all_releases_on_both_sides_of_it(sign: int) -> 
     assert not steps(*scatter)
 
 
-SPAN = Release(package="fastapi", version="0.11.0", previous="0.9.0")
-CHANGED = synthetic.change_record(
-    series=SeriesName(machine="m", case=JSON, metric=CPU),
-    culprit=SPAN,
-    shares=(synthetic.share(SPAN, low=1.19, ratio=1.2, high=1.21),),
-)
-
-
-def closer(*points: Points, record: Change = CHANGED) -> Change | None:
-    return next(iter(narrow([record], releases.axes(points))), None)
-
-
-def test_of_several_releases_the_one_that_did_it_is_named() -> None:
-    """0.10.0 over 0.9.0 is 1.0, and 0.11.0 over 0.10.0 is 1.2."""
-    found = closer(*RELEASES)
-    assert found is not None
-    assert found.culprit == Release(package="fastapi", version="0.11.0", previous="0.10.0")
-    assert found.narrowed is not None
-    assert found.narrowed.series == SeriesName(machine=FIRST.machine.id, case=JSON, metric=CPU)
-    (step,) = found.narrowed.steps
-    assert step.interval.estimate == pytest.approx(1.2)
-    assert found.releases == (found.culprit,)
-    assert not found.narrowed.complete
-    assert (describe(found).releases, describe(found).cause) == ("fastapi 0.10.0 → 0.11.0",) * 2
-    assert closer(*RELEASES, record=found) is None, "known already"
-
-
-def test_between_two_that_are_no_neighbours_the_search_goes_on() -> None:
-    """0.10.1 came out before 0.11.0 and was not measured: either may have done it."""
-    found = closer(*RELEASES)
-    assert found is not None
-    assert found.narrowed is not None
-    assert narrowed_line(found.narrowed).endswith("; others between these were not measured")
-    between = release_points("0.10.1", "0.10.0", 14, gil=(1.0, 0.003), free=(1.0, 0.02))
-    known = closer(FIRST, SECOND, between, THIRD, record=found)
-    assert known is not None
-    assert known.narrowed is not None
-    assert (describe(known).cause, known.narrowed.complete) == ("fastapi 0.10.1 → 0.11.0", True)
-    assert narrowed_line(known.narrowed).endswith("%)")
-
-
-def test_releases_that_did_part_of_it_are_named_with_their_parts_that_of_the_whole_first() -> None:
-    """1.2 = 1.5 × 0.8: the second did more than the whole, and the third took some of it back."""
-    middle = release_points("0.10.0", "0.9.0", 8, gil=(1.5, 0.001), free=(1.0, 0.003))
-    found = closer(FIRST, middle, THIRD)
-    assert found is not None
-    assert describe(found).cause == "fastapi 0.9.0 → 0.10.0: +50 %, fastapi 0.10.0 → 0.11.0: −20 %"
-    assert found.culprit is not None
-    assert found.culprit.version == "0.10.0"
-
-
-@pytest.mark.parametrize(
-    ("points", "changes"),
-    [
-        ((FIRST, THIRD), {}),  # none between is measured
-        (RELEASES, {"shares": (), "culprit": None, "packages": ()}),
-        (RELEASES, {"ratio": 0.9, "low": 0.8, "high": 0.95}),  # there it went the other way
-        (
-            tuple(
-                release_points(version, None, 1, gil=(ratio, 0.02), free=(1.0, 0.003))
-                for version, ratio in (("0.9.0", 1.0), ("0.10.0", 1.01), ("0.11.0", 1.02))
-            ),
-            {},
-        ),  # nothing that is called
-    ],
-)
-def test_no_release_is_named_that_nothing_shows(
-    points: tuple[Points, ...], changes: dict[str, object]
-) -> None:
-    assert closer(*points, record=CHANGED.model_copy(update=changes)) is None
-
-
 SERVED: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 
 
@@ -223,20 +145,16 @@ def test_the_largest_case_counts_as_its_narrowest_measurement_has_it() -> None:
 
 
 def test_a_change_quotes_the_release_that_a_search_named_alone() -> None:
-    old, new, last = (
+    old, new = (
         Release(package="fastapi", version=version, previous=before)
         for version, before in (
             ("0.142.0", "0.141.1"),
             ("0.143.0", "0.142.0"),
-            ("0.143.2", "0.141.1"),
         )
     )
+    share = synthetic.share(old, low=0.79, ratio=0.8, high=0.81)
     series = SeriesName(machine="x", case="a/b", metric="throughput")
-    step = synthetic.share(old, low=0.79, ratio=0.8, high=0.81)
-    share = synthetic.share(last, low=1.2, ratio=1.23, high=1.25)
-    record = synthetic.change_record(
-        shares=(share,), narrowed=Narrowed(series=series, steps=(step,)), culprit=old
-    )
+    record = synthetic.change_record(series=series, shares=(share,), culprit=old)
     (quote,) = quotes.quotes({}, [record]).values()
     assert quote.key == ("fastapi", "0.142.0")
     assert (quote.ratio.estimate, quote.machine, quote.metric) == (0.8, "x", "throughput")
@@ -256,47 +174,3 @@ def test_findings_read_as_sentences() -> None:
         "fastapi 1.1 needs 10 % less CPU to start FastAPI beside 200 models"
     )
     assert math.isclose(start.size, -math.log(0.903))
-
-
-def observed(case: str, *, head: str = "1.1", effects: Effects | None = None) -> Comparison:
-    base, head_ = (
-        SideRecord(label=f"fastapi=={v}", kind="stack", commit=None, stacks=(), interpreters=())
-        for v in ("1.0", head)
-    )
-    seen = comparing.judged_case(case, effects=effects)
-    return comparing.comparison_of(seen, base=base, head=head_)
-
-
-def cases_of(*quotes: Quote, known: tuple[Comparison, ...] = ()) -> list[str]:
-    declared = Checkout.here().cases(profile="nightly")
-    return [case.id for _, case in to_observe(quotes, declared, known)]
-
-
-def test_only_material_changes_of_requests_and_starts_are_observed() -> None:
-    """From 2 % of CPU, or 10 % of a start."""
-    small, large = a_quote(1.019), a_quote(1.021)
-    start = a_quote(0.89, metric="start_cpu", case="start-up/models/current/py3.14")
-    memory = a_quote(2.0, metric="pss_steady")
-    assert cases_of(small, large, start, memory) == [SERVED, start.case]
-    assert cases_of(a_quote(1.2, previous=None)) == []
-    assert cases_of(a_quote(1.2, case="no-such/case/py3.14")) == []
-
-
-def test_what_moved_in_process_is_observed_where_it_is_served() -> None:
-    """Of the same interpreter and stack; the endpoint that a benchmark names comes first."""
-    handler = "inprocess/handlers.Cpu.time_request(endpoint=asgi-wsgi/wsgi-json)/py3.14t/current"
-    models = "inprocess/pydantic_models.Serialise.time(size=20)/py3.14/pydantic-v1"
-    found = cases_of(*(a_quote(1.2, metric="seconds", case=case) for case in (handler, models)))
-    assert found[0].startswith("asgi-wsgi/wsgi-json/py3.14t/")
-    assert found[1:] == ["pydantic-v1-v2/pydantic-v1/py3.14/c16"]
-
-
-def test_a_release_is_observed_once() -> None:
-    quote, seen = a_quote(1.2), observed(SERVED, effects=Effects())
-    assert cases_of(quote, known=(seen,)) == []
-    others = (
-        observed(SERVED),
-        observed(SERVED, head="1.2", effects=Effects()),
-        observed("a/b/py3.14", effects=Effects()),
-    )
-    assert cases_of(quote, known=others) == [SERVED]

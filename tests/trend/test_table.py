@@ -7,7 +7,7 @@ import pytest
 
 import synthetic
 import synthetic as runs
-from anchored_files import CASE, CPU, OTHER, a_file, of, ratio, renewal
+from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
@@ -149,30 +149,12 @@ def joined(*files: Points) -> Table:
     return table
 
 
-def test_points_of_an_older_anchor_are_divided_by_what_the_new_one_is_to_it() -> None:
-    old = a_file(1, of(CASE, ratio(1.10, se=0.003, duets=11)))
-    link = renewal(2, of(CASE, ratio(1.05, se=0.004, duets=6)))
-    new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
-    (before, after), notes = trend_points([new, link, old])
-    (chained,) = before.cases[0].points
-    assert before.anchor == after.anchor == "B"
-    assert chained.ratio == pytest.approx(1.10 / 1.05)
-    assert chained.se == pytest.approx(0.005)  # 3 and 4 in quadrature
-    assert chained.duets == 6
-    assert chained.anchor == pytest.approx(2.1e-4)
-    assert after.cases == new.cases
-    assert notes == ()
-
-
-def test_what_nobody_measured_against_both_anchors_is_left_out_and_said() -> None:
+def test_only_points_against_the_newest_anchor_are_on_a_trend() -> None:
     old = a_file(1, of(CASE, ratio(1.1), ratio(1.3, metric="instructions")), of(OTHER, ratio(1.2)))
-    link = renewal(2, of(CASE, ratio(1.0)))
-    (found,), notes = trend_points([old, link])
-    assert [case.case for case in found.cases] == [CASE]
-    assert [one.metric for one in found.cases[0].points] == [CPU]
-    (note,) = notes
-    assert "2 points against the anchor A" in note
-    assert "anchor B" in note
+    new = a_file(3, of(CASE, ratio(1.02)), anchor="B")
+    assert trend_points([new, old]) == ((new,), (
+        "No trend shows 3 points against the anchor A: the newest anchor is B",
+    ))  # fmt: skip
 
 
 def test_files_of_a_stack_are_one_and_of_a_case_the_newest_stands() -> None:

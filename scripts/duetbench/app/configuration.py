@@ -2,48 +2,24 @@
 
 import functools
 import hashlib
-import re
-from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, Field
+from packaging.version import Version
+from pydantic import BeforeValidator, Field
 
 from duetbench.app.pyproject import read_table
-from duetbench.app.schema import Digest, InterpreterSpec, OhaSpec, validate
+from duetbench.app.schema import OhaSpec, validate
 from duetbench.app.target import KEYS
-from duetbench.core.errors import DeclarationError
 from duetbench.core.metrics import Concern
 from duetbench.core.model import EffectKind, Frozen, InterpreterRecord
 from duetbench.core.units import read_share
 from duetbench.host import paths
 
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-ORIGINS: Final = ("prebuilt", "source")
-"""Of the interpreters that set-up installs."""
-
-
-class SourceBuild(Frozen):
-    """How to build an interpreter if no prebuilt one is available."""
-
-    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
-    sha256: Digest
-    cflags: str
-    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
-    llvm: tuple[str, ...] = Field(
-        default=(), description="Versions of LLVM that can build its JIT, the best one first."
-    )
-
 
 class Configuration(Frozen):
     """The harness's own `[tool.duetbench]`, without the keys of a target."""
 
-    interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
-    source_build: dict[str, SourceBuild] = Field(
-        default_factory=dict, alias="source-build", title="A table for each version."
-    )
     oha: OhaSpec = Field(title="The load generator.")
     material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
         default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
@@ -52,19 +28,6 @@ class Configuration(Frozen):
         default_factory=dict,
         description="Most that a request of head may do, or the comparison fails: sql = 10.",
     )
-
-    @property
-    def usual(self) -> dict[str, InterpreterSpec]:
-        """The interpreters that set-up installs: all but the optional ones."""
-        return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
-
-    def adding(self, names: Collection[str]) -> "Configuration":
-        """Return a copy in which these optional interpreters are installed like the others."""
-        specs = {
-            name: spec.model_copy(update={"optional": spec.optional and name not in names})
-            for name, spec in self.interpreters.items()
-        }
-        return self.model_copy(update={"interpreters": specs})
 
 
 class Interpreter(InterpreterRecord):
@@ -86,6 +49,25 @@ class Interpreter(InterpreterRecord):
         return InterpreterRecord.model_validate(self.model_dump(exclude={"executable"}))
 
 
+REMOVED: Final = {
+    "3.11": "binhex",
+    "3.12": "asynchat asyncore distutils imp smtpd",
+    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
+    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
+    "3.15": "sre_compile sre_constants sre_parse",
+}
+"""Version of Python → modules that it and newer ones lack."""
+
+
+def removed(module: str, version: Version) -> str:
+    """Say that a Python no longer has a module of the standard library; empty if it does."""
+    for first, modules in REMOVED.items():
+        if module in modules.split() and version >= Version(first):
+            older = Version(first).minor - 1
+            return f"Python {first} and newer have no {module}: try --with python=3.{older}"
+    return ""
+
+
 @functools.cache
 def load(root: Path) -> Configuration:
     """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
@@ -93,14 +75,4 @@ def load(root: Path) -> Configuration:
     table = {key: value for key, value in table.items() if key not in KEYS}
     table = {**read_table(paths.PINS)[1], **table}
     keys = "only the keys that CONTRIBUTING.md names"
-    settings = validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)
-    for name, spec in settings.interpreters.items():
-        key, base = f"tool.duetbench.interpreters.{name}", re.sub("(-jit|t)$", "", name)
-        for field, end in (("free_threaded", "t"), ("jit", "-jit")):
-            if (name == base + end) != (value := getattr(spec, field)):
-                allowed = f"true where the interpreter's name ends in {end}, and false elsewhere"
-                raise DeclarationError(str(file), f"{key}.{field}", value, allowed)
-        if not f"{spec.version}.".startswith(f"{base}."):
-            allowed = f"a version of {base}, as its name says"
-            raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
-    return settings
+    return validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)

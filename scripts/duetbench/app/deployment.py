@@ -55,7 +55,7 @@ def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator
     copied = [revisions.add_uncommitted(project.root, place) for place in places]
     added, (_, large) = [name for names, _ in copied for name in names], copied[0]
     for names, text in (
-        (added, "with uncommitted files: {} (--only-committed leaves them out)"),
+        (added, "with uncommitted files: {} (--with only-committed leaves them out)"),
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:
@@ -341,7 +341,7 @@ def _interpreters(
         pythons = [python]
     else:
         requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-        pythons = [target_python.choose(r, project.configuration, narrator) for r in requests]
+        pythons = [target_python.choose(r, narrator) for r in requests]
     return {python.name: python for python in pythons}
 
 

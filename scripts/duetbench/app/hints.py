@@ -19,6 +19,7 @@ from typing import Final
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from duetbench.app.configuration import removed
 from duetbench.app.pyproject import option_for
 from duetbench.app.target import NOWHERE, read_variables
 from duetbench.core.errors import UsageError
@@ -28,7 +29,7 @@ LACKING: Final = "not set: add"  # in every advice about variables
 
 USUAL: Final = (  # of an import that no row explains
     "If it needs variables, set them in this shell, or with --env and --env-file; if it needs "
-    "files or a database, make them with --before; --interface asgi or wsgi skips this import"
+    "files or a database, make them with --before; --with interface=asgi or =wsgi skips this import"
 )
 
 _MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what makes tables
@@ -38,22 +39,13 @@ _MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what 
 }
 
 _TOO_OLD: Final = (
-    "The code, or packages of {source}, are too old for Python {python}: try an older one, as with "
-    "--python 3.11"
+    "The code, or packages of {source}, are too old for Python {python}: try an older one, such "
+    "as --with python=3.11"
 )
 _CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
 _NO_SERVER: Final = (
     r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
 )
-
-REMOVED: Final = {
-    "3.11": "binhex",
-    "3.12": "asynchat asyncore distutils imp smtpd",
-    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
-    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
-    "3.15": "sre_compile sre_constants sre_parse",
-}
-"""Version of Python → modules that it and newer ones lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +113,7 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
     if option := option_for(symptoms.folders[0], top):
         return f"{{source}} has {top} for another purpose: add {option}"
-    advice = "install it there, or name another file with --packages"
-    return f"{{source}} has no package with {top}: {advice}"
+    return f"{{source}} has no package with {top}: install it there, or name another by --packages"
 
 
 def _version(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -168,7 +159,7 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"found (?:\{.*\b)?(?:404|426)\b": _path,
     r"found (2\d\d) with": r"If that is right, add --expect-status \1",
     r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
-    "and the warm-up goes as fast as it can, whatever --rate is; switch the limiter off for the "
+    "and the warm-up goes as fast as it can, whatever the rate is; switch the limiter off for the "
     "measurement",
     r"found 421\b": "It wants its port in the name of its host: --header 'Host: localhost:{port}'",
     r"(?i)found 400\b.*(invalid (http_)?host|disallowedhost|is not trusted|bad request \(400\))": (
@@ -200,9 +191,7 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
     "tables: make them with --before{migrate}",
     r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
-    "wait until they fail: enlarge the pool, or add --connections 8",
-    r"Frontend directory": "Build the frontend, or do without it as `fastapi dev` does: --env "
-    "FASTAPI_ENV=development",
+    "wait until they fail: enlarge the pool, or add --with connections=8",
     r"unable to open database file": "Make the folder of its database with --before "
     "'mkdir -p FOLDER', and its tables with --before{migrate}",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
@@ -211,12 +200,3 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
     r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,
 }
-
-
-def removed(module: str, version: Version) -> str:
-    """Say that a Python no longer has a module of the standard library; empty if it does."""
-    for first, modules in REMOVED.items():
-        if module in modules.split() and version >= Version(first):
-            older = Version(first).minor - 1
-            return f"Python {first} and newer have no {module}: try --python 3.{older}"
-    return ""

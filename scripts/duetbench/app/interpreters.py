@@ -1,15 +1,12 @@
-"""Interpreters: what they say of themselves, and where those that a repository declares are.
-
-A target uses an interpreter of the machine; see `target_python`.
-"""
+"""Interpreters: what they say of themselves. `target_python` chooses that of an application."""
 
 import json
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-from duetbench.app.configuration import ORIGINS, Configuration, Interpreter
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.app.configuration import Interpreter
+from duetbench.core.errors import SetupError
 from duetbench.core.model import InterpreterRecord
 from duetbench.host import cache, command, paths
 from duetbench.host.command import Tick
@@ -46,40 +43,11 @@ print(json.dumps({
 _PROOF_TIMEOUT_S: Final = 30
 
 
-def locate(name: str, configured: Configuration) -> Interpreter:
-    """Find an installed interpreter. Starts no process.
-
-    Raises UsageError if no interpreter of this name is declared, and SetupError if it is not
-    installed yet.
-    """
-    if name not in configured.interpreters:
-        raise UsageError(
-            f"no interpreter {name!r}; pyproject.toml declares "
-            f"{', '.join(sorted(configured.interpreters))}"
-        )
-    usual = configured.adding({name}).usual
-    for origin in ORIGINS:
-        candidates = {n: read(n, place(n, origin, configured)) for n in usual}
-        # All must have one origin, so an incomplete set of the better origin does not count.
-        if all(candidates.values()) and (interpreter := candidates[name]) is not None:
-            cache.touch(place(name, origin, configured))
-            return interpreter
-    optional = "" if name in configured.usual else " --optional"
-    raise SetupError(
-        f"interpreter {name} ({configured.interpreters[name].version}) is not installed: "
-        f"run `observatory setup{optional}`"
-    )
-
-
-def place(name: str, origin: str, configured: Configuration) -> Path:
-    """Return the folder of an interpreter, which differs for every way to build it."""
-    spec = configured.interpreters[name]
-    kind = f"{origin}-{spec.version}"
-    if origin == "source":
-        build = configured.source_build.get(spec.version)
-        recipe = build.model_dump_json(exclude_defaults=True) if build else ""
-        kind = f"source-{spec.version}-{cache.digest(recipe)}"
-    return paths.cache_dir() / "interpreters" / kind / name
+def installed() -> dict[Path, Interpreter]:
+    """Find the interpreters that set-ups have installed, by their folders. Starts no process."""
+    stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
+    pythons = {stamp.parent: read(stamp.parent.name, stamp.parent) for stamp in stamps}
+    return {folder: python for folder, python in pythons.items() if python}
 
 
 def read(name: str, target: Path) -> Interpreter | None:

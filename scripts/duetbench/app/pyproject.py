@@ -63,12 +63,12 @@ def option_for(root: Path, module: str) -> str:
     """Return the option that adds the group or extra with a package of this name; or nothing."""
     document = read_pyproject(root)
     tables = {
-        "--groups": document.get("dependency-groups", {}),
-        "--extras": document.get("project", {}).get("optional-dependencies", {}),
+        "--with groups=": document.get("dependency-groups", {}),
+        "--with extras=": document.get("project", {}).get("optional-dependencies", {}),
     }
     return next(
         (
-            f"{option} {name}"
+            f"{option}{name}"
             for option, table in tables.items()
             for name, texts in table.items()
             if any(re.match(rf"{re.escape(module)}\b", str(text)) for text in texts)

@@ -11,7 +11,7 @@ from pydantic import (
 )
 
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Frozen, InterpreterKind
+from duetbench.core.model import Frozen
 
 Place = tuple[str | int, ...]
 """Keys and indexes that lead from the top of a file to a value."""
@@ -33,16 +33,6 @@ HeaderText = Annotated[str, StringConstraints(pattern=r"^[\t -~]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 PatchVersion = Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([abrc]+\d+)?$")]
-
-
-class InterpreterSpec(InterpreterKind):
-    """One interpreter to measure with."""
-
-    version: PatchVersion
-    optional: bool = Field(
-        default=False,
-        description="Installed only for cases that use it, or by `observatory setup --optional`.",
-    )
 
 
 class OhaSpec(Frozen):

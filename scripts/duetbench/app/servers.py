@@ -243,6 +243,6 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
         ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
         ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),
-        ("server-arg", argument, not argument, others),
+        ("arg", argument, not argument, others),
     )
     return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)

@@ -7,7 +7,6 @@
 - `server=granian`, `workers=4`, `env.NAME=VALUE`, `arg=--access-log`, …: how it is served.
 """
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from duetbench.core.units import count
 
 _VARIABLE: Final = "env."
 _ARGUMENT: Final = "arg"
-_NUMBER: Final = re.compile(r"0|[1-9]\d{0,4}")
 
 _DIFFERING: Final = (option for option in target.OPTIONS.values() if option.by_side)
 
@@ -86,7 +84,7 @@ class Setting:
                 raise UsageError(
                     f"{word}: expected PACKAGE==VERSION, or KEY=VALUE with one of {', '.join(KEYS)}"
                 )
-        values = {name: _value(name, once[name]) for name in OPTIONS if name in once}
+        values = {name: OPTIONS[name].read(once[name]) for name in OPTIONS if name in once}
         try:
             day = date.fromisoformat(once["as-of"]) if "as-of" in once else None
         except ValueError as error:
@@ -128,7 +126,7 @@ class Setting:
         )
         if fault := misfit(served):
             key, actual, allowed = fault
-            raise UsageError(f"--{key} {actual}: expected {allowed}")
+            raise UsageError(f"{key}={actual}: expected {allowed}")
         return served
 
     def label(self, other: "Setting", version: str = "", declared: Sequence[Case] = ()) -> str:
@@ -221,12 +219,3 @@ def read_pin(text: str) -> Requirement:
     if not exact or pin.url or pin.marker or pin.extras:
         raise UsageError(expected)
     return pin
-
-
-def _value(name: str, text: str) -> str | int:
-    """Read an option's value, a name or a number; raises UsageError."""
-    choices = OPTIONS[name].choices
-    if text in choices if choices else _NUMBER.fullmatch(text) and (name == "idle" or text != "0"):
-        return text if choices else int(text)
-    allowed = f"one of {', '.join(sorted(choices))}" if choices else "a number from 1 on"
-    raise UsageError(f"{name}={text}: expected {allowed}")

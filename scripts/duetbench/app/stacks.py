@@ -25,9 +25,8 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from duetbench.app.configuration import Interpreter
+from duetbench.app.configuration import Interpreter, removed
 from duetbench.app.environment import Environment, of_lock
-from duetbench.app.hints import removed
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, files, paths, proc
@@ -316,7 +315,7 @@ def _advice(log: Path, version: str) -> str:
     system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return (
         f". {pin} has no wheel for Python {version} on this machine: {system}choose another Python "
-        f"with --python, or another version of {name}"
+        f"by --with python=, or another version of {name}"
     )
 
 

@@ -200,7 +200,7 @@ class Subject:
         ]
         if target.idle > (most := most_connections()):
             raise UsageError(
-                f"--idle {target.idle}: expected at most {most}, as a process may open few files "
+                f"idle={target.idle}: expected at most {most}, as a process may open few files "
                 "here; see ulimit -Hn"
             )
         return tuple(map(setting.apply, cases))

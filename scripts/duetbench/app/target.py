@@ -51,6 +51,8 @@ WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
 """An argument of a server that names no file."""
 
+_NUMBER: Final = re.compile(r"0|[1-9]\d{0,4}")
+
 _FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
@@ -73,7 +75,8 @@ class CommandOption:
         choices: The only values, if there are few; they are the metavar.
         name: The option's name without dashes; default: the key.
         help: Default: the key's description.
-        by_side: Whether it is also a key of `--base` and `--head`. The field of that name, of a
+        word: Whether it is given as `--with NAME=VALUE`, for both sides, and has no option.
+        by_side: Whether the word is one of `--base` and `--head`, too. The field of that name, of a
             case or of its load, has the side's value.
         safe: Whole values that may be copied from an untrusted report; None: none may, as they read
             a private file, run a command, or install something.
@@ -85,10 +88,33 @@ class CommandOption:
     choices: tuple[str, ...] = ()
     name: str = ""
     help: str = ""
+    word: bool = False
     by_side: bool = False
     safe: re.Pattern[str] | None = None
     key: str = ""
     kind: Any = None
+
+    def spell(self, value: object) -> str:
+        """Spell it with a value, as on a command line; a word without `--with`."""
+        if self.word:
+            return self.name if self.kind is bool else f"{self.name}={value}"
+        return f"--{self.name} {value}"
+
+    def read(self, text: str | None) -> Any:
+        """Read a word's value, which only a flag lacks; raises UsageError for a wrong one."""
+        if self.kind is bool:
+            allowed, right = "no value", text is None
+        elif self.choices:
+            allowed, right = f"one of {', '.join(sorted(self.choices))}", text in self.choices
+        elif self.kind is int:
+            allowed, right = "a number from 1 on", bool(_NUMBER.fullmatch(text or ""))
+            right = right and (text != "0" or self.name == "idle")
+        else:
+            allowed, right = "a value", bool(text)
+        if not right:
+            shown = self.name if text is None else f"{self.name}={text}"
+            raise UsageError(f"{shown}: expected {allowed}")
+        return True if self.kind is bool else int(text or 0) if self.kind is int else text
 
 
 class Target(Frozen):
@@ -102,11 +128,11 @@ class Target(Frozen):
         StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$"),
         CommandOption("MODULE:ATTRIBUTE", safe=WORD),
     ] = Field(description="ASGI or WSGI application, e.g. shop.main:app.")
-    factory: Annotated[bool, CommandOption(safe=WORD)] = Field(
+    factory: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
         False, description="Call the attribute to get the app; default: if it takes no arguments."
     )
     interface: Annotated[
-        Interface | None, CommandOption(choices=get_args(Interface), safe=WORD)
+        Interface | None, CommandOption(choices=get_args(Interface), word=True, safe=WORD)
     ] = Field(None, description="Default: detected by importing it.")
     requests: Annotated[
         Several,
@@ -151,37 +177,34 @@ class Target(Frozen):
         description="Status that every response must have (200).",
     )
     server: Annotated[
-        str | None, CommandOption(choices=tuple(SERVERS), by_side=True, safe=WORD)
+        str | None, CommandOption(choices=tuple(SERVERS), word=True, by_side=True, safe=WORD)
     ] = Field(
         None, description="Default: the one that production starts, or that is locked, or granian."
     )
-    workers: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+    workers: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         1, gt=0, description="Worker processes of the server (1)."
     )
-    threads: Annotated[int | None, CommandOption("N", by_side=True, safe=WORD)] = Field(
+    threads: Annotated[int | None, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         None, gt=0, description="Blocking threads per worker (WSGI: as in production, or 8)."
     )
-    loop: Annotated[Text, CommandOption(choices=LOOPS, by_side=True, safe=WORD)] = Field(
+    loop: Annotated[Text, CommandOption(choices=LOOPS, word=True, by_side=True, safe=WORD)] = Field(
         AUTO, description="Event loop (auto: what the server takes; uvloop if it is installed)."
     )
     server_args: Annotated[
         Several,
-        CommandOption(
-            "ARGUMENT",
-            safe=ARGUMENT,
-        ),
+        CommandOption("ARGUMENT", name="arg", word=True, safe=ARGUMENT),
     ] = Field(
         (),
         alias="server-arg",
-        description="Argument of the server, e.g. --server-arg=--no-access-log. Repeatable.",
+        description="Argument of the server, e.g. arg=--no-access-log. Repeatable.",
     )
-    connections: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+    connections: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         64, gt=0, description="Connections that send without pause (64)."
     )
-    idle: Annotated[int, CommandOption("N", by_side=True, safe=WORD)] = Field(
+    idle: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
     )
-    rate: Annotated[float | None, CommandOption("NUMBER", safe=WORD)] = Field(
+    rate: Annotated[float | None, CommandOption("NUMBER", word=True, safe=WORD)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
     )
     env: Annotated[
@@ -209,12 +232,12 @@ class Target(Frozen):
         description="Command that runs once for each side, e.g. 'python -m shop.seed'. Each "
         "start gets a copy of its files, also in {tmp}, and of the copied database.",
     )
-    after: Annotated[Several, CommandOption("COMMAND")] = Field(
+    after: Annotated[Several, CommandOption("COMMAND", word=True)] = Field(
         (), description="Command after each stop of the server."
     )
     # None: see `target_python`. Two only where they are compared.
     python: Annotated[
-        Several, Field(max_length=1), CommandOption("VERSION", kind=str, safe=WORD)
+        Several, Field(max_length=1), CommandOption("VERSION", kind=str, word=True, safe=WORD)
     ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
     packages: Annotated[
         Text | None,
@@ -222,27 +245,27 @@ class Target(Frozen):
     ] = Field(
         None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
-    ready_timeout: Annotated[float, BeforeValidator(_seconds), CommandOption("TIME", safe=WORD)] = (
-        Field(
-            30.0,
-            gt=0,
-            le=3600,
-            alias="ready-timeout",
-            description="Time that the server may take to start, e.g. 90s or 2m (30s).",
-        )
+    ready_timeout: Annotated[
+        float, BeforeValidator(_seconds), CommandOption("TIME", word=True, safe=WORD)
+    ] = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        alias="ready-timeout",
+        description="Time that the server may take to start, e.g. 90s or 2m (30s).",
     )
-    only_committed: Annotated[bool, CommandOption(safe=WORD)] = Field(
+    only_committed: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
         False,
         alias="only-committed",
         description="Leave out files that git does not have, such as .env and a database.",
     )
-    build: Annotated[bool, CommandOption(safe=WORD)] = Field(
+    build: Annotated[bool, CommandOption(word=True, safe=WORD)] = Field(
         False, description="Build an environment from the lock, though one runs it already."
     )
-    groups: Annotated[Several, CommandOption("GROUP")] = Field(
+    groups: Annotated[Several, CommandOption("GROUP", word=True)] = Field(
         (), description="Dependency group that the app needs; repeatable."
     )
-    extras: Annotated[Several, CommandOption("EXTRA")] = Field(
+    extras: Annotated[Several, CommandOption("EXTRA", word=True)] = Field(
         (), description="Extra of the project that it needs; repeatable."
     )
     results: Text | None = Field(None, title="Folder of the repository for results.")
@@ -288,7 +311,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     keys = {key: value for key, value in table.items() if key in KEYS}
     values = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **values}:
-        if stray := list(map(option, values)):
+        if stray := list(map(spell, values)):
             raise UsageError(
                 f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
                 f"in [tool.duetbench] of {root}, which `duetbench init` writes"
@@ -304,8 +327,9 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
         place, actual, allowed = mistake(error)
         if place and place[0] in values:
             name, *rest = place
-            label = key_path((option(str(name)), *rest))
-            raise UsageError(f"{label} {actual}: expected {allowed}") from error
+            label = key_path((spell(str(name)), *rest))
+            sign = "=" if label.startswith("--with") else " "
+            raise UsageError(f"{label}{sign}{actual}: expected {allowed}") from error
         where = "" if file.name == FILE else "tool.duetbench"
         target = validate(Target, keys, str(file), table=where)
     if target.server is not None and target.server not in SERVERS:
@@ -324,10 +348,10 @@ def was_given(value: object) -> bool:
     return value is not None and value is not False and value not in ((), [], {})
 
 
-def option(key: str) -> str:
-    """Spell a key as its command-line options."""
-    names = [f"--{option.name}" for option in OPTIONS.values() if option.key == key]
-    return " or ".join(names) or f"--{key}"
+def spell(key: str) -> str:
+    """Spell a key as its options on a command line."""
+    options = [option for option in OPTIONS.values() if option.key == key]
+    return " or ".join(f"{'--with ' if o.word else '--'}{o.name}" for o in options) or f"--{key}"
 
 
 def private(target: Target, folder: Path) -> dict[str, str]:

@@ -7,7 +7,6 @@ files that it is deployed with, or in its metadata. By default it is the newest 
 import os
 import re
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,11 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from duetbench.app import foreign_locks, interpreters
-from duetbench.app.configuration import Configuration, Interpreter
+from duetbench.app.configuration import Interpreter
 from duetbench.app.pyproject import read_pyproject
-from duetbench.app.schema import InterpreterSpec
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.model import InterpreterKind, InterpreterRecord
-from duetbench.host import command
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
 OLDEST: Final = Version("3.10")
@@ -51,7 +49,7 @@ class PythonRequest:
     source: str
     jit: bool = False
 
-    def fits(self, python: InterpreterSpec | InterpreterRecord) -> bool:
+    def fits(self, python: InterpreterRecord) -> bool:
         version = Version(python.version)
         return (
             (python.free_threaded, python.jit) == (self.free_threaded, self.jit)
@@ -68,7 +66,7 @@ def request(root: Path, chosen: str | None = None, within: Path = Path()) -> Pyt
     Raises UsageError if it is no CPython, or one that cannot be measured.
     """
     if chosen is not None:
-        return read(chosen, "--python")
+        return read(chosen, "--with python")
     for folder in (root, *root.parents[: len(within.parts)]):
         file = folder / ".python-version"
         if found := re.search(r"^[ \t]*([^#\s][^#\n]*)", _text(file), re.MULTILINE):
@@ -101,7 +99,7 @@ def read(text: str, source: str) -> PythonRequest:
         if Version(match["version"]).release[:2] < OLDEST.release and len(match["version"]) > 1:
             raise UsageError(
                 f"{source} {text}: expected Python {OLDEST} or newer; if the application runs on "
-                f"that, add --python {OLDEST}"
+                f"that, add --with python={OLDEST}"
             )
         return PythonRequest(versions, bool(match["free"]), text, source, bool(match["jit"]))
     try:
@@ -112,19 +110,15 @@ def read(text: str, source: str) -> PythonRequest:
         ) from error
 
 
-def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -> Interpreter:
+def choose(need: PythonRequest, narrator: Narrator) -> Interpreter:
     """Find an interpreter that a project asks for, or let uv install one.
 
     Raises SetupError if there is none here, and uv cannot get one.
     """
-    installed = []
-    for name, spec in configured.interpreters.items():
-        if need.fits(spec):
-            with suppress(SetupError):
-                installed.append((spec, interpreters.locate(name, configured)))
-    if installed:
-        # Without a requested version, a usual interpreter wins over optional ones.
-        return max(installed, key=lambda pair: (not pair[0].optional, Version(pair[0].version)))[1]
+    if ours := {f: python for f, python in interpreters.installed().items() if need.fits(python)}:
+        folder = max(ours, key=lambda folder: _preference(ours[folder]))
+        cache.touch(folder)
+        return ours[folder]
     request = _spell(need)
     try:
         if (program := _find(request)) is None:
@@ -136,14 +130,20 @@ def choose(need: PythonRequest, configured: Configuration, narrator: Narrator) -
     except SetupError as error:
         raise SetupError(
             f"{need.source} asks for Python {need.text}, which is not installed; {error}. Install "
-            "it, or choose an installed one with --python"
+            "it, or choose an installed one by --with python="
         ) from error
     if not need.fits(found):
         raise SetupError(
             f"{need.source} asks for Python {need.text}, and uv found {found.version} "
-            f"({found.executable}): choose one with --python"
+            f"({found.executable}): choose one by --with python="
         )
     return found
+
+
+def _preference(python: Interpreter) -> tuple[bool, Version, str]:
+    """Put final versions before others, then newer ones; two of one version have one origin."""
+    version = Version(python.version)
+    return not version.is_prerelease, version, python.origin
 
 
 def describe(program: Path, *, jit: bool = False) -> Interpreter:

@@ -509,7 +509,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
         output = workspace.hide(read_log(log))
         if code is None:
             raise UsageError(
-                f"{problem} an import that goes on after {limit:g} s (--ready-timeout); "
+                f"{problem} an import that goes on after {limit:g} s (--with ready-timeout=); "
                 f"it said: {last_words(output)}"
             )
         if code == 0 and (answers := _ANSWER.findall(output)):

@@ -1,15 +1,12 @@
 """`duetbench run`: measure."""
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated
 
-from typer import Context, Exit, Option
+from typer import Context, Exit
 
 from duetbench.app import plan as planning
 from duetbench.app.testbed import SideCase
@@ -28,9 +25,9 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
-from duetbench.core.model import Plan, Run, Status
+from duetbench.core.model import Run, Status
 from duetbench.core.text import short, visible_json
-from duetbench.host.console import Console, Narrator, duration, write, write_summary
+from duetbench.host.console import Console, Narrator, write_summary
 from duetbench.judge.search.summary import summarise
 from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases
@@ -42,9 +39,6 @@ def run_command(
     launches: LaunchesOption = None,
     seconds: SecondsOption = None,
     results: ResultsOption = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
-    ] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -55,14 +49,13 @@ def run_command(
     $ duetbench run --app shop.main:app --launches 3
 
     It first shows what one request does, which takes seconds: SQL statements, calls, files, memory
-    kept. The run file is saved after every launch. Ctrl-C keeps what was measured. --dry-run shows
-    what would be done, and how long it would take. Exit code 0: all launches were valid. 1: some
-    failed, the others are recorded. 3: none was usable.
+    kept. The run file is saved after every launch. Ctrl-C keeps what was measured. Exit code 0: all
+    launches were valid. 1: some failed, the others are recorded. 3: none was usable.
     """
-    written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
+    written = reports(output, ".json", ".md", as_json=as_json)
     console = console_beside(written)
     project = with_options(repository(console), context.obj)
-    ended = [] if dry_run else clean_up(console)
+    ended = clean_up(console)
     deployed = resolve_name("duetbench.app.deployment:deployed")
     narrator, lines = Narrator(console), list[str]()
 
@@ -71,14 +64,8 @@ def run_command(
         for line in lines:
             console.say(line)
 
-    with (
-        nullcontext() if dry_run else machine(wait, console.say),
-        deployed(project, narrator) as subject,
-    ):
+    with machine(wait, console.say), deployed(project, narrator) as subject:
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
-        if dry_run:
-            show_plan(console, plan, written)
-            return
         folder, begin = results or project.results, partial(add_notes, ended, seconds)
         run, path = runner.launch_all(
             plan, subject, folder, console, begin=begin, before=look, installs=narrator,
@@ -147,13 +134,3 @@ def report(run: Run, path: Path, console: Console, home: Path | None = None) -> 
     where = f" --results {shlex.quote(str(results))}" if other else ""
     console.say(f"Saved{place}; read it: duetbench show {run.id}{where}")
     return failed
-
-
-def show_plan(console: Console, plan: Plan, written: Sequence[Path]) -> None:
-    """Print what a run would do."""
-    seconds = planning.plan_seconds(plan)
-    number = plan.launches * len(plan.cases)
-    console.say(f"cases: {len(plan.cases)}; launches: {number}, about {duration(seconds)}")
-    value = {"expected_seconds": round(seconds, 1), "plan": plan.model_dump(mode="json")}
-    for path in written:
-        write(f"{json.dumps(value, indent=1)}\n", path)

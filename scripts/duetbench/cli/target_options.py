@@ -22,6 +22,11 @@ from duetbench.core.errors import UsageError
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)
 """Names of headers with private values."""
 
+_FLAGS: Final = {name: option for name, option in OPTIONS.items() if not option.word}
+_WORDS: Final = {name: option for name, option in OPTIONS.items() if option.word}
+_FORMER: Final = re.compile(rf"--({'|'.join(_WORDS)}|server-arg)(=.*)?", re.DOTALL)
+"""A word as an option of its own, as it was once."""
+
 _BRIEF: Final = {"app", "path"}
 """What the help of a command shows of them; --help-app shows all."""
 
@@ -31,10 +36,10 @@ Options = Mapping[str, Any]
 
 def _page(is_set: bool) -> None:
     if is_set:
-        echo("The application. Each option is also a key of tool.duetbench; docs/applications.md")
-        echo("has examples.\n")
-        for option in OPTIONS.values():
-            start = f"  --{option.name} {option.metavar}".ljust(28)
+        echo("The application. Each option is also a key of tool.duetbench, and so is each word of")
+        echo("--with, except arg, which is server-arg there; docs/applications.md has examples.\n")
+        for option in sorted(OPTIONS.values(), key=lambda option: option.word):
+            start = f"  {'--with ' * option.word}{option.spell(option.metavar)}".ljust(28)
             gap = "" if start.endswith("  ") else f"\n{'':28}"
             text = fill(option.help, 80, initial_indent=" " * 28, subsequent_indent=" " * 28)
             echo(f"{start}{gap}{text.strip()}")
@@ -42,9 +47,8 @@ def _page(is_set: bool) -> None:
 
 
 def _declare(option: CommandOption) -> tuple[str, Any, Any]:
-    default = False if option.kind is bool else None
-    name, metavar = f"--{option.name}", option.metavar or None
-    declared = Option(default, name, metavar=metavar, help=option.help)
+    metavar = option.metavar or None
+    declared = Option(None, f"--{option.name}", metavar=metavar, help=option.help)
     return option.name.replace("-", "_"), option.kind, field(default=declared)
 
 
@@ -55,8 +59,19 @@ _SHOW: Final = Option(
     is_eager=True,
     help="Show all options of an application: requests, server, environment, commands.",
 )
+_WITH: Final = Option(
+    None,
+    "--with",
+    metavar="WORD",
+    help="What is otherwise than usual, such as workers=4: --help-app lists the words; repeatable.",
+)
 _Declared: Final = make_dataclass(
-    "_Declared", [*map(_declare, OPTIONS.values()), ("help_app", bool, field(default=_SHOW))]
+    "_Declared",
+    [
+        *map(_declare, _FLAGS.values()),
+        ("words", list[str], field(default=_WITH)),
+        ("help_app", bool, field(default=_SHOW)),
+    ],
 )
 """Each option is a parameter, as typer reads them."""
 
@@ -73,13 +88,24 @@ class TargetCommand(TyperCommand):
         self.own = {param.name for param in params}
         super().__init__(params=[*params, *of_target.params], **settings)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for former, value in zip(map(_FORMER.fullmatch, args), [*args[1:], "…"], strict=False):
+            if former is None:
+                continue
+            name = former[1].replace("server-", "")
+            word = _WORDS[name].spell(former[2][1:] if former[2] else value)
+            sides = f", or of one side as --base or --head {word}" if _WORDS[name].by_side else ""
+            raise UsageError(f"--{former[1]}: spell it as --with {word}{sides}")
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = _read(ctx.params)
         own = {name: value for name, value in ctx.params.items() if name in self.own}
         return ctx.invoke(self.callback, **own)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        elsewhere = {name.replace("-", "_") for name in OPTIONS.keys() - _BRIEF}
+        elsewhere = {name.replace("-", "_") for name in _FLAGS.keys() - _BRIEF}
         for param in self.params:
             param.hidden = param.hidden or param.name in elsewhere  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
@@ -96,11 +122,17 @@ def _read(values: Mapping[str, Any]) -> Options:
 
     A private header's value becomes a variable, whose values are never recorded or shown.
     """
-    keys: dict[str, Any] = {}
-    for option in OPTIONS.values():
-        value = values[option.name.replace("-", "_")]
-        several = option.kind == list[str]
-        keys[option.key] = (*keys.get(option.key, ()), *(value or ())) if several else value
+    typed = [(option, values[option.name.replace("-", "_")]) for option in _FLAGS.values()]
+    typed += [_read_word(word) for word in values["words"] or ()]
+    keys: dict[str, Any] = {option.key: () if option.kind == list[str] else None
+                            for option in OPTIONS.values()}  # fmt: skip
+    for option, value in typed:
+        if option.kind == list[str]:
+            keys[option.key] += tuple(value or ())
+        elif option.word and keys[option.key] is not None:
+            raise UsageError(f"--with {option.name}: expected it once")
+        else:
+            keys[option.key] = value
     headers, variables = dict[str, str](), dict[str, str]()
     for text in keys["env"]:
         name, assigned, value = text.partition("=")
@@ -116,6 +148,15 @@ def _read(values: Mapping[str, Any]) -> Options:
             variable = f"HEADER_{name.upper().replace('-', '_')}"
             variables[variable], headers[name.lower()] = value, f"{{{variable}}}"
     return {**keys, "headers": headers, "env": variables}
+
+
+def _read_word(word: str) -> tuple[CommandOption, Any]:
+    name, sign, text = word.partition("=")
+    if (option := _WORDS.get(name)) is None or text.startswith("="):
+        known = ", ".join(_WORDS)
+        raise UsageError(f"--with {word}: expected KEY=VALUE, with one of {known}")
+    value = option.read(text if sign else None)
+    return option, [value] if option.kind == list[str] else value
 
 
 def with_options(root: Path, options: Options) -> Subject:
@@ -142,22 +183,22 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
         option = of_keys[key]
         if not target.was_given(value):
             continue
-        if option.kind is bool:
-            safe.append(f"--{option.name}")
-            continue
-        for text in value if option.kind == list[str] else [f"{value}"]:
-            if option.safe is not None and option.safe.fullmatch(text):
-                safe += f"--{option.name}", text
-            else:
-                # The rest of a login may be a password.
-                shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" else text
-                private += f"--{option.name}", shown
+        for text in map(str, value if option.kind == list[str] else [value]):
+            # The rest of a login may be a password.
+            shown = re.sub(r"(/\S*\s).*", r"\1…", text) if key == "login" else text
+            known = option.safe is not None and option.safe.fullmatch(text)
+            (safe if known else private).extend(
+                ("--with", option.spell(text)) if option.word
+                else (f"--{option.name}", text if known else shown)
+            )  # fmt: skip
     return safe, private
 
 
 def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
     """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
-    names = ", ".join(dict.fromkeys(private[::2]))
+    pairs = zip(private[::2], private[1::2], strict=True)
+    called = (f"{o} {v.partition('=')[0]}" if o == "--with" else o for o, v in pairs)
+    names = ", ".join(dict.fromkeys(called))
     unset = [
         name for name, value in options.get("env", {}).items() if os.environ.get(name) != value
     ]

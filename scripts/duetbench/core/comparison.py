@@ -124,7 +124,7 @@ class Duet(Frozen):
         "response times show this wait; null: the handlers compute.",
     )
     kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
-    alone: tuple[str, ...] = Field(default=(), description="Metrics of launches alone, in turns.")
+    alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
     base: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
     head: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
 

@@ -130,7 +130,6 @@ class FlagName(StrEnum):
         "disturbed",
         "something else took core time, moved processes, or made the load late",
     )
-    ENV_CHANGED = "env_changed", "disturbed", "kernel, governor or core count changed in the run"
     NOT_STEADY = (
         "not_steady",
         "disturbed",
@@ -154,7 +153,6 @@ class FlagName(StrEnum):
     FEW_CORES = "few_cores", "note", "server, generator and workers share cores"
     FEW_SAMPLES = "few_samples", "note", "too few requests for the tail percentiles"
     FEW_LAUNCHES = "few_launches", "note", "too few launches for an interval"
-    ANSWERS_DIFFER = "answers_differ", "note", "the sides consistently answer with different bodies"
     STOP_TIMEOUT = "stop_timeout", "note", "the server ignored SIGTERM: killed after its figures"
 
 

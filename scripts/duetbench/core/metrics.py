@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from duetbench.core import units
-from duetbench.core.units import cores, count, octets, plain, rate, seconds, share, size
+from duetbench.core.units import cores, count, octets, rate, seconds, share, size
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start", "idle"]
 
@@ -50,7 +50,6 @@ _DIRECTIONS: Final = {
     "takes": ("more", "less"),
     "serves": ("more", "fewer"),
     "executes": ("more", "fewer"),
-    "causes": ("more", "fewer"),
 }
 """What reports call a larger figure and a smaller one, after a verb."""
 
@@ -175,8 +174,7 @@ _ROWS: Final[list[Metric]] = [
     ),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
-    Metric("timeouts", count, "Requests that timed out."),
-    Metric("errors", count, "Other transport errors."),
+    Metric("errors", count, "Transport errors."),
     Metric(
         "server_cpu_per_request",
         seconds,
@@ -196,14 +194,6 @@ _ROWS: Final[list[Metric]] = [
         concern="memory",
         situation="always",
         verb="needs",
-    ),
-    Metric(
-        "switches_voluntary",
-        plain,
-        "Voluntary context switches of the server tree per request: a thread waits, and is woken.",
-        "wake-ups/request",
-        "wake-ups per request",
-        verb="causes",
     ),
     Metric(
         "ready_time",
@@ -280,8 +270,7 @@ _ROWS: Final[list[Metric]] = [
             ("offered", rate, "", "Requests that a paced or an open load asks for per second."),
             ("requests", count, "", "Requests with an answer."),
             ("client_cores", cores, "", "Cores used by the load generator."),
-            ("memory_per_request", octets, "bytes kept/request", "Memory kept per request."),
-            ("memory_per_request_late", octets, "bytes kept/request, late",
+            ("memory_per_request", octets, "bytes kept/request",
              "Memory kept per request of the second half of the load."),
             ("threads_peak", count, "threads", "Most threads of the server tree."),
             ("ceiling", rate, "", "What arithmetic allows: slots or connections over the floor."),

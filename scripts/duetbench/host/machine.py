@@ -186,16 +186,6 @@ def _busiest(earlier: Mapping[tuple[int, int], float], seconds: float) -> str:
     return f" ({'; '.join(names)})" if names else ""
 
 
-def environment_changes(before: Machine, after: Machine) -> tuple[str, ...]:
-    """Say what changed between two fingerprints; each is a reason for `env_changed`."""
-    keys = ("id", "kernel", "os", "governor", "cores", "server_cores", "client_cores", "memory")
-    return tuple(
-        f"{key}: {getattr(before, key)} before, {getattr(after, key)} after"
-        for key in keys
-        if getattr(before, key) != getattr(after, key)
-    )
-
-
 def limits(mount: Path = _CGROUPS, group: Path = _OWN_CGROUP) -> tuple[float | None, int | None]:
     """Core time per time and bytes that control groups (version 2) allow; None: unlimited.
 

@@ -115,18 +115,6 @@ def lives(pid: int, start: int) -> bool:
     return process is not None and process.alive and process.start == start
 
 
-def carries(pid: int, variable: str, value: str) -> bool:
-    """Whether the process was executed with `variable=value` in its environment.
-
-    Forked children share it. False for a process of another user, whose environment is unreadable.
-    """
-    try:
-        environ = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:  # gone, or not readable
-        return False
-    return f"{variable}={value}".encode() in environ.split(b"\0")
-
-
 def lock_limit(pid: int) -> int | None:
     """Read the soft limit RLIMIT_LOCKS of a process, of any user; None: unlimited, or gone."""
     try:
@@ -196,17 +184,6 @@ def runnable(pid: int) -> bool:
             if parse_stat(text).state == "R":
                 return True
     return False
-
-
-def switches(pid: int) -> dict[int, int]:
-    """Read the voluntary context switches of each live thread, by its id."""
-    counts: dict[int, int] = {}
-    for tid in threads(pid):
-        with suppress(*_GONE):
-            text = (PROC / str(pid) / "task" / str(tid) / "status").read_bytes()
-            _, _, tail = text.rpartition(b"\nvoluntary_ctxt_switches:")
-            counts[tid] = int(tail.split()[0])
-    return counts
 
 
 def sockets(pid: int) -> set[int]:

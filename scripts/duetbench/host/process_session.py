@@ -1,20 +1,19 @@
 """A server or load generator in a session of its own: started pinned, and proven to have ended.
 
-Pinning sets the affinity of the short-lived *thread* that starts the command. The child and its own
-children inherit it. Setting it afterwards would race with the first workers (`move` repeats until
-all have moved). Signal handlers run only in the main thread, so no Ctrl-C falls between the fork
-and the record of its pid. A Ctrl-C may fall between that record and the code that stops the
-session; the session then ends with this process.
+Pinning sets the affinity of the thread that starts the command, for this moment. The child and its
+own children inherit it. Setting it afterwards would race with the first workers (`move` repeats
+until all have moved). A Ctrl-C may fall between the fork and the record of its pid: then what
+carries the session's mark is ended. It may fall between that record and the code that stops the
+session: then the session ends with this process.
 
 The master is not reaped before the session has ended: as long as it is at least a zombie, the
 kernel gives neither its pid nor its session id to another process.
 
 Every session has a record, a JSON file, from before its first process starts until its end is
-proven. Its processes carry the record's id in their environment, and its mark in RLIMIT_LOCKS, a
-limit that Linux has not enforced since 2.4: processes inherit both, and a daemon that leaves its
-parent and session and cleans its environment still has the mark. If a record's owner is dead
-(kill -9, power cut), the processes that carry either are orphans, and no others are; `reap` ends
-them.
+proven. Its processes carry the record's mark in RLIMIT_LOCKS, a limit that Linux has not enforced
+since 2.4: processes inherit it, so a daemon that leaves its parent and session and cleans its
+environment still has the mark. If a record's owner is dead (kill -9, power cut), the processes
+that carry its mark are orphans, and no others are; `reap` ends them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
-from uuid import uuid4
 
 import psutil
 from pydantic import Field, ValidationError
@@ -43,9 +41,6 @@ from duetbench.core.model import Frozen
 from duetbench.core.units import utc_now
 from duetbench.host import proc
 from duetbench.host.paths import state_dir
-
-MARKER: Final = "DUETBENCH_SESSION"
-"""Environment variable that every process of a session carries, with the session's id."""
 
 Role = Literal["server", "client", "command"]
 
@@ -57,16 +52,11 @@ _GLANCE_SECONDS: Final = 0.1  # between looks at the members of a session that i
 _EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
 
-Process = subprocess.Popen[bytes]
-
 
 class SessionRecord(Frozen):
     """One session that its owner has not yet ended."""
 
-    marker: str = Field(default_factory=lambda: str(uuid4()))
     mark: int = Field(default_factory=lambda: secrets.randbelow(_MARKS))
-    strays: tuple[tuple[int, int], ...] = ()
-    """Pid and start time of its processes that carry neither (su, for example, resets limits)."""
     role: Role
     argv: tuple[str, ...]
     recorded: str = Field(default_factory=utc_now)
@@ -74,7 +64,7 @@ class SessionRecord(Frozen):
 
     @property
     def path(self) -> Path:
-        return _folder() / f"{self.marker}.json"
+        return _folder() / f"{self.mark}.json"
 
     def save(self) -> None:
         """Write its file; LaunchError harness_error if that fails."""
@@ -90,43 +80,39 @@ class SessionRecord(Frozen):
                 "make the folder writable, free some disk space, or set XDG_STATE_HOME",
             ) from error
 
-    def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Process:
-        """Start a process that carries the record's id and mark, as `subprocess.Popen` does.
+    def spawn(
+        self, argv: Sequence[str], cores: Sequence[int] | None, **how: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a process on these cores with the record's mark, as `subprocess.Popen` does.
 
         What another thread starts at the same moment without a record gets the mark, too.
         """
         with _MARKING:
-            limits = resource.getrlimit(_RLIMIT_LOCKS)
-            with suppress(ValueError, OSError):  # a lower hard limit: the id has to do
-                resource.setrlimit(_RLIMIT_LOCKS, (self.mark, limits[1]))
+            limits, pinned = resource.getrlimit(_RLIMIT_LOCKS), os.sched_getaffinity(0)
             try:
+                os.sched_setaffinity(0, pinned if cores is None else cores)  # this thread only
+                with suppress(ValueError, OSError):  # a lower hard limit
+                    resource.setrlimit(_RLIMIT_LOCKS, (self.mark, limits[1]))
                 return subprocess.Popen(
                     tuple(argv),
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.STDOUT,
-                    env={**env, MARKER: self.marker},
                     start_new_session=True,
                     **how,
                 )
             finally:
+                os.sched_setaffinity(0, pinned)
                 with suppress(ValueError, OSError):
                     resource.setrlimit(_RLIMIT_LOCKS, limits)
 
-    def marks(self, item: proc.Stat) -> bool:
-        """Whether a process carries the record's id or mark."""
-        return (
-            proc.carries(item.pid, MARKER, self.marker)
-            or proc.lock_limit(item.pid) == self.mark
-            or (item.pid, item.start) in self.strays
-        )
-
     def processes(self) -> list[proc.Stat]:
-        """List the live processes that carry it, except this process and its parents.
+        """List the live processes that carry its mark, except this process and its parents.
 
         Those can carry it only if duetbench itself was started inside an orphaned session.
         """
         ours = {os.getpid(), *(ancestor.pid for ancestor in psutil.Process().parents())}
-        return [item for item in proc.stats() if item.pid not in ours and self.marks(item)]
+        alive = (item for item in proc.stats() if item.pid not in ours)
+        return [item for item in alive if proc.lock_limit(item.pid) == self.mark]
 
 
 def reap() -> list[str]:
@@ -172,9 +158,9 @@ class StopReport:
 class Session:
     """A running command with all the processes that it starts. Use it as a context manager."""
 
-    def __init__(self, popen: Process, record: SessionRecord, log: Path) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], record: SessionRecord, log: Path) -> None:
         self.pid: Final = popen.pid  # also the session's id, as the master leads it
-        self.record = record
+        self.record: Final = record
         self.log: Final = log
         self.started: Final = time.monotonic()
         self._popen = popen
@@ -201,51 +187,26 @@ class Session:
     ) -> Session:
         """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` unless None.
 
-        `env` is its whole environment, besides the session's marker. `recorded` replaces the
-        command in records and errors if it contains private values.
+        `env` is its whole environment. `recorded` replaces the command in records and errors if it
+        contains private values.
 
         Raises:
             LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
                 cannot be executed; harness_error if it cannot be recorded or pinned.
         """
         record = SessionRecord(role=role, argv=tuple(argv if recorded is None else recorded))
-        session: Session | None = None
-        problem: Exception | None = None
-        cancelled, lock = False, threading.Lock()
-
-        def spawn() -> None:
-            nonlocal session, problem
-            try:
-                if cores is not None:
-                    os.sched_setaffinity(0, cores)  # 0: this thread only
-                log.touch(0o600)  # it may get private values
-                with lock, log.open("wb") as output:
-                    if cancelled:
-                        return
-                    popen = record.spawn(argv, env=env, cwd=cwd, stdout=output)
-                    session = Session(popen, record, log)
-            except (OSError, ValueError) as error:
-                problem = error
-
-        # A thread: no signal handler runs in it, and it can pin itself.
-        thread = threading.Thread(target=spawn, name=f"start-{role}", daemon=False)
+        record.save()
         try:
-            record.save()
-            thread.start()
-            thread.join()
-        except BaseException:
-            # After an interrupt inside `start` the thread may or may not run.
-            with lock:
-                cancelled = True
-            if session is not None:
-                session.stop(0)
-            with suppress(OSError):
-                record.path.unlink(missing_ok=True)
-            raise
-        if session is None:
+            log.touch(0o600)  # it may get private values
+            with log.open("wb") as output:
+                popen = record.spawn(argv, cores, env=env, cwd=cwd, stdout=output)
+                return cls(popen, record, log)
+        except BaseException as error:
+            proc.kill_all(record.processes, set())
             record.path.unlink(missing_ok=True)
-            raise _not_started(problem, record, cores) from problem
-        return session
+            if isinstance(error, OSError | ValueError):
+                raise _not_started(error, record, cores) from error
+            raise
 
     def poll(self) -> int | None:
         """Return the master's exit code (negative for a signal), or None while it lives."""
@@ -259,7 +220,7 @@ class Session:
         while not self._exited and (left := deadline - time.monotonic()) > 0:
             if proc.wait_ended([self.pid], min(left, _GLANCE_SECONDS)):
                 break
-            self.members()  # a member may leave session and parent without a mark
+            self.members()  # a member may leave session and parent, and reset its limits
         return self.poll()
 
     def move(self, cores: Sequence[int]) -> None:
@@ -329,7 +290,7 @@ class Session:
     def members(self) -> list[proc.Stat]:
         """List all live processes of the session, the master first if it lives.
 
-        Members have its session id, or carry its record's id or mark, or are children of others.
+        Members have its session id, or carry its record's mark, or are children of others.
         """
         if self._report is not None:  # other processes may have the ids by now
             return []
@@ -339,23 +300,15 @@ class Session:
             mine |= children
         mine.discard(os.getpid())
         # A member stays a member: its parent may end before the next listing.
-        fresh = {(pid, everybody[pid].start) for pid in mine} - self._known
-        self._known |= fresh
-        marks = self.record.marks
-        if strays := [key for key in fresh if not marks(everybody[key[0]]) and proc.lives(*key)]:
-            # A next duetbench recognises them by nothing else.
-            self.record = self.record.model_copy(update={"strays": (*self.record.strays, *strays)})
-            self.record.save()
+        self._known |= {(pid, everybody[pid].start) for pid in mine}
         return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
 
     def _owns(self, item: proc.Stat) -> bool:
         identity = (item.pid, item.start)
         if item.session == self.pid or identity in self._known:
             return True
-        # Both are inherited, so a stranger stays a stranger and is read once.
-        if identity in self._strangers:
-            return False
-        if self.record.marks(item):
+        # The mark is inherited, so a stranger stays a stranger and is read once.
+        if identity not in self._strangers and proc.lock_limit(item.pid) == self.record.mark:
             return True
         self._strangers.add(identity)
         return False
@@ -390,7 +343,7 @@ class Session:
 
 
 def _not_started(
-    error: Exception | None, record: SessionRecord, cores: Sequence[int] | None
+    error: Exception, record: SessionRecord, cores: Sequence[int] | None
 ) -> LaunchError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     what = f"cannot start the {record.role} {shlex.join(record.argv)}"

@@ -11,7 +11,7 @@ Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -27,14 +27,10 @@ _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A process tree at one moment of the monotonic clock (s).
-
-    `switches` are the voluntary context switches of each live thread, by its id.
-    """
+    """A process tree at one moment of the monotonic clock (s)."""
 
     at: float
     processes: tuple[proc.Stat, ...]
-    switches: Mapping[int, int]
 
     @property
     def pids(self) -> frozenset[int]:
@@ -43,14 +39,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process tree used between two edges.
-
-    `switches` are its voluntary context switches, in which a thread began to wait.
-    """
+    """What a process tree used between two edges."""
 
     cpu_seconds: float
     wall_seconds: float
-    switches: int
 
     @property
     def cores(self) -> float:
@@ -61,7 +53,7 @@ def between(a: Edge, b: Edge) -> Usage:
     """Compute the usage from edge `a` to the later edge `b`.
 
     A process that started in between counts from 0. The usage after `a` of a process that ended
-    counts if its parent waited for it. Ended threads lose their switches; new ones count from 0.
+    counts if its parent waited for it.
     """
     before, after = ({(p.pid, p.start): p for p in edge.processes} for edge in (a, b))
     cpu = 0.0
@@ -72,8 +64,7 @@ def between(a: Edge, b: Edge) -> Usage:
             children = (p for identity, p in before.items() if identity not in after)
             earlier = sum(p.cpu for p in children if p.parent == now.pid)
             cpu += max(0.0, now.children - then.children - earlier) - then.cpu
-    switches = sum(max(0, n - a.switches.get(thread, 0)) for thread, n in b.switches.items())
-    return Usage(cpu, b.at - a.at, switches)
+    return Usage(cpu, b.at - a.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,7 @@ class MemorySample:
 
 
 def edge(members: Members) -> Edge:
-    """Read the CPU and the context switches of a session's processes now."""
+    """Read the CPU of a session's processes now."""
     stats = members()
     # The clocks come first and close together: the moment refers to them.
     at = time.monotonic()
@@ -100,8 +91,7 @@ def edge(members: Members) -> Edge:
         stat if clock is None else replace(stat, cpu=clock)
         for stat, clock in zip(stats, clocks, strict=True)
     )
-    switches = {thread: n for stat in stats for thread, n in proc.switches(stat.pid).items()}
-    return Edge(at, processes, switches)
+    return Edge(at, processes)
 
 
 class TreeSampler:

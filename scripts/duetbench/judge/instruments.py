@@ -24,7 +24,6 @@ from duetbench.core.comparison import Curve, Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS, duet_load
-from duetbench.core.units import utc_now
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge.pairs import Pair
@@ -57,18 +56,21 @@ class Real:
         sides = [
             (replace(pair.base, testbed=below), replace(pair.head, testbed=above)) for pair in pairs
         ]
-        base, head = sides[0]
-        if first.mode is Mode.ALONE:
-            return (by_turns(base, head, self.launch, head_first=head_first, order=order),)
         log = self._logs(first.case.id)
-        if first.mode is Mode.START:
-            return (start.perform(base, head, log, head_first=head_first, order=order),)
-        return duet.perform(sides, log, head_first=head_first, order=order)
+        if first.mode is Mode.TOGETHER:
+            return duet.perform(sides, log, head_first=head_first, order=order)
+        perform = self.start if first.mode is Mode.START else self.launch
+        mode = first.mode
+        return (by_turns(*sides[0], mode, perform, head_first=head_first, order=order),)
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
         return launch.perform(side.case, side.testbed, log, window=window)
+
+    def start(self, side: SideCase) -> Launch:
+        """Start one side with nothing beside it, without load."""
+        return start.perform(side, self._logs(side.case.id)("head"))
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         log = self._logs(side.case.id)(name)
@@ -87,6 +89,7 @@ class Real:
 def by_turns(
     base: SideCase,
     head: SideCase,
+    mode: Mode,
     launch: Callable[[SideCase], Launch],
     *,
     head_first: bool,
@@ -97,21 +100,31 @@ def by_turns(
     As in a duet, an unsteady launch is accepted, because the other side's launch just before or
     after it drifts alike.
     """
-    started, step, load = utc_now(), -1 if head_first else 1, duet_load(head.case)
+    step = -1 if head_first else 1
     sides = [
         replace(side, case=side.case.model_copy(update={"load": duet_load(side.case)}))
         for side in (base, head)
     ]
-    launches = [launch(side) for side in sides[::step]][::step]
-    flags = [tuple(f for f in one.flags if f.name != FlagName.NOT_STEADY) for one in launches]
+    launches = [launch(side) for side in sides[::step]]
+    started, (before, after) = launches[0].started, launches[::step]
+    flags = [
+        tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
+        for one in (before, after)
+    ]
     void = any(flag.kind == "void" for some in flags for flag in some)
-    before, after = ({} if void else one.metrics for one in launches)
     return Duet(
-        case=head.case.id, order=order, head_first=head_first, started=started,
-        seconds=sum(one.seconds for one in launches), load_seconds=load.duration,
-        flags_base=flags[0], flags_head=flags[1], alone=tuple(sorted(after)), base=before,
-        head=after,
-    )  # fmt: skip
+        case=head.case.id,
+        order=order,
+        head_first=head_first,
+        started=started,
+        seconds=before.seconds + after.seconds,
+        load_seconds=sides[1].case.load.duration if mode is Mode.ALONE else 0.0,
+        flags_base=flags[0],
+        flags_head=flags[1],
+        alone=True,
+        base={} if void else before.metrics,
+        head={} if void else after.metrics,
+    )
 
 
 class Rotation:

@@ -33,17 +33,23 @@ _SAFE: Final = {
     "--select": LINE,
     "--limit": re.compile(r"answers|[a-z]{1,20}=[0-9.]{1,10} ?%?"),
     "--only": re.compile("effects|counts"),
-    **dict.fromkeys(("--profile", "--seed", "--budget", "--python"), WORD),
-    **{f"--{option.name}": option.safe for option in _OF_TARGET if option.kind is not bool},
+    **dict.fromkeys(("--profile", "--seed", "--budget"), WORD),
+    **{f"--{option.name}": option.safe for option in _OF_TARGET if not option.word},
+    "--with": re.compile(
+        "|".join(
+            re.escape(option.name) + f"=(?:{option.safe.pattern})" * (option.kind is not bool)
+            for option in _OF_TARGET
+            if option.word and option.safe
+        ),
+        re.ASCII,
+    ),
 }
 """Options with one value that select what is measured. None of them writes or installs anything."""
 
 _OF_EXPERIMENTS: Final = "--profile"
 """An option that only `observatory compare` has, and always records."""
 
-_FLAGS: Final = frozenset(
-    {"--all", "--start"} | {f"--{option.name}" for option in _OF_TARGET if option.kind is bool}
-)
+_FLAGS: Final = frozenset({"--all", "--start"})
 
 
 _NOT_OF_WHY: Final = frozenset({"--profile", "--seed", "--budget", "--limit", "--only", "--all"})

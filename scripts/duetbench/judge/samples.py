@@ -31,7 +31,7 @@ SHARE: Final = 0.8
 With fewer, whether a duet has the metric may depend on how the duet went."""
 
 
-_SHARED: Final = DISTURBING - {FlagName.NOT_STEADY, FlagName.ENV_CHANGED}
+_SHARED: Final = DISTURBING - {FlagName.NOT_STEADY}
 """Warnings about noise that may persist and affect both sides. A side that still gets faster is not
 among them: its ratio does not last."""
 

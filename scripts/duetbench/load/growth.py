@@ -30,7 +30,7 @@ of two seconds."""
 ROOM: Final = 1e6
 """Bytes that a server may gain in the judged part of a soak: a few arenas."""
 
-_LATE: Final = "memory_per_request_late"
+_KEPT: Final = "memory_per_request"
 _ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
@@ -47,10 +47,10 @@ def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
     """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
     metrics = (duet.metrics(side) for duet in duets)
     # What a duet prevents has no figures of it, and no number of requests.
-    figures = [row for row in metrics if {_LATE, "requests"} <= row.keys()]
+    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
     if len(figures) < 2:
         return None
-    rates = np.array([row[_LATE] for row in figures])
+    rates = np.array([row[_KEPT] for row in figures])
     requests = int(sum(row["requests"] for row in figures))
     mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
     half = student(len(rates) - 1) * error

@@ -85,7 +85,7 @@ def probe(
     if len(workers) < workers_expected:
         raise LaunchError(
             FlagName.NOT_READY,
-            f"{expected} to answer GET {PATH} within {timeout:g} s (--ready-timeout), {found}"
+            f"{expected} to answer GET {PATH} within {timeout:g} s (--with ready-timeout=), {found}"
             f"{problem}; see the server's log",
         )
     if len(workers) > workers_expected:

@@ -12,9 +12,8 @@ from pathlib import Path
 from duetbench.app.testbed import Testbed
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Launch, Status
+from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
-from duetbench.core.units import utc_now
 from duetbench.host import machine, ports, tree_usage
 from duetbench.load import oha, oha_results, reading, validity, warmup
 from duetbench.load.server import Serving, rest
@@ -35,7 +34,6 @@ def perform(
 
     `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
     """
-    began, started = time.monotonic(), utc_now()
     metrics: dict[str, float] = {}
     with Serving(case, testbed, log) as serving, serving.blamed():
         serving.start()
@@ -47,16 +45,7 @@ def perform(
         serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving, window).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
-    return Launch(
-        case=case.id,
-        round=number,
-        order=order,
-        started=started,
-        seconds=time.monotonic() - began,
-        status=Status.FAILED if serving.failed else Status.OK,
-        flags=tuple(serving.flags),
-        metrics={} if serving.failed else metrics,
-    )
+    return serving.result(metrics, number, order)
 
 
 def _measure(serving: Serving, window: float) -> "Observation":
@@ -159,14 +148,12 @@ class Observation(Facts):
         figures["server_cores"] = used.cpu_seconds / summary.seconds
         if requests := figures["requests"] + self.checks.sent:
             figures["server_cpu_per_request"] = used.cpu_seconds / requests
-            figures["switches_voluntary"] = used.switches / requests
         if result.client_cores is not None:
             figures["client_cores"] = result.client_cores
         if result.began is not None:
             course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
             if growth := oha_results.growth(course, rows.end, result.began):
-                kept = "memory_per_request"
-                figures |= zip((kept, "least_kept", f"{kept}_late"), growth, strict=True)
+                figures |= zip(("memory_per_request", "least_kept"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
@@ -194,7 +181,7 @@ class Observation(Facts):
     def _judge(self, other: "Observation | None") -> None:
         """Complete the figures, and raise the flags."""
         serving, rows, load = self.serving, self.generation.rows, self.case.load
-        status, before = self.case.endpoint.expect.status, serving.testbed.machine
+        status = self.case.endpoint.expect.status
         ours, figures = [self, *([other] if other else [])], self.figures
         figures |= {
             "ready_time": serving.ready_time,
@@ -213,13 +200,10 @@ class Observation(Facts):
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
-        self.times = oha_results.time_thirds(rows, load, status=status)
         self.idle_lost = sum(map(reading.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)
-        for change in machine.environment_changes(before, machine.fingerprint()):
-            serving.fail(FlagName.ENV_CHANGED, change)
         if ceiling := self.case.ceiling:
             figures["ceiling"] = ceiling
             if "throughput" in figures:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -35,17 +35,13 @@ _ROOM_GB: Final = 0.5  # for the rows of the longest load; a container has 64 MB
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The requests of a generator to the server at `base`, and its cores (None: any).
-
-    `public` is the request without private values, for records; None: it has none.
-    """
+    """The requests of a generator to the server at `base`, and its cores (None: any)."""
 
     oha: Path
     load: Load
     base: str
     request: Endpoint
     cores: Sequence[int] | None = None
-    public: Endpoint | None = None
 
     def write(self, folder: Path) -> None:
         """Write the files that oha's command line names."""
@@ -91,17 +87,13 @@ class Generator:
     """A running generator, with the folder of its files; use it as a context manager."""
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
-        """Start oha; `shape` replaces the client's load. LaunchError load_failed.
-
-        Records of the session contain no private values of its command line.
-        """
+        """Start oha; `shape` replaces the client's load. LaunchError load_failed."""
         self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
-        public = replace(client, request=client.public or client.request)
         try:
             client.write(self.folder)
             self.session = Session.start(
                 [*command(client, shape), "-o", SUMMARY],
-                recorded=[*command(public, shape), "-o", SUMMARY],
+                recorded=[str(client.oha)],  # requests may have private values
                 role="client",
                 cores=client.cores,
                 # Our variables must not change what oha does (TOKIO_WORKER_THREADS, …).

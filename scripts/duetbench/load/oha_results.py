@@ -34,7 +34,6 @@ One service time explains an unfinished wave; the half more allows for the sprea
 
 THIRD_WINDOWS: Final = 4  # windows whose median is the level of a third
 WAVES_PER_WINDOW: Final = 4  # at least, or one wave more or less would look like another level
-THIRD_ANSWERS: Final = 5  # fewest for a median of times
 GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
 RECORD: Final = np.dtype(
@@ -204,23 +203,13 @@ def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ..
     return tuple(np.median(counts.reshape(3, THIRD_WINDOWS), axis=1) / length)
 
 
-def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Median service times by third of sending, s; empty if a third has fewer than five answers."""
-    good = rows.status == status
-    start, times = rows.start[good], (rows.end - rows.start)[good]
-    third = np.minimum(start / load.duration * 3, 2).astype(int)
-    if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
-        return ()
-    return tuple(float(np.median(times[third == part])) for part in range(3))
-
-
 def growth(
     course: Sequence[tuple[float, int]], ends: Floats, began: float
-) -> tuple[float, float, float] | None:
+) -> tuple[float, float] | None:
     """Estimate the growth of memory in bytes per answer; see `per_answer`.
 
-    The estimate of all windows, its lower end, and the estimate of the later half of the windows.
-    None with fewer than five windows, or without answers in them.
+    The estimate of the later half of the windows, before which pools fill, and its lower end. None
+    with fewer than five windows, or without answers in them.
 
     `course` has moments of the monotonic clock and the bytes held at each. `ends` are the arrivals
     of answers on the clock of the rows, which `began` on the monotonic clock (s).
@@ -231,8 +220,8 @@ def growth(
     at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
     answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
     increases, half = np.diff(sizes), len(sizes) // 2
-    whole, late = per_answer(increases, answers), per_answer(increases[half:], answers[half:])
-    return None if whole is None else (*whole[:2], (late or whole)[0])
+    found = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
+    return found and found[:2]
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:

@@ -17,8 +17,9 @@ from duetbench.app.inside.request import identify
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed, Workspace
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case, Flag, Load
+from duetbench.core.model import Case, Flag, Launch, Load, Status
 from duetbench.core.protocol import SLOW_SECONDS
+from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
@@ -41,6 +42,7 @@ class Serving:
 
     def __init__(self, case: Case, testbed: Testbed, log: Path) -> None:
         self.testbed, self.log = testbed, log
+        self.began, self.started = time.monotonic(), utc_now()
         self.server = SERVERS[case.server]
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
@@ -69,7 +71,7 @@ class Serving:
         self.request = request = self.workspace.fill_in(case.endpoint)
         cores = testbed.client_cores(case) if testbed.machine.pinned else None
         base = f"http://127.0.0.1:{self.port}"
-        self.client = Client(testbed.oha, case.load, base, request, cores, case.endpoint)
+        self.client = Client(testbed.oha, case.load, base, request, cores)
 
     def offer(self, load: Load) -> None:
         """Make the generator use this load from now on."""
@@ -176,7 +178,7 @@ class Serving:
                 raise LaunchError(
                     FlagName.NOT_READY,
                     f"{server.name} accepted no connection within {self.case.ready_timeout:g} "
-                    f"s; if it needs longer, set --ready-timeout; {self._log_words()}",
+                    f"s; if it needs longer, set --with ready-timeout=; {self._log_words()}",
                 )
             self.session.wait(poll)
 
@@ -194,7 +196,8 @@ class Serving:
         if login is None or self.workspace.identity:
             return
         where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        answer, _ = verify.send(login, login.path, self.port, where, timeout=timeout)
+        with reading.connect(self.port, timeout) as connection:
+            answer, _ = verify.exchange(connection, login, login.path, where, timeout)
         headers = answer.headers.multi_items()
         try:
             given = identify(
@@ -297,6 +300,19 @@ class Serving:
                 FlagName.STRAY_PROCESS,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
             )
+
+    def result(self, metrics: dict[str, float], number: int = 0, order: int = 0) -> Launch:
+        """The launch that has ended, with its figures if it did not fail."""
+        return Launch(
+            case=self.case.id,
+            round=number,
+            order=order,
+            started=self.started,
+            seconds=time.monotonic() - self.began,
+            status=Status.FAILED if self.failed else Status.OK,
+            flags=tuple(self.flags),
+            metrics={} if self.failed else metrics,
+        )
 
     @property
     def ended(self) -> bool:

@@ -1,20 +1,17 @@
-"""One pair of starts: each side's server alone on the server cores; the sample is a ratio.
+"""One start: a server alone on the server cores, until its first right answer.
 
-A start ends with the first right answer. Nothing is loaded and nothing runs beside it, so that a
-minute has twenty pairs and more. Both sides find their bytecode compiled, as a deployed application
-does. Core time includes what commands that the application has waited for took.
+Nothing is loaded and nothing runs beside it, so that a minute has twenty pairs and more. Both sides
+find their bytecode compiled, as a deployed application does. Core time includes what commands that
+the application has waited for took.
 """
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import LaunchError
-from duetbench.core.model import Flag
-from duetbench.core.units import utc_now
+from duetbench.core.model import Launch
 from duetbench.host.tree_usage import memory_of
 from duetbench.load import verify
 from duetbench.load.server import Serving
@@ -22,42 +19,8 @@ from duetbench.load.server import Serving
 _POLL_SECONDS: Final = 0.002  # 0.4 % of half a second
 
 
-def perform(
-    base: SideCase,
-    head: SideCase,
-    log: Callable[[SideName], Path],
-    *,
-    head_first: bool,
-    order: int = 0,
-) -> Duet:
-    """Start base and head, one after the other; output of a side's server goes to `log(side)`.
-
-    InterruptedRun leaves nothing running.
-    """
-    began, started = time.monotonic(), utc_now()
-    sides: dict[SideName, SideCase] = {"base": base, "head": head}
-    flags: dict[SideName, tuple[Flag, ...]] = {}
-    figures: dict[SideName, dict[str, float]] = {}
-    for side in sorted(sides, reverse=head_first):
-        flags[side], figures[side] = _start(sides[side], log(side))
-    void = any(flag.kind == "void" for side in SIDES for flag in flags[side])
-    return Duet(
-        case=head.case.id,
-        order=order,
-        head_first=head_first,
-        started=started,
-        seconds=time.monotonic() - began,
-        load_seconds=0.0,
-        flags_base=flags["base"],
-        flags_head=flags["head"],
-        alone=() if void else tuple(sorted(figures["head"])),
-        base={} if void else figures["base"],
-        head={} if void else figures["head"],
-    )
-
-
-def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float]]:
-    """Start a side's server, and end it; what failed, and the figures if nothing did."""
+def perform(side: SideCase, log: Path) -> Launch:
+    """Start a side's server, whose output goes to `log`, and end it. Raises `InterruptedRun`."""
     figures: dict[str, float] = {}
     with Serving(side.case, side.testbed, log) as serving, serving.blamed():
         serving.start()
@@ -74,7 +37,7 @@ def _start(side: SideCase, log: Path) -> tuple[tuple[Flag, ...], dict[str, float
         }
         if memory.pss is not None:
             figures["pss_start"] = memory.pss
-    return tuple(serving.flags), figures
+    return serving.result(figures)
 
 
 def _first_answer(serving: Serving) -> float:

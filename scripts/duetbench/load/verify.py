@@ -10,8 +10,8 @@ import re
 import socket
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -60,15 +60,38 @@ def verify(
     first, *others = choose_paths(endpoint)
     with reading.connect(port, timeout) as connection:
         return [
-            _ask(connection, endpoint, path, timeout) for path in [first] * max(1, repeats) + others
+            _ask(connection, endpoint, path, f"{endpoint.method} {path}", timeout)
+            for path in [first] * max(1, repeats) + others
         ]
 
 
-def _ask(
-    connection: http.client.HTTPConnection, endpoint: Endpoint, path: str, timeout: float
+def ask(
+    endpoint: Endpoint,
+    path: str,
+    port: int,
+    where: str,
+    *,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
 ) -> Answer:
-    where, began, core = f"{endpoint.method} {path}", time.perf_counter(), time.thread_time()
-    answer, size = _exchange(connection, endpoint, path, where, timeout)
+    """Send one request on a new connection, and check its answer; LaunchError as `verify`.
+
+    `watch` is called after the request was sent.
+    """
+    with reading.connect(port, timeout) as connection:
+        return _ask(connection, endpoint, path, where, timeout, watch)
+
+
+def _ask(
+    connection: http.client.HTTPConnection,
+    endpoint: Endpoint,
+    path: str,
+    where: str,
+    timeout: float,
+    watch: Callable[[socket.socket], object] = bool,
+) -> Answer:
+    began, core = time.perf_counter(), time.thread_time()
+    answer, size = exchange(connection, endpoint, path, where, timeout, watch)
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
     check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
@@ -84,22 +107,6 @@ def _ask(
     return Answer(seconds, size, path, digest, excerpt(body), wrong, waited)
 
 
-def difference(base: Iterable[Answer], head: Iterable[Answer]) -> str | None:
-    """Describe an answer that differs between the sides, if each side repeats its own; else None.
-
-    It needs two answers of each side.
-    """
-    before, after = _always(base), _always(head)
-    for path in before.keys() & after.keys():
-        old, new = before[path], after[path]
-        if old.body != new.body:
-            return (
-                f"{path} is answered differently: base {old.excerpt} ({old.size} bytes), head "
-                f"{new.excerpt} ({new.size})"
-            )
-    return None
-
-
 def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]:
     """Sizes in bytes of right bodies, as the answers without a load show them; empty if unknown.
 
@@ -111,17 +118,6 @@ def right_sizes(endpoint: Endpoint, answers: Sequence[Answer]) -> frozenset[int]
         endpoint.expect.tells_body and len(sizes) in {1, 2} and min(sizes.values()) >= len(sizes)
     )
     return frozenset(sizes if known and not endpoint.paths else ())
-
-
-def _always(answers: Iterable[Answer]) -> dict[str, Answer]:
-    by_path: defaultdict[str, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        by_path[answer.path].append(answer)
-    return {
-        path: same[0]
-        for path, same in by_path.items()
-        if len(same) > 1 and len({answer.body for answer in same}) == 1
-    }
 
 
 class SpotChecks:
@@ -180,46 +176,11 @@ class SpotChecks:
         endpoint, path = self._endpoint, next(self._paths)
         where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
         self.sent += 1
-        size, body = ask(endpoint, path, self._port, where, timeout=self._timeout)
-        self.excerpts.setdefault(size, excerpt(body))
+        answer = ask(endpoint, path, self._port, where, timeout=self._timeout)
+        self.excerpts.setdefault(answer.size, answer.excerpt)
 
 
-def ask(
-    endpoint: Endpoint,
-    path: str,
-    port: int,
-    where: str,
-    *,
-    timeout: float,
-    watch: Callable[[socket.socket], object] = bool,
-) -> tuple[int, bytes]:
-    """Send one request, as `send` does, and check its answer; LaunchError as `verify`.
-
-    Return the body, and its bytes as sent.
-    """
-    answer, size = send(endpoint, path, port, where, timeout=timeout, watch=watch)
-    check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
-    return size, answer.content
-
-
-def send(
-    endpoint: Endpoint,
-    path: str,
-    port: int,
-    where: str,
-    *,
-    timeout: float,
-    watch: Callable[[socket.socket], object] = bool,
-) -> tuple[httpx.Response, int]:
-    """Send one request on a new connection; return its answer, and the bytes of the body as sent.
-
-    If there is none, the LaunchError has its cause. `watch` is called after the request was sent.
-    """
-    with reading.connect(port, timeout) as connection:
-        return _exchange(connection, endpoint, path, where, timeout, watch)
-
-
-def _exchange(
+def exchange(
     connection: http.client.HTTPConnection,
     endpoint: Endpoint,
     path: str,
@@ -227,6 +188,10 @@ def _exchange(
     timeout: float,
     watch: Callable[[socket.socket], object] = bool,
 ) -> tuple[httpx.Response, int]:
+    """Send a request; return its answer, and the bytes of the body as sent; LaunchError if none.
+
+    `watch` is called after the request was sent.
+    """
     # The headers that the generator sends, and no others: an answer may depend on any.
     headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:

@@ -28,12 +28,9 @@ from duetbench.judge.search.bisection import TIME_IS_UP
 from duetbench.judge.search.mixed_locks import SearchTask
 from duetbench.report.change import cause_lines
 from observatory.matrix.checkout import Checkout
-from observatory.show.changes import narrowed_line
 from observatory.store import kinds
 from observatory.store.change import SUSPECTS, Change
-from observatory.store.points import Points
 from observatory.trend import confirm
-from observatory.trend.releases import axes, narrow
 
 
 def bisect_command(
@@ -101,8 +98,6 @@ def _search_changes(
         clean_up(console)
         files.require_room(folder)
     reporter, ends = Reporter(console), time.monotonic() + limit
-    points = kinds.read_all(Points, folder, [])
-    measured = axes(sorted(points, key=lambda point: (point.started, point.id)))
     searched: list[Change] = []
     for place, record in enumerate(chosen):
         share = (ends - time.monotonic()) / (len(chosen) - place)
@@ -115,14 +110,12 @@ def _search_changes(
             errors().say(f"{record.id}: not searched: {problem}")
             continue
         blamed = blame(record, cause)
-        blamed = next(iter(narrow([blamed], measured)), blamed)
         files.save(folder, blamed)
         blamed = resolve_name("observatory.cli.why:explain_change")(project, reporter, blamed)
         files.save(folder, blamed)
         searched.append(blamed)
         if not as_json:
-            more = (narrowed_line(blamed.narrowed),) if blamed.narrowed else ()
-            console.say(f"{blamed.id}: {'; '.join((*cause_lines(cause), *more))}")
+            console.say(f"{blamed.id}: {'; '.join(cause_lines(cause))}")
     if as_json:
         print_json([record.model_dump(mode="json") for record in searched])
     if len(searched) < len(chosen):
@@ -144,5 +137,5 @@ def blame(record: Change, cause: Cause) -> Change:
         rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
         note = " ".join(filter(None, (note, rest)))
     release = cause.shares[0].releases[0] if cause.shares else None
-    update = {"culprit": release, "shares": cause.shares, "narrowed": None, "note": note}
+    update = {"culprit": release, "shares": cause.shares, "note": note}
     return record.model_copy(update=update)

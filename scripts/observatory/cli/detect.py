@@ -20,10 +20,8 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.session import DEFAULT_SEED
 from duetbench.report.formats import change, title
 from observatory.matrix.checkout import Checkout
-from observatory.show.changes import narrowed_line
 from observatory.store.change import Candidates, Change
 from observatory.trend import candidates, confirm, nights, reading
-from observatory.trend.releases import axes, narrow
 from observatory.trend.table import tables
 
 
@@ -58,9 +56,7 @@ def detect_command(
 
     Searches each machine's ratios to the anchor in this checkout's results (`observatory history
     pull` fetches the nights). Steps near a change of their stack are candidates: one per change of
-    a stack, however many series moved. Changes that were undone are closed. If several releases lie
-    between the versions of a culprit, and `observatory backfill --releases` has measured them, the
-    guilty one is named.
+    a stack, however many series moved. Changes that were undone are closed.
 
     With --confirm, this machine measures the stacks before and after its candidates together. If
     another machine no longer exists, --elsewhere judges its candidates here, and the change says
@@ -82,15 +78,14 @@ def detect_command(
         limit = budget_seconds(budget) or 0.0
         _confirm(project, detected, results, limit, elsewhere=elsewhere)
         return
-    detected, undone, narrowed, machines = _detect(project)
+    detected, undone, machines = _detect(project)
     results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
-    for record in (*undone, *narrowed):
+    for record in undone:
         files.save(results, record)
     if output is not None:
         files.write(output, detected)
     actions.outputs(_outputs(detected, machines))
     news = [f"closed: {record.id}: {record.note}" for record in undone]
-    news += [f"{new.id}: {narrowed_line(new.narrowed)}" for new in narrowed if new.narrowed]
     lines = [*news, *map(_headline, detected.candidates)]
     heading = f"### Detection: {len(detected.candidates)} candidates"
     write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
@@ -104,10 +99,8 @@ def detect_command(
         Console().say(line)
 
 
-def _detect(
-    project: Checkout,
-) -> tuple[Candidates, tuple[Change, ...], tuple[Change, ...], frozenset[str]]:
-    """Return candidates, undone records, other records narrowed further, and active machines."""
+def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozenset[str]]:
+    """Return candidates, undone records, and active machines."""
     sources = reading.read(project.results, with_runs=False)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
@@ -115,16 +108,13 @@ def _detect(
     if not ratio_tables:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
     detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed))
-    narrowed = {change.id: change for change in narrow(sources.changes, axes(sources.points))}
-    known = [narrowed.get(record.id, record) for record in sources.changes]
-    undone = confirm.close(known, {comparison.id: comparison for comparison in sources.comparisons})
-    for record in undone:
-        narrowed.pop(record.id, None)
+    evidence = {comparison.id: comparison for comparison in sources.comparisons}
+    undone = confirm.close(sources.changes, evidence)
     # Ids begin with the time of the measurement.
     names = {night.run: night.machine for night in sources.nights}
     names |= {run: path.parts[-3] for run, path in sources.runs.items()}
     latest = {machine: run for run, machine in sorted(names.items())}
-    return detected, undone, tuple(narrowed.values()), nights.present(latest)
+    return detected, undone, nights.present(latest)
 
 
 def _confirm(

@@ -1,7 +1,6 @@
 """`observatory plan` and `measure`: share a night's cases out, and measure a machine's share."""
 
 import json
-from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from duetbench.cli.options import (
     reports,
     repository,
 )
-from duetbench.core.errors import DeclarationError, NothingMeasuredError, SetupError
+from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.units import utc_now
 from duetbench.host import files, git, result_files
 from duetbench.host.console import Console, Narrator, duration
@@ -121,9 +120,6 @@ def measure_command(
         float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
     ] = None,
     results: ResultsOption = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only show cases, launches and the expected time.")
-    ] = False,
     output: ReportsOption = None,
     as_json: JsonOption = False,
     seed: SeedOption = 1,
@@ -142,27 +138,14 @@ def measure_command(
     is recorded as not measured. Exit code 0: all launches were valid, or it is a night. 1: some
     failed, the others are recorded. 3: none was usable.
     """
-    written = reports(output, ".json", *[".md"] * (not dry_run), as_json=as_json)
+    written = reports(output, ".json", ".md", as_json=as_json)
     console = console_beside(written)
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
     plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
-    if dry_run:
-        console.say(
-            "; ".join(
-                f"{name}, cases: {number}"
-                for name, number in Counter(case.experiment for case in plan.cases).items()
-            )
-        )
-        of_tool.show_plan(console, plan, written)
-        try:
-            require_packages(plan.cases, checkout.lock)
-        except (DeclarationError, SetupError) as problem:
-            console.say(f"note: this cannot run yet: {problem}")
-        return
     ended = clean_up(console)
     with machine(wait, console.say):
-        lost = unattainable(plan.cases, checkout.configuration, checkout.lock, Narrator(console))
+        lost = unattainable(plan.cases, checkout.declared, checkout.lock, Narrator(console))
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
         notes = partial(of_tool.add_notes, ended, seconds)
         begin = assigned.begin if assigned else notes

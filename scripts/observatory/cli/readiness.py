@@ -24,28 +24,26 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
 def diagnosis_of(checkout: Checkout) -> Diagnosis:
     """Check all that the experiments need on this machine."""
-    settings = checkout.configuration
+    declared = checkout.declared
     items = [
         look(
             f"CPython {name}",
             partial(_interpreter, checkout, name),
-            optional=name not in settings.usual,
+            optional=name not in declared.usual,
         )
-        for name in settings.interpreters
+        for name in declared.interpreters
     ]
     for stack, pythons in checkout.stacks.items():
         for python in pythons:
             check = partial(_environment, checkout, stack, python)
             items.append(look(f"{stack} for {python}", check))
-    return diagnose(settings, items)
+    return diagnose(checkout.configuration, items)
 
 
 def _interpreter(checkout: Checkout, name: str) -> str:
     interpreter = checkout.interpreter(name)
     proof = interpreters.prove(interpreter.executable)
-    if different := declared_interpreters.mismatch(
-        checkout.configuration.interpreters[name], proof
-    ):
+    if different := declared_interpreters.mismatch(checkout.declared.interpreters[name], proof):
         raise DuetbenchError(different)
     gil = "on" if proof["gil"] else "off"
     return f"{proof['version']}, GIL {gil}, {interpreter.origin}; {interpreter.executable}"

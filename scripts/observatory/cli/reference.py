@@ -12,7 +12,7 @@ from typer import Context
 from typer.main import get_group
 
 from duetbench.app import schema
-from duetbench.app.configuration import Configuration, SourceBuild
+from duetbench.app.configuration import Configuration
 from duetbench.app.target import OPTIONS, Target
 from duetbench.cli import app
 from duetbench.cli.verbs import Verb
@@ -27,6 +27,7 @@ from observatory.cli import app as observatory_app
 from observatory.matrix import schema as tables
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Settings
+from observatory.matrix.declared_interpreters import InterpreterSpec, SourceBuild
 from observatory.store import kinds
 from observatory.store.kinds import KINDS
 
@@ -53,8 +54,8 @@ VARIABLES: Final = {
 _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("The application", "`[tool.duetbench]` of `pyproject.toml`, or `duetbench.toml`", Target),
     ("Machines and tools", "`[tool.duetbench]`", Configuration),
-    ("An interpreter", "`[tool.duetbench.interpreters.NAME]`", schema.InterpreterSpec),
-    ("Its build from source", '`[tool.duetbench.source-build."VERSION"]`', SourceBuild),
+    ("An interpreter", "`[tool.observatory.interpreters.NAME]`", InterpreterSpec),
+    ("Its build from source", '`[tool.observatory.source-build."VERSION"]`', SourceBuild),
     ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),
     ("Nights", "`[tool.observatory]` of `pyproject.toml`", Settings),
     ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", tables.StackSpec),
@@ -106,6 +107,8 @@ _HEAD: Final = """\
 `observatory reference` writes this page; do not edit it. The [glossary](glossary.md) explains the
 words, `--help` shows the same options."""
 
+_WITH: Final = "The words of `--with`, which are keys, too (`arg` is `server-arg` there):"
+
 _METRICS: Final = """\
 Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
 below a tenth of its [limit](glossary.md#limit) counts as none; the
@@ -133,7 +136,7 @@ def _commands() -> Iterator[str]:
     )
     for words, command in chain(*leaves):
         own = [param for param in command.params if not getattr(param, "hidden", False)]
-        of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app"}
+        of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app", "words"}
         several = any(param.name == "help_app" for param in own)
         target = {p.name: p for p in own if several and p.name in of_target}
         shared |= target
@@ -148,6 +151,10 @@ def _commands() -> Iterator[str]:
     del shared["help_app"]
     yield "### Options of an application"
     yield _table(("option", "value", "meaning"), (_option(command, p) for p in shared.values()))
+    yield _WITH
+    spelled = [option for option in OPTIONS.values() if option.word]
+    cells = ((f"`{each.spell(each.metavar.strip('<>'))}`", each.help) for each in spelled)
+    yield _table(("word", "meaning"), cells)
 
 
 def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:

@@ -50,9 +50,9 @@ def set_up(
     Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
     installed; earlier parts are kept.
     """
-    configured = checkout.configuration
+    configured = checkout.declared
     locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
-    parts = of_tool.set_up(configured, narrator)
+    parts = of_tool.set_up(checkout.configuration, narrator)
     pythons_now = declared_interpreters.ensure(configured, narrator)
     located = {name: checkout.interpreter(name) for name in configured.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))

@@ -195,7 +195,6 @@ def verdicts(
                 raise ArtifactError(f"{printable(value.id)}, which was no candidate")
             if isinstance(value, Change):
                 require_past(value.when, now)
-                require("narrowed", by_id[value.id].narrowed, value.narrowed)
                 if (judged := evidence.get(value.evidence or "")) is None:
                     raise ArtifactError(f"{printable(value.id)} without its evidence")
                 moves = (*by_id[value.id].packages, *judged.packages)

@@ -19,14 +19,13 @@ class Anchor(Frozen):
     """A frozen state of applications, locks and interpreters, to which points are relative.
 
     It is a commit of this repository, with the digests of its contents. `observatory anchor renew`
-    makes a new one and measures it against the one before, so that the series continues.
+    makes a new one, against which trends begin again.
     """
 
     name: _Name
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     since: date
     protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
-    previous: _Name | None = Field(default=None, description="The anchor that it continues.")
     canary: str | None = Field(
         default=None,
         description="Id of a case that nights also measure, anchor against anchor: 1 is right.",

@@ -12,8 +12,8 @@ from typing import ClassVar, Final, Self
 from packaging.version import Version
 from pydantic import Field
 
-from duetbench.app import configuration, interpreters, plan, stacks
-from duetbench.app.configuration import Configuration, Interpreter
+from duetbench.app import plan, stacks
+from duetbench.app.configuration import Interpreter
 from duetbench.app.locks import resolve
 from duetbench.app.pyproject import other_keys, read_table, read_toml
 from duetbench.app.schema import validate
@@ -26,7 +26,11 @@ from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.host.git import GitError, HopelessError, run
-from observatory.matrix import titles  # noqa: F401 - names of cases
+from observatory.matrix import (
+    declared_interpreters,
+    titles,  # noqa: F401 - names of cases
+)
+from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
 from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED
 
@@ -78,29 +82,29 @@ class Checkout(Subject):
         return cls(paths.project_root(stand_in=stand_in), profile)
 
     @cached_property
-    def configuration(self) -> Configuration:
-        return configuration.load(self.root).adding(self.extra_pythons)
+    def declared(self) -> Declared:
+        """Its interpreters; raises DeclarationError if one is invalid."""
+        return declared_interpreters.load(self.root).adding(self.extra_pythons)
 
     @cached_property
     def settings(self) -> Settings:
         """What `[tool.observatory]` declares; raises DeclarationError if it is invalid."""
         file = self.root / "pyproject.toml"
         table = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
+        table = {k: value for k, value in table.items() if k not in declared_interpreters.KEYS}
         return validate(Settings, table, str(file), table="tool.observatory")
 
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; raises like `experiments.load_experiments`."""
-        declared = configuration.load(self.root).interpreters
+        declared = declared_interpreters.load(self.root).interpreters
         return load_experiments(self.root, declared, load_stacks(self.root), self.extra_pythons)
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
         """Stack → the usual interpreters it is made for; raises like `experiments.load_stacks`."""
         return {
-            name: tuple(
-                python for python in spec.interpreters if python in self.configuration.usual
-            )
+            name: tuple(python for python in spec.interpreters if python in self.declared.usual)
             for name, spec in load_stacks(self.root).items()
         }
 
@@ -112,10 +116,10 @@ class Checkout(Subject):
 
     @property
     def version(self) -> str:
-        return next(iter(self.configuration.interpreters.values())).version
+        return next(iter(self.declared.interpreters.values())).version
 
     def interpreter(self, name: str) -> Interpreter:
-        return interpreters.locate(name, self.configuration)
+        return declared_interpreters.locate(name, self.declared)
 
     def cases(
         self, setting: Setting = AS_DECLARED, profile: Profile | None = None

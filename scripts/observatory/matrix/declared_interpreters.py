@@ -4,20 +4,133 @@ All have the same origin, since a comparison of two builds made in different way
 compilers.
 """
 
+import functools
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from pydantic import Field
 
 from duetbench.app import interpreters, tools
-from duetbench.app.configuration import ORIGINS, Configuration
-from duetbench.app.schema import InterpreterSpec
-from duetbench.core.errors import SetupError
+from duetbench.app.configuration import Interpreter
+from duetbench.app.pyproject import read_toml
+from duetbench.app.schema import Digest, PatchVersion, validate
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
+from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
 from duetbench.host.console import Narrator
 
 
-def ensure(configured: Configuration, narrator: Narrator) -> bool:
+class InterpreterSpec(InterpreterKind):
+    """One interpreter to measure with."""
+
+    version: PatchVersion
+    optional: bool = Field(
+        default=False,
+        description="Installed only for cases that use it, or by `observatory setup --optional`.",
+    )
+
+
+ORIGINS: Final = ("prebuilt", "source")
+"""Of the interpreters that set-up installs."""
+
+
+class SourceBuild(Frozen):
+    """How to build an interpreter if no prebuilt one is available."""
+
+    archive: str = Field(description="Path of the source archive below a Debian mirror's base.")
+    sha256: Digest
+    cflags: str
+    configure: tuple[str, ...] = Field(description="Options of configure, the same for all builds.")
+    llvm: tuple[str, ...] = Field(
+        default=(), description="Versions of LLVM that can build its JIT, the best one first."
+    )
+
+
+KEYS: Final = ("interpreters", "source-build")
+"""Of `[tool.observatory]`."""
+
+
+class Declared(Frozen):
+    """The interpreters of a repository's experiments."""
+
+    interpreters: dict[str, InterpreterSpec] = Field(min_length=1, title="A table for each.")
+    source_build: dict[str, SourceBuild] = Field(
+        default_factory=dict, alias="source-build", title="A table for each version."
+    )
+
+    @property
+    def usual(self) -> dict[str, InterpreterSpec]:
+        """The interpreters that set-up installs: all but the optional ones."""
+        return {name: spec for name, spec in self.interpreters.items() if not spec.optional}
+
+    def adding(self, names: Collection[str]) -> "Declared":
+        """Return a copy in which these optional interpreters are installed like the others."""
+        specs = {
+            name: spec.model_copy(update={"optional": spec.optional and name not in names})
+            for name, spec in self.interpreters.items()
+        }
+        return self.model_copy(update={"interpreters": specs})
+
+
+@functools.cache
+def load(root: Path) -> Declared:
+    """Read those of a repository; raises DeclarationError if one is invalid."""
+    file = root / "pyproject.toml"
+    own = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
+    usual = read_toml(Path(__file__).with_name("interpreters.toml"))
+    table = {key: own.get(key, usual[key]) for key in KEYS}
+    declared = validate(Declared, table, str(file), table="tool.observatory")
+    for name, spec in declared.interpreters.items():
+        key, base = f"tool.observatory.interpreters.{name}", re.sub("(-jit|t)$", "", name)
+        for field, end in (("free_threaded", "t"), ("jit", "-jit")):
+            if (name == base + end) != (value := getattr(spec, field)):
+                allowed = f"true where the interpreter's name ends in {end}, and false elsewhere"
+                raise DeclarationError(str(file), f"{key}.{field}", value, allowed)
+        if not f"{spec.version}.".startswith(f"{base}."):
+            allowed = f"a version of {base}, as its name says"
+            raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
+    return declared
+
+
+def locate(name: str, configured: Declared) -> Interpreter:
+    """Find an installed interpreter. Starts no process.
+
+    Raises UsageError if no interpreter of this name is declared, and SetupError if it is not
+    installed yet.
+    """
+    if name not in configured.interpreters:
+        raise UsageError(
+            f"no interpreter {name!r}; declared are {', '.join(sorted(configured.interpreters))}"
+        )
+    usual = configured.adding({name}).usual
+    for origin in ORIGINS:
+        candidates = {n: interpreters.read(n, place(n, origin, configured)) for n in usual}
+        # All must have one origin, so an incomplete set of the better origin does not count.
+        if all(candidates.values()) and (interpreter := candidates[name]) is not None:
+            cache.touch(place(name, origin, configured))
+            return interpreter
+    optional = "" if name in configured.usual else " --optional"
+    raise SetupError(
+        f"interpreter {name} ({configured.interpreters[name].version}) is not installed: "
+        f"run `observatory setup{optional}`"
+    )
+
+
+def place(name: str, origin: str, configured: Declared) -> Path:
+    """Return the folder of an interpreter, which differs for every way to build it."""
+    spec = configured.interpreters[name]
+    kind = f"{origin}-{spec.version}"
+    if origin == "source":
+        build = configured.source_build.get(spec.version)
+        recipe = build.model_dump_json(exclude_defaults=True) if build else ""
+        kind = f"source-{spec.version}-{cache.digest(recipe)}"
+    return paths.cache_dir() / "interpreters" / kind / name
+
+
+def ensure(configured: Declared, narrator: Narrator) -> bool:
     """Install all usual interpreters, of one origin; return whether anything was installed.
 
     Raises SetupError if that is not possible, with what is missing.
@@ -32,11 +145,11 @@ def ensure(configured: Configuration, narrator: Narrator) -> bool:
     return True
 
 
-def _complete(configured: Configuration) -> bool:
+def _complete(configured: Declared) -> bool:
     """Whether all usual interpreters are there, right, and of one origin."""
     return any(
         all(
-            fault(spec, interpreters.place(name, origin, configured)) is None
+            fault(spec, place(name, origin, configured)) is None
             for name, spec in configured.usual.items()
         )
         for origin in ORIGINS
@@ -67,7 +180,7 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def _fetch(configured: Configuration, narrator: Narrator) -> bool:
+def _fetch(configured: Declared, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
     if os.environ.get(tools.ARCHIVE):
         sentence = "is set, so the interpreters are built from that source"
@@ -86,9 +199,9 @@ def _fetch(configured: Configuration, narrator: Narrator) -> bool:
     return True
 
 
-def _install_prebuilt(name: str, configured: Configuration, narrator: Narrator) -> None:
+def _install_prebuilt(name: str, configured: Declared, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
-    target = interpreters.place(name, "prebuilt", configured)
+    target = place(name, "prebuilt", configured)
     kind = "+freethreaded" if spec.free_threaded else ""
 
     def fill(_staging: Path) -> cache.Facts:
@@ -113,17 +226,17 @@ def _make(
     cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
 
 
-def _from_source(name: str, configured: Configuration, narrator: Narrator) -> None:
+def _from_source(name: str, configured: Declared, narrator: Narrator) -> None:
     spec = configured.interpreters[name]
     request = _request(name, configured)
     if request is None:
         raise SetupError(
             f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
             f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
-            f'has no [tool.duetbench.source-build."{spec.version}"] to build it: connect to the '
+            f'has no [tool.observatory.source-build."{spec.version}"] to build it: connect to the '
             "network, or declare its source archive as for the other versions"
         )
-    target = interpreters.place(name, "source", configured)
+    target = place(name, "source", configured)
 
     def fill(staging: Path) -> cache.Facts:
         why = f"building {spec.version} from source, about 90 s on 2 cores"
@@ -136,11 +249,11 @@ def _from_source(name: str, configured: Configuration, narrator: Narrator) -> No
     _make(target, spec, fill, narrator)
 
 
-def _request(name: str, configured: Configuration) -> tools.Request | None:
+def _request(name: str, configured: Declared) -> tools.Request | None:
     """Return what the builder has to know of an interpreter; None without a recipe."""
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
-    home = str(interpreters.place(name, "source", configured))
+    home = str(place(name, "source", configured))
     facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
     return facts | recipe.model_dump() if recipe else None
 

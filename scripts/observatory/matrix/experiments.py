@@ -18,13 +18,15 @@ from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
-from duetbench.app import configuration, request_lines
+from duetbench.app import request_lines
 from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import InterpreterSpec, Place, key_path, mistake
+from duetbench.app.schema import Place, key_path, mistake
 from duetbench.app.schema import validate as validate_table
 from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, LoadModel, Profile
+from observatory.matrix import declared_interpreters
+from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.schema import (
     ALL,
     FILE,
@@ -382,7 +384,7 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("duetbench", {})
     declared = validate_table(_AppsSettings, table, str(file), table="tool.duetbench").stacks
-    interpreters = configuration.load(root).interpreters
+    interpreters = declared_interpreters.load(root).interpreters
     for name, spec in declared.items():
         key = f"tool.duetbench.stacks.{name}"
         if name not in groups:

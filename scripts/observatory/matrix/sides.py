@@ -14,9 +14,9 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, interpreters, revisions, setting, stacks
+from duetbench.app import deployment, revisions, setting, stacks
 from duetbench.app import plan as planning
-from duetbench.app.configuration import Configuration, Interpreter
+from duetbench.app.configuration import Interpreter
 from duetbench.app.revisions import Revision
 from duetbench.app.servers import SERVERS
 from duetbench.app.setting import Contrast
@@ -31,6 +31,7 @@ from duetbench.judge.preparation import Matches, Part, Scope
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.declared_interpreters import Declared
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """Fields in which a case may differ and still be the same question: where its application is, and
@@ -52,7 +53,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
             "declare several"
         )
     pythons = tuple(side.python for side in settings if side.python)
-    declared = checkout.configuration.interpreters
+    declared = checkout.declared.interpreters
     if unknown := [python for python in pythons if python not in declared]:
         raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
 
@@ -139,16 +140,14 @@ def _key(case: Case, crossing: Collection[str]) -> Hashable:
 
 
 def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope) -> Part:
-    lacks = partial(
-        unattainable, configured=own.configuration, lock=own.lock, narrator=scope.narrator
-    )
+    lacks = partial(unattainable, configured=own.declared, lock=own.lock, narrator=scope.narrator)
 
     def interpreters_of(names: Sequence[str]) -> Mapping[str, Interpreter]:
-        settings = own.configuration.adding(names)
+        settings = own.declared.adding(names)
         with suppress(SetupError):
-            return {name: interpreters.locate(name, settings) for name in names}
+            return {name: declared_interpreters.locate(name, settings) for name in names}
         declared_interpreters.ensure(settings, scope.narrator)  # one is not installed yet
-        return {name: interpreters.locate(name, settings) for name in names}
+        return {name: declared_interpreters.locate(name, settings) for name in names}
 
     record = preparation.record_of(state)
     return Part(record, own, cases, interpreters_of, state.tree, lacks=lacks)
@@ -170,7 +169,7 @@ def _lock(own: Checkout, file: Path) -> None:
 
 def unattainable(
     cases: Sequence[Case],
-    configured: Configuration,
+    configured: Declared,
     lock: Callable[[str], Stack],
     narrator: Narrator,
 ) -> Mapping[str, str]:
@@ -184,7 +183,9 @@ def unattainable(
             continue
         try:
             declared_interpreters.ensure(configured.adding({python}), narrator)
-            stacks.make_environment(lock(stack), interpreters.locate(python, configured), narrator)
+            stacks.make_environment(
+                lock(stack), declared_interpreters.locate(python, configured), narrator
+            )
         except SetupError as error:
             reasons[python, stack] = f"no {python}: {error}"
             narrator.say(f"not measured: {reasons[python, stack]}")
@@ -251,21 +252,23 @@ class Anchored:
 
 
 def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
-    """Prepare the revision that stacks of other times are measured against.
+    """Prepare the anchor for the checkout's selected cases, with the load that it declares.
 
     Raises:
-        UsageError: There is no such revision, or it cannot be read.
+        UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
+    wanted = {case.id for case in planning.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
     part = _part(place, revision, place.cases(), scope)
     part = replace(part, record=part.record.model_copy(update={"kind": "revision"}))
-    cases = planning.select(part.cases, scope.select)
-    lost = part.lacks(cases)
+    cases = tuple(case for case in part.cases if case.id in wanted)
+    lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
+    lost |= part.lacks(cases)
     cases = tuple(case for case in cases if case.id not in lost)
-    missing = tuple(Missing(case=case, reason=reason) for case, reason in lost.items())
+    missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
     base = preparation.side_of(part, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator)

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duetbench.app import case_names, configuration
+from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
 from duetbench.core.errors import DuetbenchError
 from duetbench.core.model import Case
 from duetbench.host import paths
+from observatory.matrix import declared_interpreters
 from observatory.matrix.experiments import load_experiments, load_stacks
 from observatory.matrix.published import read_suites
 
@@ -82,7 +83,7 @@ def _read_once(root: Path) -> _Titles:
 
 
 def _read(root: Path) -> _Titles:
-    interpreters, specs = configuration.load(root).interpreters, load_stacks(root)
+    interpreters, specs = declared_interpreters.load(root).interpreters, load_stacks(root)
     stacks = {name: spec.title for name, spec in specs.items() if spec.title}
     pythons = {
         name: f"{name} (free-threaded)" if spec.free_threaded else name

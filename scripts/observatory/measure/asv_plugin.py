@@ -60,7 +60,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
         tagged_env_vars: dict[tuple[str, str], str],
     ) -> None:
         self._checkout = Checkout.here()  # asv's own constructor names a project
-        declared = self._checkout.configuration.interpreters
+        declared = self._checkout.declared.interpreters
         if python not in declared or "stack" not in requirements:
             raise EnvironmentUnavailable(
                 f"no environment for Python {python} and stack {requirements.get('stack')}"
@@ -91,7 +91,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]  # asv has no types
             stacks.make_environment(stack, python, Narrator(Console(quiet=True)))
             proof = interpreters.prove(stacks.executable(stack, python))
             mismatch = declared_interpreters.mismatch(
-                self._checkout.configuration.interpreters[self._python], proof
+                self._checkout.declared.interpreters[self._python], proof
             )
             if mismatch:
                 raise SetupError(f"its interpreter is not {self._python}: {mismatch}")

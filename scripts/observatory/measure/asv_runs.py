@@ -132,7 +132,7 @@ def configure(project: Checkout, folder: Path, results: Path | None) -> Path:
         conf["results_dir"] = str(results)
     if not os.access(root, os.W_OK):  # another user's checkout, which we only read
         conf["env_dir"] = str(paths.cache_dir() / "asv")
-    pythons, stacks = tuple(project.configuration.usual), project.stacks
+    pythons, stacks = tuple(project.declared.usual), project.stacks
     conf["pythons"], conf["matrix"] = pythons, {"req": {"stack": list(stacks)}}
     conf["exclude"] = [
         {"python": re.escape(python), "req": {"stack": re.escape(stack)}}

@@ -10,7 +10,7 @@ from duetbench.core.change import Release
 from duetbench.core.comparison import Attribution
 from duetbench.core.metrics import METRICS
 from duetbench.report import formats
-from observatory.store.change import Change, Narrowed, order
+from observatory.store.change import Change, order
 
 
 def contains(record: Attribution, releases: Iterable[Release]) -> bool:
@@ -87,10 +87,10 @@ class ChangeText:
 def describe(record: Change) -> ChangeText:
     """Put a change into words."""
     metric = record.series.metric
-    several = len(record.parts) > 1
+    several = len(record.shares) > 1
     cause = ", ".join(
         share.names + (f": {formats.change(share.interval)}" if several else "")
-        for share in record.parts
+        for share in record.shares
     )
     if not cause and record.culprit:
         cause = str(record.culprit)
@@ -100,17 +100,6 @@ def describe(record: Change) -> ChangeText:
     within = formats.within(record.interval) or "counted"
     sentence = f"{name.what} {formats.movement(metric, record.interval)} ({within})"
     return ChangeText(record, name, sentence, formats.title(metric), change, interval, cause)
-
-
-def narrowed_line(search: Narrowed) -> str:
-    """Describe the effects of releases that were compared with an anchor one by one."""
-    steps = "; ".join(
-        f"{step.names} {formats.change(step.interval)} ({formats.ends(step.interval)})"
-        for step in search.steps
-    )
-    left = "" if search.complete else "; others between these were not measured"
-    where = f"{formats.title(search.series.metric)} on {search.series.machine}"
-    return f"Release by release, {where}: {steps}{left}"
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:

@@ -184,7 +184,7 @@ class Evidence:
         summaries = [run.cases[case] for run in self.runs if case in run.cases]
         disturbing = DISTURBING
         if METRICS[metric].unit == "B":  # a disturbance takes time from a process, not memory
-            disturbing &= {FlagName.MEMORY_GROWS, FlagName.ENV_CHANGED}
+            disturbing &= {FlagName.MEMORY_GROWS}
         raised: Counter[str] = Counter()
         for flag in (flag for summary in summaries for flag in summary.warnings):
             raised[flag.name] += flag.launches * (flag.name in disturbing)
@@ -242,7 +242,7 @@ def _ratio(comparison: Comparison, row: CaseComparison, metric: str) -> tuple[In
     if judged is not None:
         return judged.interval, turns if judged.alone else "duets"
     # What was not judged is only known of sides that were launched alone.
-    alone = (duet for duet in row.duets if duet.usable and metric in duet.alone)
+    alone = (duet for duet in row.duets if duet.usable and duet.alone)
     pairs = [(duet.base.get(metric, 0), duet.head.get(metric, 0)) for duet in alone]
     ratios = [head / base for base, head in pairs if base > 0 and head > 0]
     return estimate(ratios) if ratios else None, turns

@@ -1,8 +1,8 @@
 """A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `narrowed`, `why`
-and `note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or
+confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `why` and `note` may
+be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or
 it would be judged again every night.
 """
 
@@ -57,17 +57,6 @@ def release_of(packages: Sequence[PackageChange]) -> Release | None:
     return Release(package=packages[0].package, version=version, previous=packages[0].base)
 
 
-class Narrowed(Frozen):
-    """Releases between the versions of the largest share that had an effect.
-
-    Each was measured against an anchor, with everything else equal.
-    """
-
-    series: SeriesName = Field(description="Machine, case and metric of the search.")
-    steps: Many[Share] = Field(min_length=1)  # the one with the sign of the whole comes first
-    complete: bool = Field(default=False, description="No release lies within any step.")
-
-
 class Step(Frozen):
     """A series is on another level from some night on."""
 
@@ -116,7 +105,6 @@ class Change(Artefact):
     verdict: Verdict
     culprit: Release | None = None
     shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
-    narrowed: Narrowed | None = Field(default=None, description="Releases of the largest share.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
@@ -149,14 +137,9 @@ class Change(Artefact):
         return self.confirmed_on or self.series.machine
 
     @property
-    def parts(self) -> tuple[Share, ...]:
-        """The shares in the most detail: the steps of the largest one, if they are known."""
-        return (*self.narrowed.steps, *self.shares[1:]) if self.narrowed else self.shares
-
-    @property
     def releases(self) -> tuple[Release, ...]:
-        """The releases that caused it, in the most detail, the largest share first."""
-        releases = (release for part in self.parts for release in part.releases)
+        """The releases that caused it, the largest share first."""
+        releases = (release for share in self.shares for release in share.releases)
         return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
 
     @property

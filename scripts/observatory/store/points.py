@@ -31,10 +31,9 @@ MOST_SERIES: Final = 500  # of a file: each has a page
 CANARY: Final = "anchor/"
 """Prefix of a case's id for the anchor measured against a copy of itself."""
 
-Origin = Literal["night", "backfill", "renewal"]
+Origin = Literal["night", "backfill"]
 
 STARTS: Final = ", starts"  # end of the label if servers were started without load
-RENEWED: Final = "anchor "  # start of a renewal's label, before the name of the new anchor
 
 
 # Years of nights have half a million of them: without a dictionary and a set for each.

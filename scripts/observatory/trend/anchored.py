@@ -1,21 +1,25 @@
 """Measures stacks against one anchor by duets, until each ratio is as precise as required.
 
-Nothing is judged here: the result is points of trends. Duets of all stacks and cases run in random
-order, so that drift during the measurement affects all of them alike. Each duet is appended to a
-journal as soon as it is over. If a measurement is interrupted, the next start continues it.
+All points of trends come from here: of a night's locks, of those of a date, and of single releases.
+Each is measured with the anchor's applications and interpreters, so that only packages differ.
+Nothing is judged here. Stacks are drawn at random, a few at a time, and their duets run in random
+order: neither the time of the measurement nor the neighbours depend on the stack's date.
 """
 
 import math
+import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from duetbench.app import plan as planning
-from duetbench.app.setting import Contrast
+from duetbench.app.stacks import Stack
+from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
 from duetbench.core import __version__
 from duetbench.core.change import Release
@@ -25,24 +29,25 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
 from duetbench.counts.counted import Counts
-from duetbench.host import cache, command, git, paths
-from duetbench.host.files import Journal
+from duetbench.host import cache, command, git
+from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.duet_loop import Instruments, Loop, MakeInstruments, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
 from duetbench.judge.pairs import Pair, Side
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import prepare
+from observatory.matrix.sides import Anchored, of_anchor
 from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
 between versions. 1: servers stop in their own time. 2: both are killed (2026-11)."""
 
-FOLDER: Final = "backfill"  # folder of journals of unfinished measurements, below the state folder
+AT_ONCE: Final = 3
+"""Stacks that are installed at the same time: each takes at most 0.15 GB for an interpreter."""
 
 REASON: Final = 1000  # characters of a reason for which a case has no point
 
@@ -104,16 +109,38 @@ def standard_error(duets: CaseDuets, metric: str) -> float:
     return float(logs.std(ddof=1)) / math.sqrt(len(logs))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A stack to measure against the anchor.
+
+    Attributes:
+        label: What it is, in words.
+        when: Its place in time.
+        lock: Returns its lock of a stack, by the name; SetupError if there is none.
+        commit: The commit that has its locks; None: that of the anchor.
+        start: Whether its servers are only started, without load.
+        known: Cases that are not wanted, as they have their points.
+    """
+
+    label: str
+    when: datetime
+    lock: Callable[[Subject, Narrator, str], Stack]
+    origin: Origin = "backfill"
+    release: Release | None = None
+    commit: str | None = None
+    start: bool = False
+    known: Collection[str] = ()
+
+
 @dataclass(slots=True)
 class Head:
-    """A stack that is measured against the anchor, with the journal of its duets.
+    """A stack that is measured against the anchor.
 
     `lost`: cases that cannot be measured, with the reason. `added` is called after every duet.
     """
 
-    name: str
+    wanted: Wanted
     side: Side
-    journal: Journal
     pairs: Sequence[Pair]
     lost: tuple[Missing, ...] = ()
     seconds: float = 0.0
@@ -123,42 +150,29 @@ class Head:
     counts: dict[str, Instructions | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.by_case = {pair.case.id: replace(pair, label=self.name) for pair in self.pairs}
-        for kind, content in self.journal.lines:
-            if kind == "duet":
-                self._take(Duet.model_validate(content))
-            elif kind == "count":
-                case, count = content
-                self.counts[case] = count and Instructions.model_validate(count)
+        label = self.wanted.label
+        self.by_case = {pair.case.id: replace(pair, label=label) for pair in self.pairs}
 
     def add(self, duet: Duet) -> None:
-        """Add a duet; it is in the journal when this returns."""
-        self._take(duet)
-        self.journal.add(["duet", duet.model_dump(mode="json")])
-        self.added()
-
-    def _take(self, duet: Duet) -> None:
+        """Add a duet."""
         self.seconds += duet.seconds
-        if duet.case in self.by_case:  # an old journal may have duets of cases no longer wanted
-            self.by_case[duet.case].duets.add(duet)
+        self.by_case[duet.case].duets.add(duet)
+        self.added()
 
     def count(
         self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
     ) -> None:
-        """Count instructions of all cases that have no count yet.
+        """Count instructions of all cases.
 
         The canary has none: counts of one state are equal. Nor have starts, as in a comparison.
         """
         sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
-        sides = {name: both for name, both in sides.items() if name not in self.counts}
         if not sides or any(pair.mode is Mode.START for pair in self.pairs):
             return
-        reporter.say(f"{self.name}: counting instructions")
+        reporter.say(f"{self.wanted.label}: counting instructions")
         counts = Counts(instruments.instructions, sides)
         counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter.note)
-        for name in sides:
-            count = self.counts[name] = counts.of(name)
-            self.journal.add(["count", [name, count and count.model_dump(mode="json")]])
+        self.counts = {name: counts.of(name) for name in sides}
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """Return points of its cases, and the cases without any."""
@@ -219,13 +233,12 @@ class _UntilPrecise:
     """Runs duets of every case of all heads until its ratio is as precise as required."""
 
     def __init__(self, heads: Sequence[Head], precision: Precision) -> None:
-        self.heads = {head.name: head for head in heads}
+        self.heads = {pair: head for head in heads for pair in head.by_case.values()}
         self.precision = precision
         self.queue: set[Pair] = set()
 
     def open(self) -> Sequence[Pair]:
-        pairs = (pair for head in self.heads.values() for pair in head.by_case.values())
-        return [p for p in pairs if p not in self.queue and self.precision.wants(p.duets)]
+        return [p for p in self.heads if p not in self.queue and self.precision.wants(p.duets)]
 
     def take_turns(self, nights: int, night: int) -> None:
         """Keep one case in `nights`; the next night keeps the next ones."""
@@ -235,7 +248,7 @@ class _UntilPrecise:
         return self.precision.missing(pair.duets)
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        self.heads[pair.label].add(duet)
+        self.heads[pair].add(duet)
 
 
 def run_duets(
@@ -253,7 +266,6 @@ def run_duets(
     """
     cases = sum(len(head.by_case) for head in heads)
     loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
-    loop.order = sum(len(head.journal.lines) for head in heads)
     missing = {pair: rule.missing(pair) for pair in rule.open()}
     reporter.start(f"cases against the anchor: {cases}", loop.remaining(missing))
     try:
@@ -283,7 +295,7 @@ def fetch(root: Path, anchor: Anchor) -> None:
         raise HistoryError(
             f"the anchor {anchor.name} is the commit {anchor.commit[:12]}, which this clone and "
             f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
-            "another anchor: observatory anchor renew NAME --fresh"
+            "another anchor: observatory anchor renew NAME"
         ) from error
 
 
@@ -293,7 +305,7 @@ def verify(anchor: Anchor, side: Side) -> None:
         raise SetupError(
             f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
             f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
-            "observatory anchor renew NAME --fresh"
+            "observatory anchor renew NAME"
         )
     installed = {stack.name: stack.digest for stack in side.record.stacks}
     installed |= {python.name: python.version for python in side.record.interpreters}
@@ -302,37 +314,30 @@ def verify(anchor: Anchor, side: Side) -> None:
         raise SetupError(
             f"the anchor {anchor.name} cannot be reinstalled: at {anchor.commit[:8]} {wrong[0]} "
             "differs from its declaration; declare another anchor: "
-            "observatory anchor renew NAME --fresh"
+            "observatory anchor renew NAME"
         )
 
 
-def points_of(
-    anchor: Anchor,
-    head: Head,
-    origin: Origin,
-    began: datetime,
-    when: datetime,
-    release: Release | None = None,
-) -> Points:
+def _points_of(anchor: Anchor, head: Head, began: datetime) -> Points:
     """Return the file of a head's points."""
     cases, lost = head.points()
     # Reasons quote servers and installers, with folders of this machine.
     lost = tuple(
         Missing(case=case.case, reason=short(command.scrub(case.reason), REASON)) for case in lost
     )
-    name = f"{began:%Y%m%dT%H%M%SZ}-{origin}-{cache.digest(anchor.name, head.name)[:6]}"
-    side = head.side.record
+    wanted, side = head.wanted, head.side.record
+    digest = cache.digest(anchor.name, wanted.label)[:6]
     return Points(
-        id=name,
+        id=f"{began:%Y%m%dT%H%M%SZ}-{wanted.origin}-{digest}",
         anchor=anchor.name,
-        origin=origin,
-        label=head.name,
-        when=when,
-        release=release,
+        origin=wanted.origin,
+        label=wanted.label,
+        when=wanted.when,
+        release=wanted.release,
         started=began,
         seconds=head.seconds,
         duetbench=__version__,
-        commit=side.commit,
+        commit=wanted.commit or side.commit,
         machine=head.side.testbed.machine,
         interpreters=side.interpreters,
         stacks=side.stacks,
@@ -342,50 +347,111 @@ def points_of(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How a measurement goes on: how precisely, in which order, and for at most so many seconds.
+
+    `canary`: the anchor is measured against itself, too.
+    """
+
+    precision: Precision = field(default_factory=Precision)
+    seed: int = 1
+    limit: float = math.inf
+    canary: bool = False
+
+
 def measure(
     project: Checkout,
     anchor: Anchor,
+    wanted: Sequence[Wanted],
     scope: Scope,
     reporter: Reporter,
-    make: MakeInstruments,
+    instruments: Instruments,
+    effort: Effort,
     *,
-    precision: Precision,
-    seed: int,
-    limit: float | None,
-    commit: str | None = None,
-    keep: Callable[[Points], object] = bool,
-) -> tuple[Points, InterruptedRun | None]:
-    """Measure the checkout against an anchor; with its `commit`, without uncommitted changes.
+    keep: Callable[[Points], object] | None = None,
+    ready: Callable[[Side], object] = bool,
+) -> Iterator[Points]:
+    """Measure stacks against an anchor; yield the points of each, unless all were known.
 
-    The points are of all duets before an interruption, which is returned as well. `keep` gets the
-    points so far after every duet.
+    `keep` gets the points so far after every duet, and at an interruption. `ready` is called when a
+    stack is installed.
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
-        UsageError, SetupError: A side cannot be prepared, or differs from the anchor.
+        UsageError, SetupError: The anchor cannot be prepared, or differs from its declaration.
+        InterruptedRun: Points of the stacks under way are lost, but for what `keep` got.
     """
     fetch(project.root, anchor)
-    both = prepare(project, Contrast((anchor.commit, commit)), scope)
-    verify(anchor, both.base)
-    journal = Journal(paths.state_dir() / FOLDER / "checkout.jsonl")
-    journal.forget()
-    label, began, interruption = both.head.record.label, datetime.now(UTC), None
-    turns = planning.without_duets([pair.case.id for pair in both.pairs if pair.mode is Mode.ALONE])
-    notes = [*both.notes, *([turns] if turns else [])]
-    head = Head(label, both.head, journal, both.pairs, both.missing, notes=notes)
-    for case in both.base.cases:
-        if case.id == anchor.canary:  # the anchor is measured against itself, too
+    base = of_anchor(project, anchor, scope)
+    verify(anchor, base.base)
+    order = list(wanted)
+    random.Random(effort.seed).shuffle(order)  # noqa: S311 - a repeatable order
+    with measuring():
+        for first in range(0, len(order), AT_ONCE):
+            try:
+                some = [_head(base, one, reporter) for one in order[first : first + AT_ONCE]]
+                heads = [head for head in some if head.pairs or head.lost]
+                for head in heads:
+                    ready(head.side)
+                    if effort.canary:
+                        _add_canary(head, base.base, anchor)
+                yield from _measure(anchor, heads, instruments, reporter, effort, keep)
+            finally:
+                # Stacks may share an environment; when they are measured none needs it.
+                for place in base.environments:
+                    cache.remove(place)
+                base.environments.clear()
+
+
+def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
+    """Prepare a stack for its duets."""
+    side, lost = base.head(wanted.label, partial(wanted.lock, base.base.subject, reporter))
+    pairs = [
+        Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), start=wanted.start)
+        for case in side.cases
+        if case.id not in wanted.known
+    ]
+    turns = planning.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
+    return Head(wanted, side, pairs, lost, notes=[turns] if turns else [])
+
+
+def _add_canary(head: Head, base: Side, anchor: Anchor) -> None:
+    for case in base.cases:
+        if case.id == anchor.canary:
             again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
-            sides = SideCase(case, both.base.testbed), SideCase(again, both.base.testbed)
-            head.by_case[again.id] = Pair(*sides, label=label)
-    head.added = lambda: keep(points_of(anchor, head, "night", began, began))
-    ends = math.inf if limit is None else time.monotonic() + limit
+            sides = SideCase(case, base.testbed), SideCase(again, base.testbed)
+            # A server that it shared with a case would be measured on the other's side.
+            head.by_case[again.id] = Pair(*sides, label=CANARY)
+
+
+def _measure(
+    anchor: Anchor,
+    heads: Sequence[Head],
+    instruments: Instruments,
+    reporter: Reporter,
+    effort: Effort,
+    keep: Callable[[Points], object] | None,
+) -> Iterator[Points]:
+    began = datetime.now(UTC)
+
+    def added(head: Head) -> None:
+        if keep is not None:
+            keep(_points_of(anchor, head, began))
+
+    for head in heads:
+        head.added = partial(added, head)
     try:
-        with measuring():
-            real = make()
-            if not run_duets([head], real, reporter, precision=precision, seed=seed, ends=ends):
-                head.notes.append("the time was up before all cases were precise enough")
-    except InterruptedRun as problem:
-        head.notes.append("it was interrupted")
-        interruption = problem
-    return points_of(anchor, head, "night", began, began), interruption
+        whole = run_duets(
+            heads, instruments, reporter, precision=effort.precision, seed=effort.seed,
+            ends=time.monotonic() + effort.limit,
+        )  # fmt: skip
+    except InterruptedRun:
+        for head in heads:
+            head.notes.append("it was interrupted")
+            head.added()
+        raise
+    for head in heads:
+        if not whole:
+            head.notes.append("the time was up before all cases were precise enough")
+        yield _points_of(anchor, head, began)

@@ -146,21 +146,18 @@ def _alone(effects: Mapping[ReleaseAxis, Mapping[str, Result]]) -> Iterator[Quot
 
 
 def _of_changes(changes: Iterable[Change], days: Mapping[Key, datetime]) -> Iterator[Quote]:
-    """Quote what changes say of their releases, in the most detail."""
+    """Quote what changes say of their releases."""
     for record in changes:
-        series = record.narrowed.series if record.narrowed else record.series
-        parts = [(part.releases, part.interval) for part in record.parts]
+        on = record.series
+        parts = [(share.releases, share.interval) for share in record.shares]
         whole = [((record.culprit,), record.interval)] if record.culprit else []
-        steps = len(record.narrowed.steps) if record.narrowed else 0
-        for place, (releases, ratio) in enumerate(parts or whole):
-            on = series if place < steps else record.series
-            machine = on.machine if place < steps else record.measured_on
+        for releases, ratio in parts or whole:
             for release in releases:
                 key = (release.package, release.version)
                 others = (other for other in releases if other != release)
                 yield Quote(
-                    *key, release.previous, days.get(key, record.when), key in days, machine,
-                    on.case, "", on.metric, ratio,
+                    *key, release.previous, days.get(key, record.when), key in days,
+                    record.measured_on, on.case, "", on.metric, ratio,
                     direction(on.metric, math.log(ratio.estimate)), "duets",
                     tuple(f"{other.package} {other.version}" for other in others),
                 )  # fmt: skip

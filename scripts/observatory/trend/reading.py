@@ -3,19 +3,15 @@
 A file that cannot be read is named among the problems, and the rest is read: the history is never
 rewritten, so a bad file stays.
 
-The files of points of one stack are joined, and related to one anchor: a point against an older
-anchor is divided by the ratio of the new anchor to the old one, which duets of a renewal measured.
+The files of points of one stack are joined. Of points against several anchors, those against the
+newest one make the trend.
 """
 
 import gc
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
@@ -25,7 +21,7 @@ from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
-from observatory.store.points import CANARY, RENEWED, AnchoredPoint, CasePoints, Points
+from observatory.store.points import CANARY, Points
 from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
 
 
@@ -168,35 +164,28 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
 def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[str, ...]]:
     """Return the points of dated stacks, one file each, and sentences about points on no trend.
 
-    Dated stacks are those of nights, and those measured later as of a date. All points of a machine
-    are related to its newest anchor, through renewals. Older points of a case that no renewal
-    measured are left out.
+    Dated stacks are those of nights, and those measured later as of a date. The points of a machine
+    against its newest anchor are on a trend.
     """
-    ordered = sorted(points, key=lambda file: (file.started, file.id))
-    renewals = [file for file in ordered if file.origin == "renewal"]
-    dated = [file for file in ordered if file.release is None and file.origin != "renewal"]
-    chained = [_chain(file, renewals) for file in dated]
-    newest = {file.machine.id: file.anchor for file in chained}
+    dated = [file for file in points if file.release is None]
+    dated.sort(key=lambda file: (file.started, file.id))
+    newest = {file.machine.id: file.anchor for file in dated}
     stacks: dict[tuple[str, str], list[Points]] = {}
     lost: Counter[tuple[str, str]] = Counter()
-    for before, after in zip(dated, chained, strict=True):
-        anchor = newest[before.machine.id]
-        usable = after if after.anchor == anchor else after.model_copy(update={"cases": ()})
-        lost[before.anchor, anchor] += _count(before) - _count(usable)
-        if usable.cases or usable is before:
-            name = (before.night or before.id) if before.origin == "night" else before.label
-            stacks.setdefault((before.machine.id, name), []).append(usable)
+    for file in dated:
+        anchor = newest[file.machine.id]
+        if file.anchor == anchor:
+            name = (file.night or file.id) if file.origin == "night" else file.label
+            stacks.setdefault((file.machine.id, name), []).append(file)
+        else:
+            lost[file.anchor, anchor] += sum(len(case.points) for case in file.cases)
     notes = (
         f"No trend shows {count} {'point' if count == 1 else 'points'} against the anchor {old}: "
-        f"no duets relate {'it' if count == 1 else 'them'} to the anchor {new}"
+        f"the newest anchor is {new}"
         for (old, new), count in lost.items()
         if count
     )
     return tuple(map(_join, stacks.values())), tuple(notes)
-
-
-def _count(points: Points) -> int:
-    return sum(len(case.points) for case in points.cases)
 
 
 def _join(parts: Sequence[Points]) -> Points:
@@ -212,45 +201,3 @@ def _join(parts: Sequence[Points]) -> Points:
         "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
     }
     return parts[-1].model_copy(update=update)
-
-
-def _chain(points: Points, renewals: Sequence[Points]) -> Points:
-    """Relate points to the last anchor that renewals lead to; `renewals` with the oldest first."""
-    follows = {renewal.anchor: renewal.label.removeprefix(RENEWED) for renewal in renewals}
-    visited = {points.anchor}
-    while (new := follows.get(points.anchor)) is not None and new not in visited:
-        visited.add(new)
-        between = [
-            renewal
-            for renewal in renewals
-            if (renewal.anchor, renewal.label.removeprefix(RENEWED)) == (points.anchor, new)
-        ]
-        # This machine's own renewals come last and win; other machines fill the gaps.
-        between.sort(key=lambda renewal: renewal.machine.id == points.machine.id)
-        links = {
-            (case.case, point.metric): point
-            for renewal in between
-            for case in renewal.cases
-            for point in case.points
-        }
-        divided = ((case, tuple(_divide(case, links))) for case in points.cases)
-        usable = tuple(replace(case, points=left) for case, left in divided if left)
-        points = points.model_copy(update={"anchor": new, "cases": usable})
-    return points
-
-
-def _divide(
-    case: CasePoints, links: Mapping[tuple[str, str], AnchoredPoint]
-) -> Iterator[AnchoredPoint]:
-    """Yield a case's points, each divided by its link; without a possible ratio it is left out."""
-    for point in case.points:
-        if (link := links.get((case.case, point.metric))) is not None:
-            with suppress(ValidationError):
-                yield replace(
-                    point,
-                    ratio=point.ratio / link.ratio,
-                    se=math.hypot(point.se, link.se),
-                    anchor=point.anchor * link.ratio,
-                    # The less certain of the two limits the degrees of freedom.
-                    duets=min(point.duets, link.duets),
-                )

@@ -16,14 +16,12 @@ from typing import Final
 
 from packaging.utils import canonicalize_name
 
-from duetbench.core.change import Release, SeriesName, Share
-from duetbench.core.comparison import Finding
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
 from duetbench.judge.statistics import RATE, Sample, direction
-from observatory.store.change import Change, Narrowed, order, release_of
+from observatory.store.change import order
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
 
@@ -310,88 +308,3 @@ def _sample(base: AnchoredPoint, head: AnchoredPoint) -> Sample:
     freedom = int(variance**2 / spread) if spread else min(free for _, free in parts)
     n = freedom + 1
     return Sample(n, head.log - base.log, math.sqrt(variance * n), freedom)
-
-
-def narrow(
-    records: Iterable[Change], axes: Mapping[str, Sequence[ReleaseAxis]]
-) -> tuple[Change, ...]:
-    """Find records whose release is now known more closely; return their new states.
-
-    A search names a package and its versions in the two stacks. Between stacks that are a month
-    apart many releases may lie, and any of them may be the cause. `axes` has the measured releases
-    of each package.
-    """
-    pairs = ((record, _narrow(record, axes)) for record in records)
-    return tuple(
-        record.model_copy(update={"narrowed": span, "culprit": span.steps[0].releases[0]})
-        for record, span in pairs
-        if span is not None and span != record.narrowed
-    )
-
-
-def _narrow(record: Change, axes: Mapping[str, Sequence[ReleaseAxis]]) -> Narrowed | None:
-    """Narrow by the record's machine, else another, and the first series that moved and has it."""
-    span = record.shares[0].releases[0] if record.shares else release_of(record.packages)
-    if span is None or span.previous is None:
-        return None
-    ordered = sorted(
-        axes.get(span.package, ()), key=lambda axis: axis.machine.id != record.measured_on
-    )
-    spans = (
-        narrowed
-        for axis in ordered
-        for series in record.all_series
-        if (narrowed := _between(axis, span, series)) is not None
-        # For another metric, more may be better.
-        if series.metric != record.series.metric
-        or (narrowed.steps[0].interval.estimate > 1) == (record.ratio > 1)
-    )
-    return next(spans, None)
-
-
-def _between(axis: ReleaseAxis, span: Release, series: SeriesName) -> Narrowed | None:
-    """Return the releases that moved a series; None: some are unknown, or none moved like all."""
-    first, last = order(span.previous or ""), order(span.version)
-    known = [
-        (release, point)
-        for release in axis.releases
-        if first <= order(release.version) <= last
-        and (point := release.point(series.case, series.metric)) is not None
-        and scatters(point)
-    ]
-    if len(known) < 3 or (known[0][0].version, known[-1][0].version) != (
-        span.previous,
-        span.version,
-    ):
-        return None
-
-    def over_each(links: Sequence[tuple[MeasuredRelease, AnchoredPoint]]) -> list[ReleaseEffect]:
-        return judge(
-            [
-                (head.points[series.case], before, after)
-                for (_, before), (head, after) in pairwise(links)
-            ]
-        )
-
-    (whole,) = over_each([known[0], known[-1]])
-    complete, steps = True, []
-    for ((base, _), (head, point)), effect in zip(pairwise(known), over_each(known), strict=True):
-        if effect.moved:
-            complete &= head.follows(base)
-            release = Release(package=span.package, version=head.version, previous=base.version)
-            finding = Finding(
-                case=series.case, subject=series.metric, n=point.duets,
-                verdict=effect.verdict or Verdict.UNKNOWN,
-                ratio=effect.ratio.estimate, low=effect.ratio.low, high=effect.ratio.high,
-            )  # fmt: skip
-            steps.append(Share(releases=(release,), findings=(finding,)))
-    rose = whole.ratio.estimate > 1
-    sizes = {step: step.interval.estimate for step in steps}
-    steps.sort(key=lambda step: ((sizes[step] > 1) is not rose, -abs(math.log(sizes[step]))))
-    if not whole.moved or not steps or (sizes[steps[0]] > 1) is not rose:
-        return None
-    return Narrowed(
-        series=series.model_copy(update={"machine": axis.machine.id}),
-        steps=tuple(steps),
-        complete=complete,
-    )

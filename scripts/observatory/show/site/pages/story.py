@@ -20,7 +20,7 @@ from duetbench.report.attribution import RowText
 from duetbench.report.change import share_effect
 from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
-from observatory.show.changes import ChangeText, commands, describe, narrowed_line
+from observatory.show.changes import ChangeText, commands, describe
 from observatory.show.site.pages.site import ExplanationText, Site, explanations
 from observatory.show.site.pages.trends import trend_around
 from observatory.show.site.words import day, figure
@@ -178,10 +178,7 @@ def trace(site: Site, record: Change, chart: str = "around") -> Trace:
             ((move, record.blame(move)) for move in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
-        shares=(
-            *map(share_effect, record.shares),
-            *([narrowed_line(record.narrowed)] if record.narrowed else ()),
-        ),
+        shares=tuple(map(share_effect, record.shares)),
         commands=commands(record),
         query=f"?metric={metric}" if metric in METRICS else "",
     )
