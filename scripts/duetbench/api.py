@@ -102,7 +102,7 @@ def prepare(
         DuetbenchError: The sides cannot be prepared; the message says what to do.
     """
     with _measured(root, target) as project, revisions.copies() as copies:
-        scope = Scope((), paths.state_dir() / "logs", reporter or _silent(), copies)
+        scope = Scope((), reporter or _silent(), copies)
         sides = preparation.prepare(project, _contrast(contrast), scope)
         prepare_all(side for pair in sides.pairs for side in pair.sides)
         yield sides
@@ -125,7 +125,7 @@ def duet(pair: Pair) -> Duet:
 
 @cache
 def _instruments() -> Real:
-    return Real(paths.state_dir() / "logs")
+    return Real()
 
 
 def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
@@ -133,14 +133,9 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
 
     Three duets are the fewest that decide anything.
     """
-    return findings.judge(
-        [
-            findings.CaseEvidence(pair.case, pair.duets, effects=seen.get(pair.case.id))
-            for pair in sides.pairs
-        ],
-        MATERIAL,
-        {},
-    )
+    for pair in sides.pairs:
+        pair.duets.seen = seen.get(pair.case.id)
+    return findings.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:

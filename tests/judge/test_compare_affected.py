@@ -325,10 +325,10 @@ class Shop:
     [
         ("return a\n    return", "return a + 1\n    return", {"first.<locals>.inner"}),
         ("return inner", "return inner()", {"first"}),
-        ("b=1", "b=2", {"first", ""}),  # a default is evaluated where the function stands
+        ("b=1", "b=2", {"first"}),
         ("a: int", "a: str", {"second"}),
         ("@route\ndef second", "@route\nasync def second", {"second"}),
-        ("@route\n", "", {""}),
+        ("@route\n", "", {"second"}),
         ("self.size", "self.size * 2", {"Shop.get"}),
         ("size = 1", "size = 2", {""}),
         ("LIMIT = 10", "LIMIT = 11", {""}),

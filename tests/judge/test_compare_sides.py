@@ -56,7 +56,7 @@ def scope(tmp_path: Path) -> Scope:
 def want(place: Path, *globs: str) -> Scope:
     copies = place / "copies"
     copies.mkdir(exist_ok=True)
-    return Scope(globs, place / "logs", QUIET, copies)
+    return Scope(globs, QUIET, copies)
 
 
 def append(root: Path, name: str, line: str) -> None:

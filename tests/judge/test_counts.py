@@ -12,7 +12,7 @@ from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
 from duetbench.core.model import Verdict
 from duetbench.counts import counted, counting
-from duetbench.judge.findings import CaseEvidence, judge, least_change, of_instructions
+from duetbench.judge.findings import judge, least_change, of_instructions
 from duetbench.report.findings import sentence
 from synthetic import make_testbed
 
@@ -163,7 +163,8 @@ def test_counts_decide_what_duets_leave_open(
 ) -> None:
     case = busy("x/a/py3.14")
     counts = Instructions(base=3e5, head=head, spread=0.0, scatter=0.0)
-    samples = sampled(case, *made(case.id, CPU, logs)) if logs else None
-    found = judge([CaseEvidence(case, samples, counts)], MATERIAL, {})
+    samples = sampled(case, *made(case.id, CPU, logs))
+    samples.counts = counts
+    found = judge([samples], MATERIAL, {}, loaded=bool(logs))
     (finding,) = (one for one in found if one.subject == INSTRUCTIONS)
     assert finding.verdict is verdict

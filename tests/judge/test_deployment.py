@@ -66,9 +66,9 @@ def project(shop: Path) -> Subject:
 
 
 @pytest.fixture
-def scope(tmp_path: Path) -> Iterator[Scope]:
+def scope() -> Iterator[Scope]:
     with revisions.copies() as copies:
-        yield Scope((), tmp_path / "logs", QUIET, copies)
+        yield Scope((), QUIET, copies)
 
 
 @pytest.mark.real
@@ -345,7 +345,7 @@ def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
 def prepared(kind: str, root: Path, copies: Path) -> Sides:
     """The same on both sides, as three kinds of comparison."""
     target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
-    scope = Scope((), copies.parent / "logs", QUIET, copies, loaded=False)
+    scope = Scope((), QUIET, copies, loaded=False)
     project = Subject(root, target=target)
     both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
     words = {

@@ -281,7 +281,7 @@ def pairs(
                 commit(root, "A version", **{"items.py": text})
             keys = {"app": "main:app", "requests": ("GET /items",), "expect-status": status}
             target = Target.model_validate(keys)
-            scope = Scope((), tmp_path / "logs", QUIET, copies)
+            scope = Scope((), QUIET, copies)
             return preparation.prepare(
                 Subject(root, target=target), Contrast(("HEAD~1", None)), scope
             ).to_observe

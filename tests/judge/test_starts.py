@@ -24,8 +24,8 @@ from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
 from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
-from duetbench.judge.instruments import Starts
-from duetbench.judge.pairs import Sides
+from duetbench.judge.instruments import Real
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.repetition import command, rebuilt
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
@@ -194,7 +194,7 @@ def test_a_start_has_what_its_import_takes(state_home: Path, tmp_path: Path) -> 
     broken = served(tmp_path / "broken", logs, 0.0, 0.0, "raise RuntimeError('no such table')")
 
     def pair(base: SideCase, head: SideCase, *, head_first: bool) -> Duet:
-        (found,) = Starts(logs).duets([(base, head)], head_first=head_first, order=0)
+        (found,) = Real().duets([Pair(base, head, start=True)], head_first=head_first, order=0)
         return found
 
     starts = [CaseDuets(slow.case, Mode.START) for _ in range(2)]

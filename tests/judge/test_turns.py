@@ -22,9 +22,10 @@ from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
-from duetbench.judge.duet_loop import by_turns
 from duetbench.judge.findings import exit_code
+from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.samples import Mode
 from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report
@@ -135,12 +136,17 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
     figures = {"throughput": 300.0, CPU: 0.003, "pss_steady": 6e7}
     base, head = ok("one/a", 0, {**figures, "throughput": 200.0}), ok("one/a", 0, figures)
-    found = by_turns(base, head, head_first=False)
+    part = SideCase(busy("one/a"), side("head", ()).testbed)
+
+    def turn(*launches: Launch) -> Duet:
+        given = iter(launches[::-1])
+        return by_turns(part, part, Mode.ALONE, lambda _: next(given), head_first=True, order=3)
+
+    found = turn(base, head)
     assert (found.base, found.head) == (base.metrics, head.metrics)
-    assert (found.alone, found.usable) == (True, True)
+    assert (found.order, found.alone, found.usable) == (3, True, True)
     flag = Flag(name=FlagName.WRONG_ANSWER, detail="500")
-    failed = head.model_copy(update={"flags": (flag,), "metrics": {}})
-    broken = by_turns(base, failed, head_first=False)
+    broken = turn(base, head.model_copy(update={"flags": (flag,), "metrics": {}}))
     assert (broken.base, broken.head, broken.failed) == ({}, {}, ("head",))
     assert Duet.model_validate(broken.model_dump()) == broken
 
@@ -195,11 +201,11 @@ def test_two_threads_serve_more_without_the_gil(
     real = warmup.warm_up
     monkeypatch.setattr(warmup, "warm_up", lambda client, **_: real(client, window=0.1, limit=0.3))
     monkeypatch.setattr(command, "free_gb", lambda _: 0.0)  # for no copies
-    for module in (duet, duet_loop):
+    for module in (duet, instruments):
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
     gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
     testbed = assemble(Checkout.here(), [gil, free], tmp_path / "logs")
-    loop = duet_loop.Loop(Watched(tmp_path / "logs"), SilentReporter(), 1)
+    loop = duet_loop.Loop(Watched(), SilentReporter(), 1)
     base, head = (free, gil) if swapped else (gil, free)
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
     gains, others = [0.0], [0.0]
@@ -223,7 +229,9 @@ def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> N
     plain, testbed = SHARED.model_copy(update={"cores": "split"}), side("head", ()).testbed
     few = plain.model_copy(update={"workers": 1})
     turn, unequal_, duet_ = (
-        duet_loop.DuetSeconds().of(Pair(SideCase(base, testbed), SideCase(head, testbed)))
+        duet_loop.Loop(Machine(), SilentReporter(), 1).seconds(
+            Pair(SideCase(base, testbed), SideCase(head, testbed))
+        )
         for base, head in ((SHARED, SHARED), (few, plain), (plain, plain))
     )
     assert turn == unequal_ == sum(duet_loop.duet_seconds(SHARED)) > duet_

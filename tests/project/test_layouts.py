@@ -228,7 +228,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
 
     def reasons(base: str, head: str | None = None) -> list[str]:
         with revisions.copies() as copies:
-            scope = Scope((), tmp_path / "logs", QUIET, copies, loaded=False)
+            scope = Scope((), QUIET, copies, loaded=False)
             return [
                 p.reason
                 for p in affected.find(
@@ -253,7 +253,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
         revisions.copies() as copies,
         pytest.raises(UsageError, match="HEAD~1 has no folder server"),
     ):
-        preparation.prepare(moved, Contrast(("HEAD~1", None)), Scope((), tmp_path, QUIET, copies))
+        preparation.prepare(moved, Contrast(("HEAD~1", None)), Scope((), QUIET, copies))
 
 
 @pytest.mark.real
@@ -266,7 +266,7 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
 
     def compared(base: str, head: str | None) -> tuple[list[str], tuple[str, ...]]:
         with revisions.copies() as copies:
-            scope = Scope((), tmp_path / "logs", QUIET, copies, loaded=False)
+            scope = Scope((), QUIET, copies, loaded=False)
             both = preparation.prepare(project, Contrast((base, head)), scope)
             assert (both.base.root / "bench/starter.py").read_text() == "import shop.main\n"
             return [p.reason for p in affected.find(both).pairs], both.notes

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,9 @@ from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Side, Sides
+from duetbench.judge.samples import Mode
 from duetbench.judge.session import Extent, Question
 from synthetic import figures, make_testbed, ok
 
@@ -69,13 +72,12 @@ class FakeInstruments:
     counted: list[str] = field(default_factory=list)
     source: random.Random = field(default_factory=lambda: random.Random(3))
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        self.together.append(tuple(head.case.id for _, head in pairs))
-        duets = [
-            self._duet(head.case.id, head_first, order + n) for n, (_, head) in enumerate(pairs)
-        ]
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        if pairs[0].mode is Mode.ALONE:
+            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            return (take(head_first=head_first, order=order),)
+        self.together.append(tuple(pair.case.id for pair in pairs))
+        duets = [self._duet(p.case.id, head_first, order + n) for n, p in enumerate(pairs)]
         failed = [bool(duet.failed) for duet in duets]
         duets = duets[: failed.index(True) + 1] if True in failed else duets
         return tuple(duets)

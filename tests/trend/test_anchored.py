@@ -24,6 +24,8 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge.instruments import by_turns
+from duetbench.judge.pairs import Pair
 from duetbench.judge.preparation import Scope
 from duetbench.judge.samples import CaseDuets, Mode
 from fake_sessions import make_duet, make_pairs, side
@@ -52,13 +54,14 @@ class Given:
     duet_log: list[str] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        if pairs[0].mode is Mode.ALONE:
+            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            return (take(head_first=head_first, order=order),)
         if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
         duets: list[Duet] = []
-        for _, head in pairs:
+        for head in (pair.head for pair in pairs):
             name = f"{head.testbed.subject.root} {head.case.id}"
             number = self.duet_log.count(name)
             self.duet_log.append(name)
@@ -294,7 +297,7 @@ def backfilled(
     loaded: bool = True,
 ) -> list[Points]:
     """Measure stacks that are not known in `results`, and save their points there."""
-    scope = Scope(select, tmp_path / "logs", QUIETLY, tmp_path / "copies", loaded=loaded)
+    scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
     results, effort = tmp_path / "results", Effort(Precision(se=0.01, least=2))
     left = backfill.without_known(wanted, results, anchor)
@@ -344,7 +347,7 @@ class Started(Given):
 
     times: float = 2.0
 
-    def duets(self, pairs: Sequence[tuple[SideCase, SideCase]], **order: Any) -> tuple[Duet, ...]:
+    def duets(self, pairs: Sequence[Pair], **order: Any) -> tuple[Duet, ...]:
         base, head = (
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)

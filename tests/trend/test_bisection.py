@@ -124,8 +124,7 @@ class Stack:
         self.spent += len(logs)
         moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
         verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
-        ends = statistics.interval(found.sample, statistics.RATE)
-        ratio, low, high = map(math.exp, (found.sample.mean, *ends))
+        ratio, (low, high) = found.sample.interval.estimate, found.sample.interval.ends or (0, 9)
         return rule.within_limit(
             Finding(
                 case=CASE, subject=CPU, verdict=Verdict.SAME if same and not moved else verdict,

@@ -14,13 +14,13 @@ from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.app import locks
-from duetbench.app.testbed import SideCase
 from duetbench.core.change import Cause, SeriesName, StackState
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import comparison, session
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.pairs import Pair
 from duetbench.judge.search import mixed_locks
 from duetbench.judge.session import Question, empty_comparison
 from fake_sessions import make_duet
@@ -107,7 +107,7 @@ Seen = list[tuple[Question, Reporter]]
 
 
 def making(instruments: object) -> Any:
-    return lambda _: instruments
+    return lambda: instruments
 
 
 @pytest.mark.real
@@ -323,10 +323,8 @@ class Ratios:
     duet_log: list[tuple[str, str]] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        ((base, head),) = pairs
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        ((base, head),) = (pair.sides for pair in pairs)
         self.first.append(head_first)
         versions = [side.testbed.stacks["one"].packages for side in (base, head)]
         assert all(one["wrap"][0] == one["core"][0] for one in versions)

@@ -78,9 +78,6 @@ GENERATOR: Final = 0.1
 _STOP: Final = 0.2  # stopping the server and checking that it is gone
 _WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
 
-PRIOR_LAUNCHES: Final = 4.0
-"""Weight of the declared expectation, in launches: the correction grows over the first few."""
-
 
 def launch_seconds(case: Case, profile: Profile) -> float:
     """Predict the seconds of one launch of a case."""

@@ -158,18 +158,16 @@ def package_changes(base: Testbed, head: Testbed) -> tuple[PackageChange, ...]:
     for stack in sorted(base.stacks.keys() & head.stacks.keys()):
         if base.stacks[stack].digest == head.stacks[stack].digest:
             continue
-        before, after = base.stacks[stack].packages, head.stacks[stack].packages
+        versions = base.stacks[stack].packages, head.stacks[stack].packages
         files = [
             (stacks.installed(program), stacks.installed(head.pythons[key]))
             for key, program in base.pythons.items()
             if key[0] == stack and key in head.pythons
         ]
-        changes += [
-            PackageChange(stack=stack, package=name, base=before.get(name), head=after.get(name))
-            for name in sorted(before.keys() | after.keys())
-            if before.get(name) != after.get(name)
-            or any(old.get(name) != new.get(name) for old, new in files)
-        ]
+        for name in sorted(versions[0].keys() | versions[1].keys()):
+            old, new = (packages.get(name) for packages in versions)
+            if old != new or any(one.get(name) != other.get(name) for one, other in files):
+                changes.append(PackageChange(stack=stack, package=name, base=old, head=new))
     return tuple(changes)
 
 
@@ -177,13 +175,13 @@ def interpreter_changes(
     base: Sequence[InterpreterRecord], head: Sequence[InterpreterRecord]
 ) -> dict[str, str]:
     """Describe how interpreters of the same name differ: name → description."""
+    before = {old.name: old for old in base}
     return {
         new.name: "built differently"
         if old.version == new.version
         else f"{old.version} → {new.version}"
-        for old in base
         for new in head
-        if old.name == new.name and old != new
+        if (old := before.get(new.name, new)) != new
     }
 
 
@@ -192,35 +190,36 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
 
     `diff` is the difference of the sides, `entered` what the requests of each case enter.
     """
-    if sides.empty_reason or not (sides.base.tree and sides.head.tree):
+    if sides.empty_reason:
         return None
     readable = [
         path
         for path in diff.files
         if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
     ]
-    files = [path for path in readable if path.endswith(".py")]
-    known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     lines = {
         (path, name): line
-        for path in files
+        for path in readable
+        if path.endswith(".py")
         for name, line in differing(path, sides.base.root, sides.head.root).items()
     }
+    known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE}}
     outside = sum(name == _OUTSIDE for _, name in lines)
-    if not files or (functions and not known):
+    if not lines or (functions and not known):
         return None
-    reached = functions & {of for names in known for of in names}
+    reached = functions.intersection(frozenset[Name]().union(*known))
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
-    alone = not (outside or diff.packages or diff.interpreters or len(readable) > len(files))
+    more = outside or diff.packages or diff.interpreters
+    more = more or not all(path.endswith(".py") for path in readable)
     return Coverage(
         differ=len(functions),
         entered=len(reached),
         missed=tuple(missed[:MISSED]),
         functions=tuple(places[:MISSED]),
         outside=outside,
-        alone=alone and bool(functions) and len(known) == len(sides.pairs),
+        alone=bool(functions) and not more and len(known) == len(sides.pairs),
     )
 
 
@@ -267,34 +266,25 @@ def _metadata(root: Path) -> str:
 
 
 class _Cutter(ast.NodeTransformer):
-    """Cuts functions out of a tree; what their definition evaluates stays in place."""
+    """Cuts functions out of a tree, and imports: functions that use a new one differ themselves."""
 
     def __init__(self) -> None:
         self.functions: dict[str, tuple[str, int]] = {}
         self._place = ""
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Leave out imports: functions that use a new one differ themselves."""
-
-    visit_ImportFrom = visit_Import  # noqa: N815
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
-        here = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
-        node.decorator_list = []
-        self._visit_inside(node, f"{node.name}.<locals>.")
-        name = f"{self._place}{node.name}"
-        # Setters have the same name as their property.
-        text, line = self.functions.get(name, ("", node.lineno))
-        self.functions[name] = f"{text}\n{ast.dump(node)}", line
-        return ast.Tuple(here, ast.Load()) if here else None
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        self._visit_inside(node, f"{node.name}.")
-        return node
-
-    def _visit_inside(self, node: ast.AST, place: str) -> None:
-        around, self._place = self._place, self._place + place
+    def visit(self, node: ast.AST) -> ast.AST | None:
+        around, name = self._place, getattr(node, "name", "")
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return None
+        if isinstance(node, ast.ClassDef):
+            self._place += f"{name}."
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            self._place += f"{name}.<locals>."
         self.generic_visit(node)
         self._place = around
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return node
+        # Setters have the same name as their property.
+        text, line = self.functions.get(around + name, ("", node.lineno))
+        self.functions[around + name] = f"{text}\n{ast.dump(node)}", line
+        return None

@@ -21,7 +21,6 @@ from duetbench.core.errors import CountError, UsageError
 from duetbench.core.metrics import row
 from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
-from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge import affected
 from duetbench.judge.findings import least
@@ -176,7 +175,7 @@ def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
 
 def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
     """Return the scope of sides that are only looked into: no server of theirs is loaded."""
-    return Scope(tuple(select), paths.state_dir() / "logs", narrator, copies, loaded=False)
+    return Scope(tuple(select), narrator, copies, loaded=False)
 
 
 _MOST: Final = 4

@@ -8,19 +8,19 @@ import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app import configuration, revisions
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import prepare_all
+from duetbench.app.testbed import prepare_all, server_of
 from duetbench.core.comparison import Attribution, Comparison
 from duetbench.effects import difference as effects
+from duetbench.effects.difference import Seen
 from duetbench.host import paths, result_files
 from duetbench.judge import affected, preparation, session
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
@@ -57,67 +57,51 @@ def compare(
         DuetbenchError: As `preparation.prepare` and `session.compare`.
     """
     extent.require_sense(contrast)
+    declared, place = configuration.load(project.root), paths.project_state(project.root)
+    extent = replace(extent, material={**declared.material, **extent.material})
+    patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
-        logs = paths.state_dir() / "logs"
-        patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
-        scope = Scope(extent.select, logs, reporter, copies, not extent.only, patience)
+        scope = Scope(extent.select, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
-        reproduce = command(both.base.record, both.head.record, words or ()) if words else None
-        question = replace(
-            _question(project.root, both, extent, reporter, first),
-            reproduce=(reproduce,) if reproduce else (),
-            to_repeat=notes if reproduce else (),
+        diff = affected.difference(both)
+        sides = affected.find(both, diff, everything=extent.everything)
+        with reporter.when_long("the commands of --before: still running, once for each side"):
+            prepare_all(side for pair in sides.pairs for side in pair.sides)
+        seen, coverage, began = Seen(), None, time.monotonic()
+        if not extent.start:
+            with reporter.when_long("what one request does: still observed"):
+                seen = effects.observe(sides.to_observe, first, budget=extent.seconds)
+        if seen.reasons:
+            both.check()
+        if extent.start:
+            sides = replace(sides, pairs=starting(sides.pairs))
+        elif extent.only != "effects":
+            sides = affected.find(both, diff, seen.loaded, everything=extent.everything)
+            coverage = affected.cover(sides, diff, seen.entered)
+        again = command(both.base.record, both.head.record, words or ()) if words else None
+        question = Question(
+            sides,
+            extent,
+            declared.limits,
+            reproduce=(again,) if again else (),
+            to_repeat=notes if again else (),
+            coverage=coverage,
+            seen=seen,
+            spent=time.monotonic() - began,
         )
         announce(question)
-        if question.sides.empty_reason:
-            comparison = empty_comparison(question)
-        else:
-            instruments = (Starts if extent.start else Real)(logs)
-            place = paths.project_state(project.root)
-            comparison = session.compare(question, reporter, instruments, place)
-            if why := explain(comparison, both):
-                comparison = comparison.model_copy(update={"why": why})
-                result_files.save_comparison(comparison, place)
-    return comparison
+        if sides.empty_reason:
+            return empty_comparison(question)
+        comparison = session.compare(question, reporter, Real(), place)
+        if why := explain(comparison, both):
+            comparison = comparison.model_copy(update={"why": why})
+            result_files.save_comparison(comparison, place)
+        return comparison
 
 
 def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Choose the first case of each server, to compare starts."""
     first: dict[Hashable, Pair] = {}
-    for start in (replace(pair, start=True) for pair in pairs):
-        first.setdefault(start.server, start)
-    return tuple(first.values())
-
-
-def _question(
-    root: Path,
-    both: Sides,
-    extent: Extent,
-    reporter: Reporter,
-    first: effects.Early,
-) -> Question:
-    """Choose what can differ, and find how much of the change the requests enter."""
-    diff = affected.difference(both)
-    touched = affected.find(both, diff, everything=extent.everything)
-    declared = configuration.load(root)
-    extent = replace(extent, material={**declared.material, **extent.material})
-    with reporter.when_long("the commands of --before: still running, once for each side"):
-        prepare_all(side for pair in touched.pairs for side in pair.sides)
-    if extent.start:
-        return Question(replace(touched, pairs=starting(touched.pairs)), extent)
-    began = time.monotonic()
-    with reporter.when_long("what one request does: still observed"):
-        seen = effects.observe(touched.to_observe, first, budget=extent.seconds)
-    if seen.reasons:
-        both.check()
-    if extent.only == "effects":
-        return Question(touched, extent, declared.limits, seen=seen)
-    touched = affected.find(both, diff, seen.loaded, everything=extent.everything)
-    return Question(
-        touched,
-        extent,
-        declared.limits,
-        coverage=affected.cover(touched, diff, seen.entered),
-        seen=seen,
-        spent=time.monotonic() - began,
-    )
+    for pair in pairs:
+        first.setdefault(tuple(server_of(side.case) for side in pair.sides), pair)
+    return tuple(replace(pair, start=True) for pair in first.values())

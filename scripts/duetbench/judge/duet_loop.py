@@ -6,7 +6,7 @@ server are measured on one launch of each side. The order of a round is random. 
 starts first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. Where two servers at once would take cores from each other
-that one could use (`pairs.Pair.alone`), each side is launched alone, one right after the other.
+that one could use (`pairs.Pair.alone`), each side is launched alone (`instruments.by_turns`).
 """
 
 import random
@@ -14,17 +14,13 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from duetbench.app.plan import GENERATOR, PRIOR_LAUNCHES, PROBES, drain, start
+from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Curve, Duet, Instructions, SideName
-from duetbench.core.errors import FlagName
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
-from duetbench.core.model import Case, Launch
+from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
@@ -35,21 +31,16 @@ from duetbench.judge.samples import Mode, join_reasons, with_noise
 class Instruments(Protocol):
     """Seam between the loop and everything that starts a process."""
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        """Run a duet of each pair of base and head, in their order; at least of the first.
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        """Take a sample of each pair in their order, at least of the first, numbered from `order`.
 
-        All pairs share one launch of each side, so cases of a side are equal by
-        `testbed.server_of`. A failure ends the launch, so there may be fewer duets than pairs. They
-        are numbered from `order`. Raises nothing but `InterruptedRun`.
+        All pairs are equal by `Pair.server`, and duets share one launch of each side. A failure
+        ends the launch, so there may be fewer duets than pairs. Raises nothing but
+        `InterruptedRun`, like the others.
         """
 
-    def launch(self, side: SideCase) -> Launch:
-        """Launch one side with nothing beside it. Raises nothing but `InterruptedRun`."""
-
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        """Load a side alone for some seconds. Raises nothing but `InterruptedRun`."""
+        """Load a side alone for some seconds."""
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
@@ -57,8 +48,11 @@ class Instruments(Protocol):
         """Count both sides' instructions; see `counted.instructions`."""
 
 
-MakeInstruments = Callable[[Path], Instruments]
-"""Creates instruments that write their logs to a folder: `instruments.Real`."""
+_TRUST: Final = 15.0
+"""Weight of what is planned, in s, against what duets have taken so far."""
+
+MakeInstruments = Callable[[], Instruments]
+"""Creates instruments: `instruments.Real`."""
 
 
 class Reporter(Progress):
@@ -129,48 +123,14 @@ class Rule(Protocol):
         """Add a duet to its case."""
 
 
-class DuetSeconds:
-    """Predicts the seconds of duets: a calculated time, corrected by the duets so far.
+def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:
+    """Calculate the seconds of a launch of both sides, and of a case's sample on it.
 
-    Duets on one launch share its start and end. A case is corrected by its own errors, or by those
-    of other cases if it has none.
-    """
-
-    def __init__(self) -> None:
-        self._errors: dict[Pair, list[float]] = defaultdict(list)
-
-    def observe(self, pair: Pair, seconds: float, together: int) -> None:
-        """Learn from a duet's seconds, including its share of a launch with `together` duets."""
-        launch, own = _seconds(pair)
-        self._errors[pair].append(seconds - own - launch / together)
-
-    def of(self, *pairs: Pair) -> float:
-        """Predict the seconds of one duet per case, on as few launches as possible."""
-        launches = {pair.server: _seconds(pair)[0] for pair in pairs}
-        all_errors = [error for errors in self._errors.values() for error in errors]
-        others = sum(all_errors) / (len(all_errors) + PRIOR_LAUNCHES)
-        own = (
-            _seconds(pair)[1]
-            + (statistics.fmean(self._errors[pair]) if pair in self._errors else others)
-            for pair in pairs
-        )
-        return max(1.0, sum(launches.values()) + sum(own)) if pairs else 0.0
-
-
-@cache
-def _seconds(pair: Pair) -> tuple[float, float]:
-    """Calculate the seconds of a pair's launch, and of its duet on it."""
-    launch, own = duet_seconds(pair.case, alone=pair.mode is Mode.ALONE)
-    return (2 * launch, 0.0) if pair.mode is Mode.START else (launch, own)
-
-
-def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
-    """Calculate the seconds of a launch of both sides, and of a case's duet on it.
-
-    If the sides are launched `alone`, as of any case that scales, these are the seconds of one
+    If the sides are launched alone, as of any case that scales, these are the seconds of one
     launch, and of the rest of a turn: two loads, and the other launch.
     """
-    case, alone = case.model_copy(update={"load": duet_load(case)}), alone or case.scales
+    case, alone = case.model_copy(update={"load": duet_load(case)}), mode is Mode.ALONE
+    alone = alone or case.scales
     single = max(case.endpoint.takes, case.endpoint.floor)
     slow = single >= SLOW_SECONDS
     verify = (2 if slow else UNIT_REQUESTS + 1) * single
@@ -180,38 +140,11 @@ def duet_seconds(case: Case, *, alone: bool = False) -> tuple[float, float]:
     # for the other's, and what is left of the loads shares the cores, unless the handlers wait.
     launch = start(case.workers) + (1 if alone else 2) * PROBES
     rest = drain(case)
+    if mode is Mode.START:
+        return 2 * launch, 0.0
     if alone:
         return launch, launch + 2 * (verify + rest + warm_up + load)
     return launch, 2 * verify + rest * (1 if case.endpoint.floor else 2) + warm_up + load
-
-
-def by_turns(
-    base: Launch, head: Launch, *, head_first: bool, order: int = 0, load_seconds: float = 0.0
-) -> Duet:
-    """Make a turn of both launches.
-
-    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
-    after it drifts alike.
-    """
-    before, after = (
-        tuple(flag for flag in launch.flags if flag.name != FlagName.NOT_STEADY)
-        for launch in (base, head)
-    )
-    void = any(flag.kind == "void" for flag in (*before, *after))
-    figures = ({}, {}) if void else (base.metrics, head.metrics)
-    return Duet(
-        case=head.case,
-        order=order,
-        head_first=head_first,
-        started=(head if head_first else base).started,
-        seconds=base.seconds + head.seconds,
-        load_seconds=load_seconds,
-        flags_base=before,
-        flags_head=after,
-        alone=True,
-        base=figures[0],
-        head=figures[1],
-    )
 
 
 class Loop:
@@ -226,9 +159,9 @@ class Loop:
     ) -> None:
         self.instruments, self.reporter, self.clock = instruments, reporter, clock
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
-        self.seconds = DuetSeconds()
         self.order = 0
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
+        self._taken = self._planned = _TRUST
 
     def run(self, rule: Rule, ends: float) -> bool:
         """Run rounds until the rule needs no more; False if the clock reaches `ends` first."""
@@ -238,7 +171,7 @@ class Loop:
                 groups[pair.server].append(pair)
             before = self.order
             for group in groups.values():
-                while group and self.clock() + self.seconds.of(*group) > ends:
+                while group and self.clock() + self.seconds(*group) > ends:
                     group.pop()
                 if group:
                     missing = {pair: rule.missing(pair) for pair in rule.open()}
@@ -251,40 +184,32 @@ class Loop:
     def launch(
         self, group: Sequence[Pair], add: Callable[[Pair, Duet], None], remaining: float
     ) -> None:
-        """Run a duet of each case of a group, which shares a server: one launch of each side."""
-        head_first = self._head_first[group[0].server]
-        self._head_first[group[0].server] = not head_first
-        name = f"{group[0].label} {group[0].case.id}".strip()
-        self.reporter.work(name, self.order, remaining)
-        if group[0].mode is Mode.ALONE:
-            for pair in group:
-                self._record(pair, self._apart(pair, head_first=head_first), add, 1)
-            return
-        sides = [pair.sides for pair in group]
-        duets = self.instruments.duets(sides, head_first=head_first, order=self.order)
-        for pair, duet in zip(group, duets, strict=False):  # a failure leaves fewer duets
-            self._record(pair, duet, add, len(duets))
+        """Take a sample of each case of a group, which shares a server."""
+        first, planned = group[0], _planned(group)
+        self._head_first[first.server] = not (head_first := self._head_first[first.server])
+        self.reporter.work(f"{first.label} {first.case.id}".strip(), self.order, remaining)
+        duets = self.instruments.duets(group, head_first=head_first, order=self.order)
+        self._planned += planned * len(duets) / len(group)  # a failure leaves fewer duets
+        for pair, duet in zip(group, duets, strict=False):
+            self.order += 1
+            self._taken += duet.seconds
+            add(pair, duet)
+            self.reporter.report(duet)
 
-    def _record(
-        self, pair: Pair, sample: Duet, add: Callable[[Pair, Duet], None], together: int
-    ) -> None:
-        sample = sample.model_copy(update={"order": self.order})
-        self.order += 1
-        self.seconds.observe(pair, sample.seconds, together)
-        add(pair, sample)
-        self.reporter.report(sample)
-
-    def _apart(self, pair: Pair, *, head_first: bool) -> Duet:
-        """Launch each side alone, with the load of a duet."""
-        step = -1 if head_first else 1
-        launches = []
-        for side in pair.sides[::step]:
-            case = side.case.model_copy(update={"load": duet_load(side.case)})
-            launches.append(self.instruments.launch(replace(side, case=case)))
-        seconds = duet_load(pair.case).duration
-        return by_turns(*launches[::step], head_first=head_first, load_seconds=seconds)
+    def seconds(self, *pairs: Pair) -> float:
+        """Predict the seconds of one duet per case: those that a case had, or else as planned."""
+        new = [pair for pair in pairs if not pair.duets.all]
+        known = (statistics.fmean(d.seconds for d in p.duets.all) for p in pairs if p.duets.all)
+        return max(1.0, sum(known) + self._taken / self._planned * _planned(new)) if pairs else 0.0
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:
         """Predict the seconds until each case has had so many more duets, in rounds."""
         rounds = range(max(missing.values(), default=0))
-        return sum(self.seconds.of(*(p for p in missing if missing[p] > n)) for n in rounds)
+        return sum(self.seconds(*(p for p in missing if missing[p] > n)) for n in rounds)
+
+
+def _planned(pairs: Sequence[Pair]) -> float:
+    """Calculate the seconds of one duet per case, on as few launches as possible."""
+    parts = {pair: duet_seconds(pair.case, pair.mode) for pair in pairs}
+    launches = {pair.server: launch for pair, (launch, _) in parts.items()}
+    return sum(launches.values()) + sum(own for _, own in parts.values())

@@ -7,7 +7,6 @@ that requests keep, whichever saw more decides, and one finding says so.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from duetbench.core import units
@@ -57,75 +56,51 @@ _SHOWN: Final = 3  # details of one kind
 _ORDER: Final = (Verdict.UNKNOWN, Verdict.SAME)  # after what moved
 
 
-@dataclass(frozen=True, slots=True)
-class CaseEvidence:
-    """What was seen of one case.
-
-    Attributes:
-        duets: Its samples; None: none were asked for.
-        counts: Instructions of both sides, or why there are none; None: they do not matter.
-        effects: What one request does; None: not observed.
-        partial: Whether the counts are those of some of many paths.
-    """
-
-    case: Case
-    duets: CaseDuets | None = None
-    counts: Instructions | str | None = None
-    effects: Effects | None = None
-    partial: bool = False
-
-
 def judge(
-    observations: Sequence[CaseEvidence],
+    cases: Sequence[CaseDuets],
     limits: Limits,
     most: Mapping[EffectKind, float],
+    *,
+    loaded: bool = True,
 ) -> tuple[Finding, ...]:
     """Judge all that was seen so far, at any time.
 
     `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something.
+    do something. `loaded`: whether duets were asked for.
     """
-    samples = {of.case.id: of.duets for of in observations if of.duets is not None}
+    samples = {of.case.id: of for of in cases if loaded}
     measured = rule.judge(samples, limits)
     found = [finding for findings in measured.values() for finding in findings]
     if together := rule.together(samples, limits):
         found.append(together)
-    limit = limits["cpu"]
-    for of in observations:
+    for of in cases:
         found += _of_request(of, most)
         if isinstance(of.counts, Instructions):
-            cpu = next((f for f in measured.get(of.case.id, ()) if f.subject == CPU), None)
-            found.append(_of_counts(of, of.counts, cpu, limit))
+            counted = of_instructions(of.case.id, of.counts, limits["cpu"])
+            if loaded and counted.moved:
+                cpu = next((f for f in measured[of.case.id] if f.subject == CPU), None)
+                counted = counted.model_copy(update=_of_counts(of, of.counts, cpu, limits["cpu"]))
+            found.append(counted)
         elif of.counts is not None:
-            found.append(
-                Finding(
-                    case=of.case.id,
-                    subject=INSTRUCTIONS,
-                    verdict=Verdict.UNKNOWN,
-                    why=of.counts,
-                    lack="time",
-                )
-            )
+            lacking = {"verdict": Verdict.UNKNOWN, "why": of.counts, "lack": "time"}
+            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **lacking))
     return sort(found)
 
 
 def _of_counts(
-    of: CaseEvidence, counts: Instructions, cpu: Finding | None, limit: float
-) -> Finding:
-    """Judge the counts of a case: alone, or by what they mean for the CPU of a whole request."""
-    counted = of_instructions(of.case.id, counts, limit)
-    if of.duets is None or not counted.moved:
-        return counted
-    needs = [duet.base.get(CPU, 0.0) for duet in of.duets.all]
+    of: CaseDuets, counts: Instructions, cpu: Finding | None, limit: float
+) -> dict[str, Any]:
+    """Judge counts that moved by what they mean for the CPU of a whole request."""
+    needs = [duet.base.get(CPU, 0.0) for duet in of.all]
     least = None if of.partial else least_change(counts, max(needs, default=0.0))
     known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
     if known or least is None or abs(math.log(least)) < math.log1p(limit):
-        return counted.model_copy(update={"verdict": Verdict.DIFFERENT})
+        return {"verdict": Verdict.DIFFERENT}
     low, high = (cpu.low or 0.0, cpu.high or math.inf) if cpu else (0.0, math.inf)
     if (high < least) if least > 1 else (low > least):  # duets exclude that
-        return counted.model_copy(update={"verdict": Verdict.DIFFERENT})
+        return {"verdict": Verdict.DIFFERENT}
     size = f"{units.significant(100 * abs(least - 1), 2)} % {'more' if least > 1 else 'less'}"
-    return counted.model_copy(update={"text": f"at least {size} CPU for the whole request"})
+    return {"text": f"at least {size} CPU for the whole request"}
 
 
 def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
@@ -178,14 +153,16 @@ def of_effects(
     case: Case, effects: Effects, most: Mapping[EffectKind, float] | None = None
 ) -> tuple[Finding, ...]:
     """Turn what one request does into findings, sorted."""
-    return sort(_of_request(CaseEvidence(case, effects=effects), most or {}))
+    of = CaseDuets(case)
+    of.seen = effects
+    return sort(_of_request(of, most or {}))
 
 
-def _of_request(of: CaseEvidence, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
-    if of.effects is not None:
-        yield from _answers(of.case.id, of.effects)
-        for kind in (*of.effects.totals, *of.effects.unsteady):
-            yield _of_kind(of.case.id, of.effects, kind, most.get(kind))
+def _of_request(of: CaseDuets, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
+    if effects := of.effects:
+        yield from _answers(of.case.id, effects)
+        for kind in (*effects.totals, *effects.unsteady):
+            yield _of_kind(of.case.id, effects, kind, most.get(kind))
     if kept := _memory(of):
         yield kept
 
@@ -237,31 +214,30 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     return {"text": lines[0], "place": effects[0].place, "details": details}
 
 
-def _memory(of: CaseEvidence) -> Finding | None:
+def _memory(of: CaseDuets) -> Finding | None:
     """Judge the memory that requests keep: by load, or by what few requests in process showed."""
-    growths = of.duets.growth if of.duets is not None else {}
-    kept = (of.effects.kept_base, of.effects.kept_head) if of.effects else (None, None)
-    seen = of.duets is not None and _of_load(of.duets, growths)
-    update = seen or (_of_first_requests(of.effects) if of.effects else {})
-    both = any(growth.course == "constant" for growth in growths.values())
-    if not (update or both or any(memory and memory.course == "constant" for memory in kept)):
+    growths, effects = of.growth, of.effects
+    kept = (effects.kept_base, effects.kept_head) if effects else (None, None)
+    update = _of_load(of) or (_of_first_requests(effects) if effects else {})
+    courses = {memory.course for memory in (*growths.values(), *kept) if memory}
+    if not (update or "constant" in courses):
         return None
     fields = {"case": of.case.id, "subject": KEPT, "verdict": Verdict.SAME}
     return Finding.model_validate({**fields, **_kept(kept, growths), **update})
 
 
-def _of_load(duets: CaseDuets, growths: Mapping[SideName, Growth]) -> dict[str, Any]:
+def _of_load(of: CaseDuets) -> dict[str, Any]:
     """Judge the memory by its growth under load; empty if that says nothing."""
+    growths = of.growth
     leaking = {side for side, growth in growths.items() if growth.course == "constant"}
-    if duets.leaks:
+    if of.leaks:
         text = growths["head"].words if "head" in growths else ""
         return {"verdict": Verdict.WORSE, "exact": False, "text": text}
-    if leaking == {"base"} and "head" in growths and growths["head"].curve:
+    if leaking == {"base"} and growths["head"].course != "undecided":
         return {"verdict": Verdict.BETTER, "text": growths["base"].words}
-    soaked = sum(growth.curve is not None for growth in growths.values())
-    if leaking and soaked < len(SIDES):
-        why = "there was no time to load the other side alone"
-        return {"verdict": Verdict.UNKNOWN, "why": why, "lack": "time"}
+    if len(leaking) == 1:
+        why = "the other side, loaded alone, did not show whether it does"
+        return {"verdict": Verdict.UNKNOWN, "why": why}
     return {}
 
 

@@ -20,12 +20,14 @@ from typing import Final
 
 from duetbench.app.configuration import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
-from duetbench.core.comparison import SIDES, Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.core.protocol import WINDOW_SECONDS
+from duetbench.core.protocol import WINDOW_SECONDS, duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge.duet_loop import by_turns
+from duetbench.judge.pairs import Pair
+from duetbench.judge.samples import Mode
 from duetbench.load import duet, launch, soak, start
 
 COPIES: Final = 6
@@ -41,26 +43,34 @@ _PROGRAMS: Final = "bin"
 class Real:
     """Instruments that really measure; `duet_loop.Instruments` describes the methods."""
 
-    def __init__(self, logs: Path) -> None:
-        """Keep server logs in a folder of this comparison, in `compare` below `logs`."""
-        self._folder = logs / "compare" / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    def __init__(self) -> None:
+        logs = paths.state_dir() / "logs" / "compare"  # with a folder of this comparison
+        self._folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         self._folder.mkdir(parents=True)
         self._numbers, self._rotation = count(), Rotation()
-        paths.keep_newest_logs(self._folder.parent)
+        paths.keep_newest_logs(logs)
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        log = self._logs(pairs[0][1].case.id)
-        base, head = self._rotation.turn(*pairs[0])  # all pairs share a server, so a testbed
-        pairs = [
-            (replace(below, testbed=base), replace(above, testbed=head)) for below, above in pairs
+    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        first = pairs[0]  # all pairs share a server, so a testbed
+        below, above = self._rotation.turn(*first.sides)
+        sides = [
+            (replace(pair.base, testbed=below), replace(pair.head, testbed=above)) for pair in pairs
         ]
-        return duet.perform(pairs, log, head_first=head_first, order=order)
+        log = self._logs(first.case.id)
+        if first.mode is Mode.TOGETHER:
+            return duet.perform(sides, log, head_first=head_first, order=order)
+        perform = self.start if first.mode is Mode.START else self.launch
+        mode = first.mode
+        return (by_turns(*sides[0], mode, perform, head_first=head_first, order=order),)
 
     def launch(self, side: SideCase) -> Launch:
+        """Launch one side with nothing beside it."""
         log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
         return launch.perform(side.case, side.testbed, log, window=window)
+
+    def start(self, side: SideCase) -> Launch:
+        """Start one side with nothing beside it, without load."""
+        return start.perform(side, self._logs(side.case.id)("head"))
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         log = self._logs(side.case.id)(name)
@@ -76,21 +86,45 @@ class Real:
         return lambda side: self._folder / f"{stem}-{side}.log"
 
 
-class Starts(Real):
-    """Instruments whose duet is one start of each side, alone; cases share no start."""
+def by_turns(
+    base: SideCase,
+    head: SideCase,
+    mode: Mode,
+    launch: Callable[[SideCase], Launch],
+    *,
+    head_first: bool,
+    order: int,
+) -> Duet:
+    """Launch each side alone, one right after the other, with the load of a duet.
 
-    def duets(
-        self, pairs: Sequence[tuple[SideCase, SideCase]], *, head_first: bool, order: int
-    ) -> tuple[Duet, ...]:
-        duets = []
-        step = -1 if head_first else 1
-        for number, pair in enumerate(pairs, order):
-            log, beds = self._logs(pair[1].case.id), self._rotation.turn(*pair)
-            sides = [*zip(SIDES, pair, beds, strict=True)][::step]
-            starts = [start.perform(replace(side, testbed=bed), log(name))
-                      for name, side, bed in sides]  # fmt: skip
-            duets.append(by_turns(*starts[::step], head_first=head_first, order=number))
-        return tuple(duets)
+    As in a duet, an unsteady launch is accepted, because the other side's launch just before or
+    after it drifts alike.
+    """
+    step = -1 if head_first else 1
+    sides = [
+        replace(side, case=side.case.model_copy(update={"load": duet_load(side.case)}))
+        for side in (base, head)
+    ]
+    launches = [launch(side) for side in sides[::step]]
+    started, (before, after) = launches[0].started, launches[::step]
+    flags = [
+        tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
+        for one in (before, after)
+    ]
+    void = any(flag.kind == "void" for some in flags for flag in some)
+    return Duet(
+        case=head.case.id,
+        order=order,
+        head_first=head_first,
+        started=started,
+        seconds=before.seconds + after.seconds,
+        load_seconds=sides[1].case.load.duration if mode is Mode.ALONE else 0.0,
+        flags_base=flags[0],
+        flags_head=flags[1],
+        alone=True,
+        base={} if void else before.metrics,
+        head={} if void else after.metrics,
+    )
 
 
 class Rotation:

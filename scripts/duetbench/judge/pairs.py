@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.setting import SERVED
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
@@ -20,7 +21,7 @@ DERIVED: Final = frozenset({"id", "slots", "env_names"})
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """One case as each side serves it, why the change can affect it, and its duets.
+    """One case as each side serves it, why the change can affect it, and what is known of it.
 
     `label` names head's stack if several are measured against one base. With `start`, each sample
     is one start of each side. `mixed`: code or packages may differ beside how it is served.
@@ -38,6 +39,7 @@ class Pair:
         mode = Mode.START if self.start else Mode.ALONE if self.alone else Mode.TOGETHER
         loads = {part.case.load.connections for part in self.sides}
         self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
+        self.duets.partial = len(self.case.endpoint.paths) >= MOST_PATHS
 
     @property
     def mode(self) -> Mode:
@@ -90,13 +92,8 @@ class Pair:
         """Key that is equal for cases that one launch of each side can serve."""
         # The canary has the anchor twice.
         places = [part.testbed.subject.root for part in self.sides]
-        return (
-            self.label,
-            self.mode is Mode.ALONE,
-            *places,
-            server_of(self.base.case),
-            server_of(self.head.case),
-        )
+        own = "" if self.mode is Mode.TOGETHER else self.case.id
+        return (self.label, own, *places, *(server_of(part.case) for part in self.sides))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
+from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
 
@@ -48,7 +49,6 @@ class Scope:
     """
 
     select: tuple[str, ...]
-    logs: Path
     narrator: Narrator
     copies: Path
     loaded: bool = True
@@ -352,7 +352,7 @@ def side_of(
     """Make ready what some cases of a side need; `lock` finds other locks than its own."""
     pythons = part.interpreters(sorted({case.python for case in cases}))
     testbed = assemble(
-        part.subject, cases, scope.logs, scope.narrator,
+        part.subject, cases, paths.state_dir() / "logs", scope.narrator,
         generator=generator, lock=lock, interpreter=pythons.__getitem__,
     )  # fmt: skip
     testbed = replace(testbed, patience=scope.patience)

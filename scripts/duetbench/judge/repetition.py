@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import dropwhile
+from itertools import chain, dropwhile
 from typing import Final
 
 from duetbench.app import setting, target
@@ -52,16 +52,20 @@ _OF_EXPERIMENTS: Final = "--profile"
 _FLAGS: Final = frozenset({"--all", "--start"})
 
 
+_NOT_OF_WHY: Final = frozenset({"--profile", "--seed", "--budget", "--limit", "--only", "--all"})
+
 # A comparison may come from a machine that ran other people's code, and people copy commands from
 # reports. So the sides and the time come from the comparison's own values. Only what these lack
 # comes from the recorded line: the selection, the profile and the seed.
 
 
-def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str | None:
+def command(
+    base: SideRecord, head: SideRecord, options: Sequence[str], verb: str = "compare"
+) -> str | None:
     """The command that compares two sides; None if no command line can name them."""
     sides = _sides(base, head)
     program = "observatory" if _OF_EXPERIMENTS in options else "duetbench"
-    return None if sides is None else shlex.join([program, "compare", *sides, *options])
+    return None if sides is None else shlex.join([program, verb, *sides, *options])
 
 
 def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
@@ -69,35 +73,13 @@ def rebuilt(comparison: Comparison, budget: str = "") -> str | None:
 
     `budget` is another time for it.
     """
-    if len(comparison.reproduce) != 1:
+    options = _options(comparison)
+    if options is None:
         return None
-    try:
-        words = shlex.split(comparison.reproduce[0])
-    except ValueError:
-        return None
-    options = list(dropwhile(lambda word: word not in {*_SAFE, *_FLAGS}, words))
-    rest = iter(options)
-    seconds: float | None = None
-    for option in rest:
-        if option in _FLAGS:
-            continue
-        value, pattern = next(rest, ""), _SAFE.get(option)
-        if pattern is None or pattern.fullmatch(value) is None:
-            return None
-        if option == "--budget" and (seconds := read_time(value)) is None:
-            return None
-    if seconds != comparison.budget_seconds:
-        return None
-    if budget and "--budget" in options:
-        place = options.index("--budget")
-        del options[place : place + 2]
-    also = ["--budget", budget] if budget else []
-    return command(comparison.base, comparison.head, [*options, *also])
-
-
-_NOT_OF_WHY: Final = frozenset(
-    {"--profile", "--seed", "--budget", "--limit", "--only", "--all", "--select"}
-)
+    if budget:
+        options = [option for option in options if option[0] != "--budget"]
+        options.append(("--budget", budget))
+    return command(comparison.base, comparison.head, [*chain(*options)])
 
 
 def why_command(comparison: Comparison, case: str = "") -> str | None:
@@ -105,17 +87,38 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
 
     `case` is one of several cases.
     """
-    again = rebuilt(comparison)
-    if again is None or comparison.cross:
+    options = _options(comparison)
+    if options is None or comparison.cross:
         return None
-    program, _, *others = shlex.split(again)
-    words = iter(others)
-    chosen: list[str] = []
-    for word in words:
-        several = [] if word in _FLAGS or not word.startswith("--") else [next(words)]
-        if word not in _NOT_OF_WHY or (word == "--select" and not case):
-            chosen += [word, *several]
-    return shlex.join([program, "why", *chosen, *(["--select", case] if case else [])])
+    left_out = _NOT_OF_WHY | {"--select"} if case else _NOT_OF_WHY
+    words = [*chain(*(option for option in options if option[0] not in left_out))]
+    words += ["--select", case] if case else []
+    again = command(comparison.base, comparison.head, words, "why")
+    ours = any(option[0] == _OF_EXPERIMENTS for option in options)
+    return again.replace("duetbench", "observatory", 1) if again and ours else again
+
+
+def _options(comparison: Comparison) -> list[tuple[str, ...]] | None:
+    """The options of the recorded command, each with its value; None if any is not harmless."""
+    try:
+        (line,) = comparison.reproduce
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    options: list[tuple[str, ...]] = []
+    rest = dropwhile(lambda word: word not in {*_SAFE, *_FLAGS}, words)
+    seconds: float | None = None
+    for name in rest:
+        if name in _FLAGS:
+            options.append((name,))
+            continue
+        value, pattern = next(rest, ""), _SAFE.get(name)
+        if pattern is None or pattern.fullmatch(value) is None:
+            return None
+        if name == "--budget" and (seconds := read_time(value)) is None:
+            return None
+        options.append((name, value))
+    return options if seconds == comparison.budget_seconds else None
 
 
 def contrast_of(comparison: Comparison) -> Contrast:

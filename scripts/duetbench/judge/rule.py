@@ -21,7 +21,7 @@ from duetbench.core.metrics import CPU, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import Verdict
 from duetbench.judge import statistics
 from duetbench.judge.samples import SHARE, CaseDuets
-from duetbench.judge.statistics import POWER, RATE, RESOLUTION, Logs, Sample
+from duetbench.judge.statistics import RATE, RESOLUTION, Logs, Sample
 
 FEWEST: Final = 3
 """Duets of a case before which nothing is decided."""
@@ -120,16 +120,16 @@ def judge(
 
 def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
     """Test whether CPU per request moved in all cases as one: each case is a sample."""
-    found = {key: evidence(duets, CPU, limits) for key, duets in samples.items() if not duets.void}
-    logs = np.array([of.sample.mean for of in found.values() if of])
+    found = (evidence(duets, CPU, limits) for duets in samples.values() if not duets.void)
+    logs, limit = np.array([of.sample.mean for of in found if of]), limits["cpu"]
     if len(logs) < 2:
         return None
-    sample, limit = statistics.sample(logs), limits["cpu"]
-    if statistics.moved_p(sample, statistics.floor_of(limit)) > RATE:
+    of = Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)
+    if statistics.moved_ps(of.mean, of.error, of.freedom, statistics.floor_of(limit)) > RATE:
         return None
-    verdict = statistics.direction(CPU, sample.mean)
-    figures = {"verdict": verdict, "limit": limit, **_figures(sample, logs, limit)}
-    return within_limit(Finding(case="", subject=CPU, n=len(logs), **figures))
+    figures = {"limit": limit, "n": len(logs), **_figures(of, logs, limit)}
+    verdict = statistics.direction(CPU, of.mean)
+    return within_limit(Finding(case="", subject=CPU, verdict=verdict, **figures))
 
 
 def within_limit(finding: Finding) -> Finding:
@@ -150,31 +150,31 @@ class _Findings:
             for metric in duets.metrics
             if (of := evidence(duets, metric, limits))
         }
-        of_pairs = self.evidence.values()
-        moved = statistics.adjust([of.moved for of in of_pairs])
-        same = statistics.adjust([of.same for of in of_pairs])
-        self.moved = dict(zip(self.evidence, moved, strict=True))
-        self.same = dict(zip(self.evidence, same, strict=True))
+        found = [*self.evidence.values()]
+        ps = [
+            statistics.adjust(all_) for all_ in ([o.moved for o in found], [o.same for o in found])
+        ]
+        self.states: dict[tuple[str, str], Literal["moved", "same"]] = {}
+        for pair, of, moved, same in zip(self.evidence, found, *ps, strict=True):
+            if of.early == "moved" or moved <= RATE:
+                self.states[pair] = "moved"
+            elif of.early == "same" or same <= RATE:
+                self.states[pair] = "same"
 
     def of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
         if duets.void:
             # The change is not the reason if base fails as well.
             verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
-            yield Finding(
-                case=key,
-                subject=FAILURE,
-                verdict=verdict,
-                why=duets.void,
-                n=len(duets.usable),
-            )
+            many = len(duets.usable)
+            yield Finding(case=key, subject=FAILURE, verdict=verdict, why=duets.void, n=many)
             return
-        moved = {metric for metric in duets.metrics if self._state(key, metric) == "moved"}
+        moved = {metric for metric in duets.metrics if self.states.get((key, metric)) == "moved"}
         for metric in (*duets.leading, *duets.tails):
             if not _follows(duets, metric, moved):
                 yield from self._of_metric(key, duets, metric)
 
     def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Finding]:
-        found, state = self.evidence.get((key, metric)), self._state(key, metric)
+        found, state = self.evidence.get((key, metric)), self.states.get((key, metric))
         if state is None and (metric in duets.tails or not duets.expects(metric)):
             return
         limit, verdict = self.limits[METRICS[metric].concern], Verdict.UNKNOWN
@@ -201,14 +201,6 @@ class _Findings:
             )
         )
 
-    def _state(self, key: str, metric: str) -> Literal["moved", "same"] | None:
-        found = self.evidence.get((key, metric))
-        if found is None:
-            return None
-        if found.early == "moved" or self.moved[key, metric] <= RATE:
-            return "moved"
-        return "same" if found.early == "same" or self.same[key, metric] <= RATE else None
-
     def _lack(self, duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
         """Say what an unknown metric lacks."""
         if len(duets.usable) >= MOST:
@@ -228,9 +220,9 @@ class _Findings:
         limit = self.limits[METRICS[metric].concern]
         if found:
             floor, size = math.log1p(statistics.floor_of(limit)), abs(found.sample.mean)
-            seen = _detectable(found.sample, limit)
+            seen = math.log1p(found.sample.detectable(statistics.floor_of(limit)))
             gap = max(size - floor, math.log1p(limit) - size)
-            samples = len(duets.usable) * ((math.log1p(seen) - floor) / gap) ** 2
+            samples = len(duets.usable) * ((seen - floor) / gap) ** 2
         missing = max(1, math.ceil(min(samples, MOST)) - len(duets.usable))
         seconds = sum(duet.seconds for duet in duets.all) / max(1, len(duets.usable))
         return seconds * missing
@@ -238,22 +230,14 @@ class _Findings:
 
 def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
     """Compute ratio, interval and detectable change, and how many samples agree on the sign."""
-    low, high = statistics.interval(sample, RATE)
-    ratio, low, high = (math.exp(log) for log in (sample.mean, low, high))
-    agreeing = int(np.sum(np.sign(logs) == np.sign(sample.mean)))
-    detectable = _detectable(sample, limit)
+    low, high = sample.interval.ends or (0.0, math.inf)
     return {
-        "ratio": ratio,
+        "ratio": sample.interval.estimate,
         "low": low,
         "high": high,
-        "detectable": detectable,
-        "agreeing": agreeing,
+        "detectable": sample.detectable(statistics.floor_of(limit)),
+        "agreeing": int(np.sum(np.sign(logs) == np.sign(sample.mean))),
     }
-
-
-def _detectable(sample: Sample, limit: float) -> float:
-    floor = statistics.floor_of(limit)
-    return statistics.detectable(sample, floor, alpha=RATE, power=POWER)
 
 
 def _follows(duets: CaseDuets, metric: str, moved: set[str]) -> bool:

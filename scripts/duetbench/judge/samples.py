@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from duetbench.core import metrics
-from duetbench.core.comparison import SIDES, Curve, Duet, Growth, SideName
+from duetbench.core.comparison import SIDES, Curve, Duet, Growth, Instructions, SideName
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case, Effects, LoadModel
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
@@ -50,9 +50,12 @@ class Mode(Enum):
 
 
 class CaseDuets:
-    """The duets of one case as they come in: which are usable, and which metrics are judged.
+    """What is known of one case: the duets as they come in, and what was seen without any.
 
     Attributes:
+        seen: What one request does; None: not observed.
+        counts: Instructions of both sides, or why there are none; None: they do not matter.
+        partial: Whether the counts are those of some of many paths.
         leading: Metrics for which duets go on until they are decided.
         tails: Metrics judged from the same duets, but never a reason for more: latency tails
             scatter so much that they would take all the time, and imports are not the question.
@@ -69,6 +72,9 @@ class CaseDuets:
     def __init__(self, case: Case, mode: Mode = Mode.TOGETHER, *, timed: bool = False) -> None:
         self.case, self.mode = case, mode
         self._timed, self.waits = timed, False
+        self.seen: Effects | None = None
+        self.counts: Instructions | str | None = None
+        self.partial = False
         self.all: list[Duet] = []
         self._soaks: dict[SideName, Growth] = {}
         self.conclude()
@@ -89,6 +95,16 @@ class CaseDuets:
         """Memory that each side keeps per request: by its soak, or by all duets without one."""
         growths = {side: figure for side in SIDES if (figure := growth.of_duets(self.all, side))}
         return growths | self._soaks
+
+    @property
+    def effects(self) -> Effects | None:
+        """What one request does, and what load says of the memory that it keeps."""
+        if self.seen is None:
+            return None
+        grown, kept = self.growth, (self.seen.kept_base, self.seen.kept_head)
+        base, head = (growth.decide(memory, grown.get(side), len(self.all))
+                      for side, memory in zip(SIDES, kept, strict=True))  # fmt: skip
+        return self.seen.model_copy(update={"kept_base": base, "kept_head": head})
 
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 
 from duetbench.app import case_names, tools
 from duetbench.app import plan as planning
-from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
@@ -24,12 +23,11 @@ from duetbench.core.comparison import (
     Comparison,
     Coverage,
     Duet,
-    Finding,
-    SideName,
+    Instructions,
 )
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
-from duetbench.core.model import EffectKind, Effects, ResultStatus
+from duetbench.core.model import EffectKind, ResultStatus
 from duetbench.core.text import ENDLESS, short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
@@ -141,7 +139,7 @@ def compare(
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
-        duets = [pair.duets for pair in session.candidates.values()]
+        duets = [pair.duets for pair in session.pairs]
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
         for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
             session.note(f"what one request does was not observed: {short(reason)}")
@@ -176,67 +174,86 @@ class _Session:
         clock: Callable[[], float],
     ) -> None:
         self.question, self.reporter, self.instruments = question, reporter, instruments
-        self.clock, extent = clock, question.extent
-        self.limits = {**MATERIAL, **extent.material}
+        self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
+        self.limits = {**MATERIAL, **self.extent.material}
         self.started, self.began = utc_now(), clock()
-        self.seconds = math.inf if extent.seconds is None else extent.seconds
+        self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
-        self.candidates = candidates = {pair.case.id: pair for pair in question.sides.pairs}
-        self.loop = Loop(instruments, reporter, extent.seed, clock)
-        served = {name: pair.sides for name, pair in candidates.items()}
+        self.loop = Loop(instruments, reporter, self.extent.seed, clock)
+        counted = () if self.extent.start else self.pairs
+        self.counted = {pair.case.id: pair for pair in counted if not pair.executes_alike}
+        served = {name: pair.sides for name, pair in self.counted.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
         self.counts = Counts(instruments.instructions, served, endless)
-        self.notes: list[str] = []
         self.count_seconds = 0.0
         self.first_answer_seconds: float | None = None
+        self.notes: list[str] = []
+        for pair in self.pairs:
+            pair.duets.seen = question.seen.effects.get(pair.case.id)
 
     def run(self) -> None:
         """Count instructions, then run duets."""
-        extent = self.question.extent
-        if extent.only == "effects":
+        only, pairs = self.extent.only, self.open()
+        if only == "effects":
             return
-        seconds = CASE_SECONDS * len(self.candidates)
-        pairs = self.open()
-        if pairs and not extent.only:
-            seconds = rule.FEWEST * self.loop.seconds.of(*pairs)
-        self.reporter.begin(len(pairs), seconds, extent.seconds)
-        if not extent.start:
-            self._count()
-        if extent.only:
+        seconds = rule.FEWEST * self.loop.seconds(*pairs)
+        if only or not pairs:
+            seconds = CASE_SECONDS * len(self.pairs)
+        self.reporter.begin(len(pairs), seconds, self.extent.seconds)
+        self._count()
+        if only:
             return
         turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
         if self._fits():
             self.loop.run(self, self.ends)
-        if self.open() and not any(map(self._needs_no_time, self.candidates.values())):
-            self.first_answer_seconds = self._first_answer_seconds()
-        if lost := sum(not pair.duets.all for pair in self.candidates.values()):
-            many = len(self.candidates)
-            what = f"{lost} of {many} cases" if many > 1 else "anything"
+        if self.open() and not any(map(self._needs_no_time, self.pairs)):
+            # Twice what was calculated: a duet may be slower.
+            duets = 2 * rule.FEWEST * self.loop.seconds(*self.pairs) / SAFE
+            self.first_answer_seconds = duets + max(
+                self.count_seconds, CASE_SECONDS * bool(self.counted)
+            )
+        if lost := sum(not pair.duets.all for pair in self.pairs):
+            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")
+
+    def _count(self) -> None:
+        """Count instructions first: they are an answer, and show where to spend duets."""
+        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
+        began = self.clock()
+
+        def left() -> float:
+            return began + share * self.seconds - self.clock()
+
+        with self.reporter.when_long("instructions: still counted"):
+            ends = began + most * (self.ends - began)
+            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
+        self.count_seconds = self.clock() - began
+
+    def _tell(self, case: str) -> None:
+        """Report a new count."""
+        if counts := self.counts.of(case):
+            title = case_names.of(self.counted[case].case).what
+            change = units.signed(100 * (counts.head / counts.base - 1), ".2f")
+            took = duration(self.clock() - self.began)
+            self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
+
+    def _counts(self, pair: Pair) -> Instructions | None:
+        return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
 
     def _fits(self) -> bool:
         """Whether there is time for a first look at any case, on a machine that is quick.
 
         If counts moved, a single duet shows what they are of the whole request.
         """
-        duet = min(map(self.loop.seconds.of, self.candidates.values()), default=0.0)
-        moved = any(differ(self.counts.of(case)) for case in self.candidates)
-        least = 1 if moved else rule.FEWEST
-        return QUICK * least * duet <= self.ends - self.clock()
+        duet = min(map(self.loop.seconds, self.pairs), default=0.0)
+        moved = any(differ(self._counts(pair)) for pair in self.pairs)
+        return QUICK * (1 if moved else rule.FEWEST) * duet <= self.ends - self.clock()
 
     def _needs_no_time(self, pair: Pair) -> bool:
         """Whether more time is not what a case lacks: it is judged, or it failed."""
         return len(pair.duets.usable) >= rule.FEWEST or any(d.failed for d in pair.duets.all)
-
-    def _first_answer_seconds(self) -> float:
-        """Estimate the budget that gives all cases a first answer."""
-        pairs = self.candidates.values()
-        count = 0.0 if all(map(self._uncounted, pairs)) else CASE_SECONDS
-        # Twice what was calculated: a duet may be slower.
-        duets = 2 * rule.FEWEST * self.loop.seconds.of(*pairs) / SAFE
-        return duets + max(self.count_seconds, count)
 
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -244,7 +261,7 @@ class _Session:
         A case with fewer duets than any decision takes would be time lost for the others: those
         that were begun come first, and new ones must surely reach a decision.
         """
-        waiting = [pair for pair in self.candidates.values() if rule.wants(pair.duets, self.limits)]
+        waiting = [pair for pair in self.pairs if rule.wants(pair.duets, self.limits)]
         waiting.sort(key=lambda p: (not p.duets.all, self.missing(p), -self._size(p)))
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
         for pair in waiting:
@@ -253,12 +270,17 @@ class _Session:
                 chosen = more
         return [*chosen]
 
+    def _size(self, pair: Pair) -> float:
+        """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
+        counts = self._counts(pair)
+        return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
+
     def missing(self, pair: Pair) -> int:
         return max(1, rule.FEWEST - len(pair.duets.all))
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        name, load = pair.case.id, pair.case.load
-        if duet.connections and not any(earlier.connections for earlier in pair.duets.all):
+        name, load, duets = pair.case.id, pair.case.load, pair.duets
+        if duet.connections and not any(earlier.connections for earlier in duets.all):
             why = "its requests take so long that"
             more = "the last answers would take longer than the load"
             if duet.wait:
@@ -266,64 +288,37 @@ class _Session:
                 more = "a queue would hide the wait"
             few = f"{duet.connections} of its {load.connections} connections"
             self.note(f"{name}: {why} duets use {few}: with more, {more}")
-        pair.duets.add(duet)
-        metric = pair.duets.leading[0]
-        if known := rule.evidence(pair.duets, metric, self.limits):
+        duets.add(duet)
+        metric = duets.leading[0]
+        if known := rule.evidence(duets, metric, self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[metric].noun} {change} so far")
-        if pair.duets.overloaded:
+        if duets.overloaded:
             rate = units.rate(load.rate or 0.0)
             queue = "its times are those of a queue, and are not judged"
             self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        self._soak(pair)
+        growths = duets.growth.values()
+        if any(memory.course == "undecided" and not memory.curve for memory in growths):
+            self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
-        """Load a side alone, if it seems to keep memory for every request; if it does, the other.
+        """Load each side alone, once, as one seems to keep memory for every request.
 
         A leak of one side is news only where the other was loaded alike.
         """
-        shortest, _ = growth.SECONDS
-        later = self._soak_seconds() - self.loop.seconds.of(pair) >= shortest
-        if later and len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits):
-            return
-        for name in SIDES:
-            memory = pair.duets.growth.get(name)
-            if memory is not None and memory.course == "undecided":
-                self._load_alone(pair, name)
-        if any(memory.course == "constant" for memory in pair.duets.growth.values()):
-            for name in SIDES:
-                self._load_alone(pair, name)
-
-    def _soak_seconds(self, sides: int = 1) -> float:
-        """Compute the seconds that are left for the load of a side alone, or of each of both."""
-        return (self.ends - self.clock()) / sides - growth.AROUND
-
-    def _load_alone(self, pair: Pair, name: SideName) -> None:
-        """Load a side alone once, if there is time, and see how its memory grows."""
         shortest, longest = growth.SECONDS
-        growths = pair.duets.growth
-        seconds = self._soak_seconds()
-        if seconds < shortest or (name in growths and growths[name].curve):
+        left = self.ends - self.clock()
+        seconds = left / len(SIDES) - growth.AROUND
+        later = left - growth.AROUND * len(SIDES) - self.loop.seconds(pair) >= 2 * shortest
+        begun = len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits)
+        if seconds < shortest or (begun and later):
             return
-        first = not any(memory.curve for memory in growths.values())
-        if first and (half := self._soak_seconds(len(SIDES))) >= shortest:
-            seconds = half  # the other side may have to follow
         what = case_names.of(pair.case).what
-        self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
-        part = pair.sides[SIDES.index(name)]
-        pair.duets.soak(name, self.instruments.soak(part, name, min(longest, seconds)))
-        memory = pair.duets.growth[name]
-        self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
-
-    def _effects(self, pair: Pair) -> Effects | None:
-        """What a request does, and what load says of the memory that it keeps."""
-        found, grown = self.question.seen.effects.get(pair.case.id), pair.duets.growth
-        if found is None:
-            return None
-        kept = found.kept_base, found.kept_head
-        decided = (growth.decide(memory, grown.get(side), len(pair.duets.all))
-                   for side, memory in zip(SIDES, kept, strict=True))  # fmt: skip
-        return found.model_copy(update=dict(zip(("kept_base", "kept_head"), decided, strict=True)))
+        for name, side in zip(SIDES, pair.sides, strict=True):
+            self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
+            pair.duets.soak(name, self.instruments.soak(side, name, min(longest, seconds)))
+            memory = pair.duets.growth[name]
+            self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
     def note(self, sentence: str) -> None:
         """Tell and record something, once."""
@@ -331,78 +326,32 @@ class _Session:
             self.notes.append(sentence)
             self.reporter.note(sentence)
 
-    def findings(self) -> tuple[Finding, ...]:
-        """Judge all that is known so far."""
-        question = self.question
-        observations = [
-            findings.CaseEvidence(
-                pair.case,
-                None if question.extent.only else pair.duets,
-                None if self._uncounted(pair) else self.counts.outcome(name),
-                self._effects(pair),
-                partial=len(pair.case.endpoint.paths) >= MOST_PATHS,
-            )
-            for name, pair in self.candidates.items()
-        ]
-        return findings.judge(observations, self.limits, question.limits)
-
     def comparison(self, status: ResultStatus) -> Comparison:
-        """Return the comparison with its findings."""
-        cases = [
+        """Return the comparison, judged by all that is known so far."""
+        if self.extent.only != "effects":
+            for name, pair in self.counted.items():
+                pair.duets.counts = None if pair.duets.void else self.counts.outcome(name)
+        cases = tuple(
             CaseComparison(
                 case=pair.case,
                 because=pair.reason,
                 duets=tuple(pair.duets.all),
-                instructions=self.counts.of(name),
-                effects=self._effects(pair),
+                instructions=self._counts(pair),
+                effects=pair.duets.effects,
             )
-            for name, pair in self.candidates.items()
-        ]
+            for pair in self.pairs
+        )
+        known, limits = [pair.duets for pair in self.pairs], self.question.limits
         return _record(
             self.question,
             status,
             self.started,
             wall_seconds=self.clock() - self.began,
-            cases=tuple(cases),
-            findings=self.findings(),
+            cases=cases,
+            findings=findings.judge(known, self.limits, limits, loaded=not self.extent.only),
             notes=tuple(self.notes),
             first_answer_seconds=self.first_answer_seconds,
         )
-
-    def _count(self) -> None:
-        """Count instructions first: they are an answer, and show where to spend duets."""
-        only = self.question.extent.only
-        share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
-        began = self.clock()
-        pairs = [pair for pair in self.candidates.values() if not pair.executes_alike]
-        keys = [pair.case.id for pair in pairs]
-
-        def left() -> float:
-            return began + share * self.seconds - self.clock()
-
-        with self.reporter.when_long("instructions: still counted"):
-            ends = began + most * (self.ends - began)
-            self.counts.count(keys, left, self.reporter.note, self._tell, ends)
-        self.count_seconds = self.clock() - began
-
-    def _uncounted(self, pair: Pair) -> bool:
-        """Whether a case's counts do not matter: it starts, fails, or only its server differs."""
-        extent = self.question.extent
-        apart = extent.start or extent.only == "effects"
-        return bool(apart or pair.executes_alike or pair.duets.void)
-
-    def _tell(self, case: str) -> None:
-        """Report a new count."""
-        if counts := self.counts.of(case):
-            title = case_names.of(self.candidates[case].case).what
-            change = units.signed(100 * (counts.head / counts.base - 1), ".2f")
-            took = duration(self.clock() - self.began)
-            self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
-
-    def _size(self, pair: Pair) -> float:
-        """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
-        counts = self.counts.of(pair.case.id)
-        return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
 
 
 def _record(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from duetbench.core.metrics import row
 from duetbench.core.model import Verdict
+from duetbench.core.units import Interval
 
 Logs = NDArray[np.float64]
 
@@ -41,12 +42,29 @@ class Sample:
         """Standard error of the mean."""
         return max(self.sd, RESOLUTION) / math.sqrt(self.n)
 
+    @property
+    def reach(self) -> float:
+        """Half the width of the mean's 95 % interval, on the log scale."""
+        return self._quantile(1 - RATE / 2) * self.error
 
-def quantile(freedom: float, p: float) -> float:
-    """Return the value that Student's t exceeds with probability 1 - p."""
-    from scipy import special  # noqa: PLC0415 - slow to import, and effects are shown without it
+    @property
+    def interval(self) -> Interval:
+        """The ratio with its 95 % interval by Student's t."""
+        ends = math.exp(self.mean - self.reach), math.exp(self.mean + self.reach)
+        return Interval(math.exp(self.mean), *ends, self.n)
 
-    return float(special.stdtrit(freedom, p))
+    def detectable(self, floor: float, alpha: float = RATE) -> float:
+        """Return the smallest relative change that as many duets with such scatter would detect.
+
+        It is floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
+        """
+        errors = self._quantile(1 - alpha / 2) + self._quantile(POWER)
+        return math.expm1(math.log1p(floor) + errors * self.error)
+
+    def _quantile(self, p: float) -> float:
+        from scipy import special  # noqa: PLC0415 - slow to import, and effects need no scipy
+
+        return float(special.stdtrit(self.freedom, p))
 
 
 def probability(freedom: Logs | float, t: Logs | float) -> Logs:
@@ -56,34 +74,13 @@ def probability(freedom: Logs | float, t: Logs | float) -> Logs:
     return np.asarray(special.stdtr(freedom, t), np.float64)
 
 
-def sample(logs: Logs) -> Sample:
-    """Compute number, mean and standard deviation of two or more log ratios."""
-    return Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)
-
-
 def floor_of(limit: float) -> float:
     """Return the relative change up to which nothing moved: a tenth of the limit."""
     return limit / 10
 
 
-def interval(sample: Sample, alpha: float) -> tuple[float, float]:
-    """Return the two-sided t interval of the mean with coverage 1 - alpha, on the log scale."""
-    half = reach(sample, alpha)
-    return sample.mean - half, sample.mean + half
-
-
-def reach(sample: Sample, alpha: float) -> float:
-    """Compute the half width of a mean's two-sided interval with error rate alpha (log scale)."""
-    return quantile(sample.freedom, 1 - alpha / 2) * sample.error
-
-
-def moved_p(sample: Sample, floor: float) -> float:
-    """Return the two-sided p value of the minimal-effect test; `floor` is relative."""
-    return float(moved_ps(sample.mean, sample.error, sample.freedom, floor))
-
-
 def moved_ps(mean: Logs | float, error: Logs | float, freedom: Logs | float, floor: float) -> Logs:
-    """Return the p values of that test for as many means, with their errors."""
+    """Return two-sided p values of the minimal-effect test of means; `floor` is relative."""
     beyond = np.abs(mean) - math.log1p(floor)
     return np.asarray(np.minimum(1, 2 * probability(freedom, -beyond / error)))
 
@@ -93,15 +90,6 @@ def direction(metric: str, log: float) -> Verdict:
     return Verdict.WORSE if (log > 0) == (row(metric).better == "lower") else Verdict.BETTER
 
 
-def detectable(sample: Sample, floor: float, *, alpha: float, power: float) -> float:
-    """Return the smallest relative change that as many duets with such scatter would detect.
-
-    It is floor + (t of 1 - alpha/2 + t of the power) standard errors, on the log scale.
-    """
-    missed = quantile(sample.freedom, power) * sample.error
-    return math.expm1(math.log1p(floor) + reach(sample, alpha) + missed)
-
-
 def adjust(ps: Sequence[float]) -> list[float]:
     """Adjust p values for their number: the false discovery rate at which each is detected.
 
@@ -109,8 +97,6 @@ def adjust(ps: Sequence[float]) -> list[float]:
     costs throughput) do not invalidate it (Benjamini & Yekutieli, Annals of Statistics 29 (2001)
     1165).
     """
-    if not ps:
-        return []
     from scipy import stats  # noqa: PLC0415 - it takes half a second, and only verdicts need it
 
-    return [float(p) for p in stats.false_discovery_control(list(ps))]
+    return [float(p) for p in stats.false_discovery_control(list(ps))] if ps else []

@@ -10,7 +10,7 @@ from typer import Argument, Exit, Typer
 from duetbench.app import revisions
 from duetbench.cli.options import ResultsOption, budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
-from duetbench.host import files, git, machine, paths
+from duetbench.host import files, git, machine
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
@@ -86,10 +86,9 @@ def run_command(
     tonight = Wanted(label, now, lambda _, __, name: project.lock(name), "night", commit=commit)
     limit = budget_seconds(budget)
     effort = Effort(NIGHTLY, seed, math.inf if limit is None else limit, canary=True)
-    logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
-        scope = Scope(tuple(globs), logs, reporter, copies)
-        anchor, real = load_anchor(root), Real(logs)
+        scope = Scope(tuple(globs), reporter, copies)
+        anchor, real = load_anchor(root), Real()
         try:
             for points in anchored.measure(
                 project, anchor, [tonight], scope, reporter, real, effort, keep=keep

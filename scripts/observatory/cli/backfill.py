@@ -11,10 +11,10 @@ from typer import Exit, Option
 from duetbench.app import revisions
 from duetbench.cli.options import ResultsOption, clean_up, day, resumable
 from duetbench.core.errors import UsageError
-from duetbench.host import files, paths
+from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real, Starts
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Side
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
@@ -84,14 +84,13 @@ def backfill_command(
             return
         files.require_room(folder)
         clean_up(console)
-        logs, wanted = paths.state_dir() / "logs", backfill.without_known(wanted, folder, anchor)
+        wanted = backfill.without_known(wanted, folder, anchor)
         with revisions.copies() as copies:
-            scope = Scope(tuple(select or ()), logs, reporter, copies, loaded=not start)
+            scope = Scope(tuple(select or ()), reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
             effort = Effort(Precision(se=0.01) if start else Precision(), DEFAULT_SEED)
-            instruments = (Starts if start else Real)(logs)
             for points in anchored.measure(
-                project, anchor, wanted, scope, reporter, instruments, effort, ready=remember
+                project, anchor, wanted, scope, reporter, Real(), effort, ready=remember
             ):
                 files.save(folder, points)
                 measured.append(points)

@@ -271,7 +271,7 @@ def run_duets(
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        needed = precision.fewest * loop.seconds.of(*rule.open())
+        needed = precision.fewest * loop.seconds(*rule.open())
         left = max(1.0, ends - time.monotonic())
         nights = min(math.ceil(needed / left), len(rule.open()))
         if nights > 1:

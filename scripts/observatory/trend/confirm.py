@@ -21,7 +21,7 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
 from duetbench.effects import difference as effects
-from duetbench.host import files, paths
+from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, preparation, session
@@ -67,14 +67,13 @@ def compare_stacks(
     served = _strongest(project, candidate)
     texts = find_locks(project, candidate, reporter)
     globs = tuple(map(glob.escape, served))
-    logs = paths.state_dir() / "logs"
     with revisions.copies() as copies:
         both = preparation.of_locks(
             project,
             candidate.base.stack,
             (_label(candidate.base, candidate.before_run), texts.base),
             (_label(candidate.head, candidate.after_run), texts.head),
-            Scope(globs, logs, reporter, copies),
+            Scope(globs, reporter, copies),
         )
         touched = affected.find(both)
         pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
@@ -85,7 +84,7 @@ def compare_stacks(
             return empty_comparison(question)
         with measuring():
             question = replace(question, seen=effects.observe(touched.to_observe))
-            return session.compare(question, reporter, make(logs))
+            return session.compare(question, reporter, make())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
 from duetbench.judge import statistics
-from duetbench.judge.statistics import POWER, RATE, Sample, direction
+from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.change import order
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
@@ -262,19 +262,17 @@ def _others(step: Sequence[Pair]) -> Iterator[ReleaseEffect]:
 
 def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     """Judge the figures of one family, whose points all have a scatter."""
-    ps = [
-        statistics.moved_p(_sample(before, after), row(after.metric).floor)
-        for _, before, after in pairs
-    ]
+    ps = []
+    for _, before, after in pairs:
+        of, floor = _sample(before, after), row(after.metric).floor
+        ps.append(float(statistics.moved_ps(of.mean, of.error, of.freedom, floor)))
     adjusted = statistics.adjust(ps)
     return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     """Return the ratio of one release's figure to another's, with the 95 % interval."""
-    sample = _sample(base, head)
-    low, high = statistics.interval(sample, RATE)
-    return Interval(math.exp(sample.mean), math.exp(low), math.exp(high), sample.n)
+    return _sample(base, head).interval
 
 
 def _verdict(
@@ -282,9 +280,7 @@ def _verdict(
 ) -> ReleaseEffect:
     """Judge one figure; `p` is adjusted for a family of this many figures."""
     scale, effect = row(after.metric), ratio(before, after)
-    detectable = statistics.detectable(
-        _sample(before, after), scale.floor, alpha=RATE / family, power=POWER
-    )
+    detectable = _sample(before, after).detectable(scale.floor, RATE / family)
     low, high = effect.ends or (0.0, math.inf)
     inside = max(high, 1 / low) <= 1 + scale.limit
     verdict = Verdict.SAME if inside else Verdict.UNKNOWN

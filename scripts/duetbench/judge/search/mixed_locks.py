@@ -121,7 +121,7 @@ def search(
     `metric` of theirs, all that differs is searched. Raises as `preparation.prepare` and `find`.
     """
     with revisions.copies() as copies:
-        scope = Scope((select,), paths.state_dir() / "logs", reporter, copies)
+        scope = Scope((select,), reporter, copies)
         both = preparation.prepare(project, contrast, scope)
         if not both.pairs:
             raise UsageError("base and head have no case in common")
