@@ -142,9 +142,8 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
     """Return what the search finds: title, address and kind of each page that has a name."""
     for quote in site.quotes.values():
         yield quoting.finding(quote), addresses.release(*quote.key), "release"
-    for package in site.packages.values():
-        if package.has_page:
-            yield package.name, addresses.package(package.name), "package"
+    for package in site.packages:
+        yield package, addresses.package(package), "package"
     for name in site.experiments():
         yield titles.experiment(name), addresses.experiment(name), "experiment"
     for case in sorted(site.planned):

@@ -5,7 +5,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from operator import attrgetter
 from typing import Final
 
 from markupsafe import Markup
@@ -13,11 +12,9 @@ from markupsafe import Markup
 from duetbench.app import case_names
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.metrics import CPU, METRICS
-from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.html import charts
-from duetbench.report.html.charts import Caption, Dot
+from duetbench.report.html.charts import Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site.pages import trends
@@ -32,10 +29,9 @@ from observatory.show.site.pages.story import (
     still_there,
     trace,
 )
-from observatory.show.site.words import figure
 from observatory.trend import releases
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, ReleaseEffect, Result
+from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, Result
 
 _FIRST: Final = "Each release alone, since the first, whose error is in the other intervals."
 _MOST: Final = 10  # releases that are drawn on a package's page
@@ -44,7 +40,7 @@ _MOST: Final = 10  # releases that are drawn on a package's page
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the list, a page for each package, and one for each release that did something."""
     yield from guard(site, addresses.PACKAGES, "Packages", partial(_list, site))
-    for package in filter(attrgetter("has_page"), site.packages.values()):
+    for package in site.packages.values():
         address, make = addresses.package(package.name), partial(_of_package, site, package)
         yield from guard(site, address, package.name, make)
 
@@ -187,17 +183,15 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
     name, address = package.name, addresses.release(package.name, version)
     root = addresses.root(addresses.file(address))
     quote = site.quotes[name, version]
-    caused = [record for record in package.changes if record.blames(name, version)]
+    caused = [record for record in site.changes if record.blames(name, version)]
     told = group((site.quote(record) == quote, record) for record in caused)
     alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
     sections = [
-        (axis, release, result, _forest(site, root, number, result) if result else None)
-        for number, axis in enumerate(package.axes)
+        (axis, release, site.effects[axis].get(version))
+        for axis in sorted(package.axes, key=lambda axis: axis.machine.id != quote.machine)
         for release in axis.releases
         if release.version == version
-        for result in (site.effects[axis].get(version),)
     ]
-    sections.sort(key=lambda section: section[0].machine.id != quote.machine)
     return render(
         site,
         "release.html.j2",
@@ -231,48 +225,6 @@ def _neighbours(site: Site, package: ReleasedPackage, version: str) -> list[tupl
     place, names = package.versions.index(version), package.versions
     near = (("Before it", names[:place][-1:]), ("After it", names[place + 1 :][:1]))
     return [(label, site.quotes[package.name, name]) for label, of in near for name in of]
-
-
-def _forest(site: Site, root: str, number: int, result: Result) -> Markup:
-    """Draw the effects of a release: what moved, largest first, and what did not."""
-    main = sorted(result.main, key=lambda effect: (-effect.size, effect.case))
-    undecided = [effect for effect in main if effect.verdict is Verdict.UNKNOWN]
-    visible = sorted(effect.detectable or 0.0 for effect in undecided)
-    sizes = " to ".join(dict.fromkeys(map(formats.size, (*visible[:1], *visible[-1:]))))
-    groups = {
-        "Moved": [effect for effect in main if effect.moved],
-        f"Unknown; would have been seen: {sizes}": undecided,
-        "Same": [effect for effect in main if effect.verdict is Verdict.SAME],
-        "Other figures that moved": [effect for effect in result.others if effect.moved],
-    }
-    about = Caption(
-        f"main-{number}",
-        "; ".join(dict.fromkeys(_title(effect.metric) for effect in result.main)),
-        f"{result.head.version} over {result.base.version}.",
-    )
-    dots = {
-        title: [_dot(site, root, effect) for effect in effects]
-        for title, effects in groups.items()
-        if effects
-    }
-    samples = " or ".join(sorted({effect.samples for effect in result.main}))
-    return charts.forest(about, dots, repeats=samples)
-
-
-def _dot(site: Site, root: str, effect: ReleaseEffect) -> Dot:
-    return Dot(
-        figure(effect.case, effect.metric),
-        effect.ratio,
-        effect.verdict or Verdict.UNKNOWN,
-        note=_seen(effect),
-        href=root + addresses.case(effect.case) if effect.case in site.planned else "",
-    )
-
-
-def _seen(effect: ReleaseEffect) -> str:
-    if effect.levels is None:
-        return f"{formats.size(effect.detectable)} would have been seen"
-    return "levels of {} and {} {}".format(*effect.levels, effect.samples)
 
 
 def _command(name: str, result: Result) -> str:

@@ -87,12 +87,11 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedPackage:
-    """A package under test.
+    """A package whose releases were measured, or did something.
 
     Attributes:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
-        changes: Changes whose locks differ in it, or whose cause it is; newest first.
         versions: Versions with pages: those with a quoted size; oldest first.
         about: Links of its versions, if its metadata are stored.
     """
@@ -100,14 +99,8 @@ class ReleasedPackage:
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
-
-    @property
-    def has_page(self) -> bool:
-        """Whether there is anything to tell: its releases were measured, or did something."""
-        return bool(self.axes or self.versions)
 
     def links(self, version: str = "") -> VersionLinks:
         """Return the links of a version, or of the newest; the newest known tag fills a gap."""
@@ -148,7 +141,7 @@ class Site:
         comparisons: By id, newest first.
         snapshots: What asv measured, newest commit first.
         planned: All cases with a page: those that any night planned.
-        packages: All packages under test, by name.
+        packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
         quotes: The size of each release that did something, newest first.
         raw: Addresses of the files of runs and points, or of the archives with them, by id.
@@ -328,7 +321,7 @@ def gather(
         packages=spare(
             broken,
             "Packages",
-            lambda: _packages(sources, axes_of, nights.values(), changes, quoted),
+            lambda: _packages(sources, axes_of, quoted),
             {},
         ),
         effects=effects,
@@ -389,25 +382,11 @@ def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events
 
 
 def _packages(
-    sources: Sources,
-    axes_of: Mapping[str, tuple[ReleaseAxis, ...]],
-    nights: Iterable[Night],
-    changes: Iterable[Change],
-    quoted: Iterable[Key],
+    sources: Sources, axes_of: Mapping[str, tuple[ReleaseAxis, ...]], quoted: Iterable[Key]
 ) -> dict[str, ReleasedPackage]:
-    """Return all packages that locks have had, or that were measured or named, by name."""
     stacks: dict[str, Mapping[str, str]] = {}
-    moves = (move for record in sources.comparisons for move in record.packages)
-    names = {*axes_of, *(move.package for move in moves)}
-    for night in sorted(nights, key=lambda night: night.time):
+    for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
-        names.update(*night.packages.values())
-    mentions = group(
-        (name, record)
-        for record in changes
-        for name in {move.package for move in record.packages}
-        | {cause.package for cause in record.releases}
-    )
     versions = group(quoted)
     metadata = {record.id: record for record in sources.packages}
     return {
@@ -415,9 +394,8 @@ def _packages(
             name,
             axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            mentions.get(name, ()),
             tuple(sorted(versions.get(name, ()), key=order)),
             metadata.get(name),
         )
-        for name in sorted({*names, *mentions})
+        for name in sorted({*axes_of, *versions})
     }

@@ -1,7 +1,7 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -221,15 +221,18 @@ def _on(site: Site, quote: Quote) -> Iterator[tuple[str, Result]]:
 
 
 def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
-    """Draw all measurements of one effect on one axis, the quoted one first; and count them."""
+    """Draw all effects of a release, the quoted one first; and count those that repeat it."""
     label = f"{quote.previous or 'before'} → {quote.version}, {_where(quote.case, quote.machine)}"
     first = _dot(label, quote.metric, quote.ratio, quote.verdict)
     repeats = (dot for dot in _repeats(site, quote, root) if dot.ratio != first.ratio)
     others = [*repeats][: MOST - 1]
-    about = Caption(
-        "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
-    )
-    groups = {"Quoted: this release alone": [first], "The same, in other ways": others}
+    title = quoting.place(quote).partition(":")[0]
+    about = Caption("sure", title, "Change with its 95 % interval.")
+    groups = {
+        "Quoted: this release alone": [first],
+        "The same, in other ways": others,
+        "What else it did": [*_further(site, quote)][:MOST],
+    }
     drawn = {title: dots for title, dots in groups.items() if dots}
     rose = [dot.drawn.estimate > 1 for dot in (first, *others) if dot.drawn]
     count = formats.quantity(len(rose), "measurement")
@@ -237,17 +240,26 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     return forest(about, drawn, repeats="measurements"), f"{count}{agreed}"
 
 
+def _further(site: Site, quote: Quote) -> Iterator[Dot]:
+    """Return what else a release moved, on any machine, the largest first."""
+    moved = [
+        (machine, effect)
+        for machine, result in _on(site, quote)
+        for effect in (*result.main, *result.others)
+        if effect.moved and not _is_repeated(effect, quote)
+    ]
+    for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):
+        what, where = case_names.name(effect.case).what, _where(effect.case, machine)
+        yield _effect(f"{_title(effect.metric)}: {what}, {where}", effect)
+
+
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
+    own = (quote.case, quote.metric, quote.machine)
     for machine, result in _on(site, quote):
         for effect in result.effects:
-            same = (effect.case, effect.metric, machine) == (
-                quote.case, quote.metric, quote.machine,
-            )  # fmt: skip
-            if same or not _is_repeated(effect, quote):
-                continue
-            how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
-            text = f"Alone, {how}{_where(effect.case, machine)}"
-            yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
+            if (effect.case, effect.metric, machine) != own and _is_repeated(effect, quote):
+                how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
+                yield _effect(f"Alone, {how}{_where(effect.case, machine)}", effect)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
         if (comparison.base.label, comparison.head.label) != sides(quote):
@@ -299,6 +311,13 @@ def _title(metric: str) -> str:
     if metric == INSTRUCTIONS:
         return "instructions, counted"
     return METRICS[metric].title if metric in METRICS else "time of a call"
+
+
+def _effect(label: str, effect: ReleaseEffect) -> Dot:
+    dot = _dot(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
+    if effect.levels is None:
+        return dot
+    return replace(dot, note="levels of {} and {} {}".format(*effect.levels, effect.samples))
 
 
 def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:

@@ -43,6 +43,7 @@ const ROWS = 150; // of the table below
 const LABELS = 3; // rows of names above a chart
 const LINE = 20; // px, of such a row
 const LETTER = 7; // px
+const DAY = 86_400;
 const LEAST = 0.01; // to each side of the middle: noise must not look large
 const DOTTED = 60; // most points of a line that have a dot each
 const HELP = "Drag over the chart, or use the arrow keys.";
@@ -195,10 +196,10 @@ class Chart {
       tzDate: (time) => Plot.tzDate(new Date(time * 1e3), "Etc/UTC"),
       cursor: { y: false, drag: { x: true, y: false } },
       scales: {
-        x: { range: (_, low, high) => low === high ? [low - 43_200, high + 43_200] : [low, high] },
+        x: { range: (_, low, high) => low === high ? [low - DAY / 2, high + DAY / 2] : [low, high] },
         y: { range: (plot) => limits(lines.flat().filter(({ x }) => x >= (plot.scales.x.min ?? -Infinity) && x <= (plot.scales.x.max ?? Infinity))) },
       },
-      axes: [axis, {
+      axes: [{ ...axis, values: (_, ticks, _axis, _space, step) => ticks.map((tick, place) => date(tick, step, !place)) }, {
         ...axis,
         size: (_, values) => 18 + LETTER * Math.max(3, ...(values ?? []).map((text) => text.length)),
         // Ticks are round: `+5.00 %` is `+5 %`.
@@ -293,6 +294,15 @@ class Chart {
       return row;
     }));
   }
+}
+
+/** Name a tick: its day, or its month, with the year where that begins. @param {number} time @param {number} step @param {boolean} first */
+function date(time, step, first) {
+  const when = new Date(time * 1e3);
+  const month = when.toLocaleString("en", { month: "short", timeZone: "UTC" });
+  const year = first || !when.getUTCMonth() ? `\n${when.getUTCFullYear()}` : "";
+  if (step >= 360 * DAY) return String(when.getUTCFullYear());
+  return step < 28 * DAY ? `${when.getUTCDate()} ${month}` : `${month}${year}`;
 }
 
 /** Draw a dashed line across the plot. @param {uPlot} plot @param {number} time @param {string} colour */
