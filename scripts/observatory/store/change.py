@@ -29,20 +29,12 @@ SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
-INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
-
-
 def order(version: str) -> tuple[bool, Version, str]:
     """Key that sorts versions: 0.9 before 0.10; strings that are no version come first."""
     try:
         return True, Version(version), version
     except InvalidVersion:
         return False, Version("0"), version
-
-
-def inprocess(series: SeriesName) -> bool:
-    """Whether a series belongs to an in-process benchmark, not to server runs."""
-    return series.case.startswith(INPROCESS)
 
 
 def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:

@@ -30,7 +30,7 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, Step, finding_on, inprocess, release_of
+from observatory.store.change import Change, Step, finding_on, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -209,8 +209,8 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
 
     A step is confirmed if its case and metric moved in the duets in the same direction. A step of
     instructions needs CPU per request to move, and becomes a change of CPU per request. Steps of
-    cases that were not measured are listed as unconfirmed, if others of their kind (servers, or
-    in-process benchmarks) are confirmed. Steps that were measured and did not move are dropped.
+    cases that were not measured are listed as unconfirmed. Steps that were measured and did not
+    move are dropped.
     """
     pairs = ((s, finding_on(comparison, judged_as(s.series))) for s in candidate.steps)
     judged = [(step, finding) for step, finding in pairs if finding is not None]
@@ -230,15 +230,9 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         confirmed,
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
-    # Code that only a server loads moves no in-process benchmark, so these were not measured.
-    kinds = {inprocess(step.series) for step, _ in confirmed}
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
-    unplayed = (
-        step.series
-        for step in candidate.steps
-        if inprocess(step.series) in kinds and not _measured(comparison, step.series)
-    )
+    unplayed = (step.series for step in candidate.steps if not _measured(comparison, step.series))
     worse = finding.verdict is Verdict.WORSE
     return candidate.model_copy(
         update={
@@ -269,22 +263,17 @@ def _dismissed(judged: Sequence[Finding], unloaded: bool) -> tuple[Verdict, str]
 
 
 def judged_as(series: SeriesName) -> SeriesName:
-    """Return the series that is judged when another one stepped.
-
-    Instructions of a request only show where to look; those of an in-process job are judged.
-    """
-    if series.metric != INSTRUCTIONS or inprocess(series):
-        return series
-    return series.model_copy(update={"metric": CPU})
+    """Return the series that is judged when another one stepped: counts show where to look."""
+    counted = series.metric == INSTRUCTIONS
+    return series.model_copy(update={"metric": CPU}) if counted else series
 
 
 def _method(main: Step, judged: Finding, machine: str) -> str:
     what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
-    by = "counts of instructions" if inprocess(main.series) else f"{judged.n} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
-        f"{main.nights[1]}), confirmed by {by} between the two stacks on {where}."
+        f"{main.nights[1]}), confirmed by {judged.n} duets between the two stacks on {where}."
     )
 
 
@@ -332,8 +321,6 @@ def _worse(metric: str, ratio: float) -> float:
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:
     """Whether a comparison measured a series, at least in another metric."""
-    if inprocess(series):
-        return finding_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)
 
 
