@@ -95,7 +95,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
     """What would have been compared, and told to whom; nothing is measured."""
     asked: list[tuple[Question, Reporter]] = []
 
-    def compare(question: Question, reporter: Reporter, _: object) -> Comparison:
+    def compare(question: Question, reporter: Reporter, *_: object) -> Comparison:
         asked.append((question, reporter))
         return empty_comparison(question)
 
@@ -113,9 +113,7 @@ def making(instruments: object) -> Any:
 @pytest.mark.real
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now."""
-    found = compare_stacks(
-        Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY, make=making(None)
-    )
+    found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
     ((question, reporter),) = seen
     assert (question.extent.seed, question.extent.seconds, reporter) == (7, 90.0, QUIETLY)
     sides = question.sides.base, question.sides.head

@@ -3,7 +3,6 @@
 import glob
 import time
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 from typer import Argument, Exit
@@ -47,7 +46,7 @@ def bisect_command(
     $ observatory bisect
     $ observatory bisect CHANGE --budget 20m
 
-    Searches as `duetbench bisect` does. A change without an attribution gets one.
+    Searches as `duetbench bisect` does.
 
     Exit code 0: done. 1: a change could not be searched, with the reason.
     """
@@ -110,8 +109,6 @@ def _search_changes(
             errors().say(f"{record.id}: not searched: {problem}")
             continue
         blamed = blame(record, cause)
-        files.save(folder, blamed)
-        blamed = resolve_name("observatory.cli.why:explain_change")(project, reporter, blamed)
         files.save(folder, blamed)
         searched.append(blamed)
         if not as_json:

@@ -13,21 +13,23 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import locks, revisions
+from duetbench.app import locks
+from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import SeriesName, StackState
-from duetbench.core.comparison import SIDES, Comparison, Finding
+from duetbench.core.comparison import SIDES, Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
-from duetbench.effects import difference as effects
 from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, preparation, session
-from duetbench.judge.duet_loop import MakeInstruments, Reporter
+from duetbench.judge import preparation
+from duetbench.judge.comparison import compare
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Extent, Question, empty_comparison
+from duetbench.judge.session import Extent
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
 from observatory.store.change import Change, Step, finding_on, release_of
@@ -45,6 +47,8 @@ IMPROVED: Final = "An improvement: there is nothing to do."
 Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within the given seconds."""
 
+Explain = Callable[[Comparison, Sides], Attribution | None]
+
 
 def compare_stacks(
     project: Checkout,
@@ -53,9 +57,9 @@ def compare_stacks(
     *,
     seed: int,
     reporter: Reporter,
-    make: MakeInstruments,
+    explain: Explain = lambda _comparison, _sides: None,
 ) -> Comparison:
-    """Compare the stacks before and after on the cases that moved most.
+    """Compare the stacks before and after on the cases that moved most; `explain` what moved.
 
     Raises:
         UsageError: None of them is still declared.
@@ -64,27 +68,18 @@ def compare_stacks(
         InterruptedRun: A signal stopped it.
     """
     project = replace(project, profile=NIGHTLY[0])
-    served = _strongest(project, candidate)
+    select = tuple(map(glob.escape, _strongest(project, candidate)))
     texts = find_locks(project, candidate, reporter)
-    globs = tuple(map(glob.escape, served))
-    with revisions.copies() as copies:
-        both = preparation.of_locks(
-            project,
-            candidate.base.stack,
-            (_label(candidate.base, candidate.before_run), texts.base),
-            (_label(candidate.head, candidate.after_run), texts.head),
-            Scope(globs, reporter, copies),
-        )
-        touched = affected.find(both)
-        pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-        nothing = "" if pairs else touched.empty_reason or UNTOUCHED
-        touched = replace(touched, pairs=pairs, empty_reason=nothing)
-        question = Question(touched, Extent(seconds=seconds, seed=seed), notes=texts.notes)
-        if nothing:
-            return empty_comparison(question)
-        with measuring():
-            question = replace(question, seen=effects.observe(touched.to_observe))
-            return session.compare(question, reporter, make())
+    base = _label(candidate.base, candidate.before_run), texts.base
+    head = _label(candidate.head, candidate.after_run), texts.head
+
+    def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
+        both = preparation.of_locks(project, candidate.base.stack, base, head, scope)
+        return replace(both, notes=texts.notes)
+
+    extent = Extent(select, seconds=seconds, seed=seed)
+    with measuring():
+        return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +159,11 @@ def confirm(
     results: Path,
     *,
     log: Callable[[str], None],
-    explain: Callable[[Change], Change] = lambda change: change,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds` and save them; return them, and why others are left.
 
-    Without time for all, as after a backfill of years, the weakest are left. `explain` attributes
-    what is confirmed, and steps of instructions before they are judged.
+    Without time for all, as after a backfill of years, the weakest are left.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -180,8 +173,6 @@ def confirm(
     judged: list[Change] = []
     left: dict[str, str] = {}
     for place, candidate in enumerate(candidates):
-        if any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
-            candidate = explain(candidate)  # noqa: PLW2901 - the same, with its functions
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
@@ -197,9 +188,6 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
-        if concluded.confirmed:
-            concluded = explain(concluded)
-            files.save(results, concluded)
         judged.append(concluded)
     return judged, left
 
@@ -245,6 +233,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "tries": 0,
             "culprit": release_of(candidate.packages),
             "evidence": comparison.id,
+            "why": comparison.why,
             "confirmed_on": None if machine == candidate.series.machine else machine,
             "method": _method(main, finding, machine),
             "note": "" if worse else IMPROVED,
