@@ -27,7 +27,6 @@ VERBS: Final[Table] = {
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
-    "doctor": ("readiness", "Show what is missing here to measure the experiments."),
     "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""

@@ -28,7 +28,7 @@ from duetbench.judge.search.mixed_locks import SearchTask
 from duetbench.report.change import cause_lines
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
-from observatory.store.change import SUSPECTS, Change
+from observatory.store.change import Change
 from observatory.trend import confirm
 
 
@@ -76,8 +76,7 @@ def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
         for record in changes.values()
         if record.measured_on == this_machine
         and record.status == "open"
-        # The note of a search that separated nothing says so.
-        and ((record.culprit is None and not record.note) or TIME_IS_UP in record.note)
+        and ((record.culprit is None and not record.unsettled) or TIME_IS_UP in record.unsettled)
     ]
 
 
@@ -127,12 +126,12 @@ def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTas
 
 
 def blame(record: Change, cause: Cause) -> Change:
-    """Return the record with its culprit or suspects, which replace those of an earlier search."""
-    note = SUSPECTS.sub("", record.note).strip()
-    if cause.reason:
-        which = "rest of the cause" if cause.shares else "cause"
-        rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
-        note = " ".join(filter(None, (note, rest)))
-    release = cause.shares[0].releases[0] if cause.shares else None
-    update = {"culprit": release, "shares": cause.shares, "note": note}
-    return record.model_copy(update=update)
+    """Return the record with what a search found, instead of what an earlier one did."""
+    return record.model_copy(
+        update={
+            "culprit": cause.shares[0].releases[0] if cause.shares else None,
+            "shares": cause.shares,
+            "suspects": cause.suspects,
+            "unsettled": cause.reason,
+        }
+    )
