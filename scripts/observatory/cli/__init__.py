@@ -10,7 +10,6 @@ VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
     "measure": ("night", "Measure experiments, or a machine's share of a night."),
     "compare": ("compare", "Compare two versions of the experiments."),
-    "why": ("why", "Find the functions behind a change of an experiment."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),

@@ -120,9 +120,9 @@ def _search_changes(
 
 def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
     """Return the search for the release behind a change; raises as `confirm.find_locks`."""
-    texts, series = confirm.find_locks(checkout, record, narrator), record.series
-    case = glob.escape(series.case)
-    return SearchTask(record.base.stack, texts.base, texts.head, case, series.metric)
+    base, head = confirm.find_locks(checkout, record, narrator)
+    case, metric = glob.escape(record.series.case), record.series.metric
+    return SearchTask(record.base.stack, base, head, case, metric)
 
 
 def blame(record: Change, cause: Cause) -> Change:

@@ -16,7 +16,6 @@ from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import pull, push, tracked_files
 from observatory.store.kinds import File, collect
 from observatory.store.night import NightPlan, NightRecord
-from observatory.store.points import Points
 from observatory.store.remotes import BRANCH, remote_of
 from observatory.trend import nights
 
@@ -122,8 +121,7 @@ def push_command(
     record = None
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
-        points = [value for value in values if isinstance(value, Points)]
-        record = nights.outcome(files_.read(NightPlan, plan), runs, points)
+        record = nights.outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")

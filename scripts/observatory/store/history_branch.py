@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import HistoryError, RecordError
+from duetbench.core.errors import HistoryError
 from duetbench.host.git import GitError, HopelessError, run
 from observatory.store.kinds import File, kind_of
 from observatory.store.remotes import Patience, Remote, author
@@ -114,9 +114,8 @@ def pull(
     patience: Patience | None = None,
     log: Callable[[str], None] = lambda _: None,
 ) -> PullResult:
-    """Write the history to a results folder; other files in it stay.
+    """Write the history to a results folder; other files in it stay, and so do measurements.
 
-    RecordError: the history has a run of the folder with other bytes; nothing was written.
     HistoryError: the history cannot be fetched or written.
     """
     try:
@@ -153,7 +152,6 @@ def _clone(remote: Remote, work: Path) -> str | None:
 def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
     needed: dict[str, bytes] = {}
     replaced: list[str] = []
-    refused: list[str] = []
     unchanged = 0
     entries = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
     for line in entries.decode("utf-8", "surrogateescape").split("\0"):
@@ -165,19 +163,11 @@ def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
         here, data = results / path, (work / name).read_bytes()
         if not here.is_file():
             needed[path] = data
-        elif kind.settled or here.read_bytes() == data:
-            unchanged += 1
-        elif kind.replaceable:
+        elif kind.replaceable and here.read_bytes() != data:
             needed[path] = data
             replaced.append(path)
         else:
-            refused.append(path)
-    if refused:
-        raise RecordError(
-            f"{', '.join(refused[:5])}: the history has other bytes under this name than "
-            f"{results}, and neither is ever rewritten; nothing was written. Move the wrong ones "
-            "away, and pull again"
-        )
+            unchanged += 1
     for path, data in needed.items():
         place = results / path
         # The name is fixed, so a later pull replaces the file of a killed one.

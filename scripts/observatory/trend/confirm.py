@@ -4,11 +4,10 @@ Each result is saved with its evidence at once.
 """
 
 import glob
-import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from duetbench.app import locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import SeriesName, StackState
-from duetbench.core.comparison import SIDES, Attribution, Comparison, Finding
+from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
@@ -69,69 +68,42 @@ def compare_stacks(
     """
     project = replace(project, profile=NIGHTLY[0])
     select = tuple(map(glob.escape, _strongest(project, candidate)))
-    texts = find_locks(project, candidate, reporter)
-    base = _label(candidate.base, candidate.before_run), texts.base
-    head = _label(candidate.head, candidate.after_run), texts.head
+    before, after = find_locks(project, candidate, reporter)
+    base = _label(candidate.base, candidate.before_run), before
+    head = _label(candidate.head, candidate.after_run), after
 
     def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
-        both = preparation.of_locks(project, candidate.base.stack, base, head, scope)
-        return replace(both, notes=texts.notes)
+        return preparation.of_locks(project, candidate.base.stack, base, head, scope)
 
     extent = Extent(select, seconds=seconds, seed=seed)
     with measuring():
         return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-@dataclass(frozen=True, slots=True)
-class Locks:
-    """The texts of one stack's lock before and after a change, with notes for readers."""
-
-    base: str
-    head: str
-    notes: tuple[str, ...]
-
-
-def find_locks(subject: Subject, change: Change, narrator: Narrator) -> Locks:
-    """Find or resolve the locks on both sides of a change.
+def find_lock(subject: Subject, state: StackState, commit: str | None, narrator: Narrator) -> str:
+    """Find a lock as it was, or as the index has it for its date now.
 
     Raises:
-        HistoryError: Neither lock can be found.
-        SetupError: uv finds no package set with the recorded versions.
+        HistoryError: It is not found, and has no date.
+        SetupError: uv cannot resolve it.
     """
-    states = {"base": change.base, "head": change.head}
-    commits = {"base": change.base_commit, "head": change.head_commit}
-    found = {side: _find_lock(subject, states[side], commits[side], narrator) for side in SIDES}
-    if not any(found.values()):
+    if text := subject.find_lock(state.stack, state.digest, commit):
+        return text
+    if state.as_of is None:
         raise HistoryError(
-            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: fetch "
-            "all of the history (git fetch --unshallow, or fetch-depth: 0), or compare again"
+            f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
+            "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
-    texts, notes = {}, []
-    for side in SIDES:
-        texts[side] = found[side] or next(filter(None, found.values()))
-        if hashlib.sha256(texts[side].encode()).hexdigest() == states[side].digest:
-            continue
-        versions = {move.package: getattr(move, side) for move in change.packages}
-        pins = [f"{package}=={version}" for package, version in versions.items() if version]
-        name = change.base.stack
-        with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-            texts[side] = locks.resolve(subject, name, None, tick, keep=texts[side], pins=pins)
-        notes.append(
-            f"The lock of {side} is not found any more; it was resolved again from the recorded "
-            "versions"
-        )
-    return Locks(texts["base"], texts["head"], tuple(notes))
+    day = date.fromisoformat(state.as_of)
+    return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
 
 
-def _find_lock(
-    subject: Subject, state: StackState, commit: str | None, narrator: Narrator
-) -> str | None:
-    """Return a lock as it was, or as the index has it for its date now; None if not possible."""
-    text = subject.find_lock(state.stack, state.digest, commit)
-    if text is None and state.as_of:
-        day = date.fromisoformat(state.as_of)
-        return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
-    return text
+def find_locks(subject: Subject, change: Change, narrator: Narrator) -> tuple[str, str]:
+    """Find the locks on both sides of a change; raises as `find_lock`."""
+    return (
+        find_lock(subject, change.base, change.base_commit, narrator),
+        find_lock(subject, change.head, change.head_commit, narrator),
+    )
 
 
 def _label(state: StackState, run: str | None) -> str:
