@@ -109,12 +109,3 @@ def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
         "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing; near: "
         "asgi-wsgi/asgi-json/py3.14/w1/c128, "
     )
-
-
-def test_a_case_is_found_in_the_first_profile_that_has_it() -> None:
-    routes, models = "start-up/routes/current/py3.14", "start-up/models/current/py3.14"
-    found = [
-        Checkout.here().selecting(globs).profile for globs in ((), (routes,), (routes, models))
-    ]
-    assert found == ["quick", "quick", "nightly"]
-    assert Checkout.here().selecting(("no/such",)).profile == "quick"

@@ -1,12 +1,11 @@
 """A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `why` and `note` may
-be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or
-it would be judged again every night.
+confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `suspects`,
+`unsettled` and `note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is
+kept too, or it would be judged again every night.
 """
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
@@ -23,13 +22,7 @@ FORMAT_VERSION: Final = 1
 
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
 
-SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
-"""A sentence of a note: packages that may contain the cause after a search, and why."""
-
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-
-
-INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
 
 
 def order(version: str) -> tuple[bool, Version, str]:
@@ -38,11 +31,6 @@ def order(version: str) -> tuple[bool, Version, str]:
         return True, Version(version), version
     except InvalidVersion:
         return False, Version("0"), version
-
-
-def inprocess(series: SeriesName) -> bool:
-    """Whether a series belongs to an in-process benchmark, not to server runs."""
-    return series.case.startswith(INPROCESS)
 
 
 def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:
@@ -105,6 +93,8 @@ class Change(Artefact):
     verdict: Verdict
     culprit: Release | None = None
     shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
+    suspects: Many[str] = Field(default=(), description="Packages with the rest of the cause.")
+    unsettled: str = Field(default="", description="Why a search did not tell them apart.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
@@ -143,10 +133,11 @@ class Change(Artefact):
         return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
 
     @property
-    def suspects(self) -> frozenset[str]:
-        """Packages that may contain the cause after a search; empty: none, or no search."""
-        note = SUSPECTS.search(self.note)
-        return frozenset(note[1].split(", ")) if note else frozenset()
+    def remarks(self) -> str:
+        """What a search did not find, and the note, in sentences."""
+        which = "rest of the cause" if self.shares else "cause"
+        rest = f"The {which} is among {', '.join(self.suspects)}: {self.unsettled}."
+        return f"{rest} {self.note}".strip() if self.unsettled else self.note
 
     def blame(self, package: PackageChange) -> str:
         """Whether a package caused it: `no` only if a search tested the change without it."""

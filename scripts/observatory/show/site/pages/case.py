@@ -9,7 +9,6 @@ from pydantic_core import to_json
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, LoadModel
 from duetbench.report import formats
-from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.show.site import words
@@ -46,7 +45,7 @@ def _of_case(
     header = max(headers, key=lambda header: header.time, default=site.nights[newest_run])
     place = header.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
-    experiment = page_of(site, case)
+    experiment = page_of(case)
     # One night makes no line: its figures are below.
     has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
@@ -56,7 +55,7 @@ def _of_case(
         case,
         f"Trend and newest figures of {case}.",
         case=case,
-        experiment=experiment if experiment in {*site.experiments(), SHARED_PAGE} else "",
+        experiment=experiment if experiment in site.experiments() else "",
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
