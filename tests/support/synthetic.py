@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from duetbench.app.testbed import Testbed
-from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
@@ -28,7 +28,7 @@ from duetbench.core.model import (
     Verdict,
 )
 from observatory.matrix.checkout import Checkout
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 
 PACKAGES = [
     "annotated-doc",
