@@ -77,7 +77,6 @@ def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
     assert found["window"] == 4.0
     assert found["throughput"] == found["offered"] == 2.0
     assert found["unsent"] == 0
-    assert found["lag"] == 0.0
 
 
 def test_an_open_load_that_overwhelms_is_over_when_all_is_answered() -> None:
@@ -166,8 +165,7 @@ def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     # Ticks wait for a free connection: the k-th wave of five for half a second times k.
     assert found["response_mean"] == pytest.approx(found["service_mean"] + 1.0, abs=0.02)
     assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
-    assert 0 < found["lag"] <= 1.702046467 - 1.7, "the largest one"
-    checks = {"good", "timeouts", "unsent", "window", "in_flight", "lag"}
+    checks = {"good", "timeouts", "unsent", "window", "in_flight"}
     assert set(found) - set(METRICS) == checks
 
 
