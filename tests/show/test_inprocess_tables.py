@@ -10,7 +10,7 @@ import sites
 import synthetic
 from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Load, LoadModel
+from duetbench.core.model import Load
 from duetbench.host import paths
 from duetbench.judge.search.summary import RunSummary, summarise
 from observatory.matrix.published import read_suites
@@ -178,7 +178,7 @@ def pydantic_run() -> RunSummary:
     """Closed connections: 3 ms per request with Pydantic 1, 1.5 ms with 2."""
     results = []
     for stack, cost in (("pydantic-v1", 3e-3), ("pydantic-v2", 1.5e-3)):
-        load = Load(model=LoadModel.CLOSED, connections=16, duration=8, timeout=10)
+        load = Load(connections=16, duration=8, timeout=10)
         name = f"pydantic-v1-v2/{stack}/py3.14/c16"
         case = synthetic.make_case(name, stack=stack, load=load)
         results.append(synthetic.steady_result(case, {"server_cpu_per_request": cost}))

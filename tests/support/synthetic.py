@@ -19,7 +19,6 @@ from duetbench.core.model import (
     InterpreterRecord,
     Launch,
     Load,
-    LoadModel,
     Machine,
     Profile,
     Run,
@@ -85,7 +84,7 @@ def make_case(case_id: str, **changes: Any) -> Case:
         "id": case_id, "experiment": experiment, "endpoint": endpoint,
         "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
         "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
-        "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
+        "load": Load(connections=128, duration=8, timeout=10),
         "cores": "split",
     }  # fmt: skip
     return Case(**{**fields, **changes})
