@@ -14,7 +14,7 @@ from rich.console import Console
 import site_builds
 import synthetic
 from attributing import CHECK, SEND, attribution, row
-from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.change import Release
 from duetbench.core.comparison import Instructions, PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import files
@@ -23,7 +23,7 @@ from observatory.show import changes
 from observatory.show.changes import between, contains
 from observatory.show.site.pages import front as pages
 from observatory.store import kinds
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend import quotes
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}

@@ -14,7 +14,7 @@ from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.app import locks
-from duetbench.core.change import Cause, SeriesName, StackState
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
@@ -28,7 +28,7 @@ from histories import QUICK
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.remotes import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case
 from duetbench.report import formats
 from observatory.show import addresses
 from observatory.show.changes import describe
@@ -106,8 +106,10 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
     connections = formats.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
-    if load.model is not LoadModel.CLOSED:
-        model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    if load.rate is not None:
+        model = (
+            f"{'open' if load.open else 'paced'}, {load.rate:g} requests/s, at most {connections}"
+        )
     method = "" if endpoint.method == "GET" else f"{endpoint.method} "
     further = len({endpoint.path, *endpoint.paths}) - 1
     request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")

@@ -8,7 +8,6 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.change import SeriesName
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
@@ -23,7 +22,7 @@ from observatory.show.changes import ChangeText, commands, describe
 from observatory.show.site.pages.site import ExplanationText, Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
-from observatory.store.change import Change, finding_on
+from observatory.store.change import Change, SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseEffect, Result
 from observatory.trend.table import KINDS
