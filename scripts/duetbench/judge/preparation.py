@@ -25,7 +25,7 @@ from duetbench.app import plan as planning
 from duetbench.app.configuration import Interpreter
 from duetbench.app.revisions import Revision
 from duetbench.app.servers import SERVERS
-from duetbench.app.setting import LOCKED, Contrast, Setting, read_pin
+from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target_locks import module_files, source_folders
@@ -134,7 +134,8 @@ def join(
     if len(kinds) > 1:
         differ = ", ".join(kinds)
         notes = (*notes, f"{differ}: these differ at once, and no finding tells them apart")
-    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, mixed=len(kinds) > 1)
+    alike = kinds == ["setting"] and crossing <= SERVED
+    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, alike=alike)
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -319,7 +320,7 @@ def pair_up(
     crossing: Collection[str] = (),
     reason: str = "",
     *,
-    mixed: bool = False,
+    alike: bool = False,
 ) -> Sides:
     """Prepare what both sides need for the cases that they have in common.
 
@@ -336,7 +337,7 @@ def pair_up(
     before = side_of(base, [old for old, _ in pairs], scope, generator)
     after = side_of(head, [new for _, new in pairs], scope, generator)
     made = tuple(
-        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, mixed=mixed)
+        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, alike=alike)
         for old, new in pairs
     )
     return Sides(before, after, repository, made, tuple(missing), bool(crossing))

@@ -181,7 +181,7 @@ class _Session:
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
         counted = () if self.extent.start else self.pairs
-        self.counted = {pair.case.id: pair for pair in counted if not pair.executes_alike}
+        self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
         served = {name: pair.sides for name, pair in self.counted.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
         self.counts = Counts(instruments.instructions, served, endless)
