@@ -40,9 +40,8 @@ CAPABILITIES: Final = {
         "observatory.cli.why",
     ),
     "bisect": (
-        "duetbench.judge.search.bisection",
-        "duetbench.judge.search.commit_search",
-        "duetbench.judge.search.mixed_locks",
+        "duetbench.judge.bisection",
+        "duetbench.judge.causes",
         "duetbench.cli.bisect",
         "observatory.cli.changes",
     ),

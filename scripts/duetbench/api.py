@@ -28,13 +28,12 @@ from duetbench.host.console import Console, Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import attribute as attribution
+from duetbench.judge import causes, findings, preparation
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import findings, preparation
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.search import commit_search
 from duetbench.judge.session import DEFAULT_SEED, Extent
 from duetbench.load import runner
 from duetbench.report import comparison_text
@@ -203,7 +202,7 @@ def bisect(
         DuetbenchError: Nothing can be searched; the message says what to do.
     """
     with _measured(root, target) as project:
-        return commit_search.search(project, (good, bad), select, seconds, reporter or _silent())
+        return causes.search_commits(project, (good, bad), select, seconds, reporter or _silent())
 
 
 def why(

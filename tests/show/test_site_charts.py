@@ -16,7 +16,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Flag, Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
-from duetbench.judge.search.summary import summarise_case
+from duetbench.judge.summary import summarise_case
 from duetbench.report import formats
 from duetbench.report.html.charts import Caption, Dot, Scale, forest, scale_of
 from observatory.show.site.pages.experiment import value_of

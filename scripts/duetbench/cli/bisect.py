@@ -26,9 +26,9 @@ from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
+from duetbench.judge import causes
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.repetition import contrast_of
-from duetbench.judge.search import commit_search, mixed_locks
 from duetbench.report.change import cause_lines, commit_lines
 
 
@@ -96,7 +96,7 @@ def bisect_command(
         comparison = find_comparison(ends[0], results or results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
-        clearest = mixed_locks.clearest(comparison, select)
+        clearest = causes.clearest(comparison, select)
         select, metric = glob.escape(clearest.case), clearest.subject
         contrast = contrast_of(comparison)
     project = with_options(here, context.obj)
@@ -107,11 +107,11 @@ def bisect_command(
     with machine(wait, console.say), nullcontext() if len(ends) == 2 else resumable():
         if len(ends) == 2:
             good, bad = ends
-            cause = commit_search.search(project, ends, cases, limit, reporter, start=start)
+            cause = causes.search_commits(project, ends, cases, limit, reporter, start=start)
             safe, private = repetition(context.obj)
             lines = commit_lines(cause, good, bad, [*safe, *private])
         else:
-            cause = mixed_locks.search(project, contrast, cases, limit, reporter, metric)
+            cause = causes.search_packages(project, contrast, cases, limit, reporter, metric)
             lines = cause_lines(cause)
     if as_json:
         print_json(cause.model_dump(mode="json"))

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from duetbench.app import case_names
 from duetbench.core.errors import DISTURBING
 from duetbench.core.units import count
-from duetbench.judge.search.summary import ENOUGH_LAUNCHES, CaseSummary
+from duetbench.judge.summary import ENOUGH_LAUNCHES, CaseSummary
 from duetbench.report.html.charts import Caption
 from duetbench.report.run import facts
 from observatory.matrix import titles

@@ -12,7 +12,7 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.judge.search.summary import ENOUGH_LAUNCHES
+from duetbench.judge.summary import ENOUGH_LAUNCHES
 from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.matrix.published import SHARED_PAGE

@@ -21,7 +21,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.metrics import TIME_INSIDE, row
 from duetbench.core.model import Verdict
 from duetbench.host import git
-from duetbench.judge.search.summary import RunSummary
+from duetbench.judge.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
 from observatory.show import addresses, quoting

@@ -15,7 +15,7 @@ from duetbench.core.change import SeriesName
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.judge.search.summary import ENOUGH_LAUNCHES
+from duetbench.judge.summary import ENOUGH_LAUNCHES
 from duetbench.report import formats
 from duetbench.report.html.charts import TONES, Caption
 from observatory.show import addresses, quoting
