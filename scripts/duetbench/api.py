@@ -227,7 +227,7 @@ def why(
     """
     reporter = reporter or _silent()
     with _measured(root, target) as project, revisions.copies() as copies:
-        scope = attribution.scope(select, reporter, copies)
+        scope = Scope(tuple(select), reporter, copies, loaded=False)
         pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
         return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from duetbench.app import case_names, tools
 from duetbench.app import plan as planning
@@ -160,7 +160,8 @@ def compare(
 
 def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    return _record(question, "complete", utc_now(), nothing=question.sides.empty_reason)
+    nothing = {"status": "complete", "nothing": question.sides.empty_reason}
+    return _begin(question).model_copy(update=nothing)
 
 
 class _Session:
@@ -176,7 +177,7 @@ class _Session:
         self.question, self.reporter, self.instruments = question, reporter, instruments
         self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
         self.limits = {**MATERIAL, **self.extent.material}
-        self.started, self.began = utc_now(), clock()
+        self.record, self.began = _begin(question), clock()
         self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
@@ -342,35 +343,26 @@ class _Session:
             for pair in self.pairs
         )
         known, limits = [pair.duets for pair in self.pairs], self.question.limits
-        return _record(
-            self.question,
-            status,
-            self.started,
-            wall_seconds=self.clock() - self.began,
-            cases=cases,
-            findings=findings.judge(known, self.limits, limits, loaded=not self.extent.only),
-            notes=tuple(self.notes),
-            first_answer_seconds=self.first_answer_seconds,
-        )
+        update = {
+            "status": status,
+            "wall_seconds": self.clock() - self.began,
+            "cases": cases,
+            "findings": findings.judge(known, self.limits, limits, loaded=not self.extent.only),
+            "notes": (*self.record.notes, *self.notes),
+            "first_answer_seconds": self.first_answer_seconds,
+        }
+        return self.record.model_copy(update=update)
 
 
-def _record(
-    question: Question,
-    status: ResultStatus,
-    started: str,
-    *,
-    notes: tuple[str, ...] = (),
-    **measured: Any,
-) -> Comparison:
-    """Build the record of a comparison."""
-    sides, extent = question.sides, question.extent
+def _begin(question: Question) -> Comparison:
+    """Begin the record of a comparison."""
+    sides, extent, now = question.sides, question.extent, datetime.now(UTC)
     base, head = sides.base, sides.head
-    # Names sort by time.
-    moment = datetime.fromisoformat(started).astimezone(UTC)
     return Comparison(
-        id=f"{moment:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
-        status=status,
-        started=started,
+        # Names sort by time.
+        id=f"{now:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
+        status="partial",
+        started=utc_now(),
         budget_seconds=extent.seconds,
         duetbench=__version__,
         oha=tools.oha_version(head.testbed.oha),
@@ -387,6 +379,5 @@ def _record(
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=(*question.notes, *sides.notes, *notes),
-        **measured,
+        notes=(*question.notes, *sides.notes),
     )

@@ -22,6 +22,7 @@ from duetbench.core.metrics import INSTRUCTIONS, row
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors
 from duetbench.judge import attribute, preparation
+from duetbench.judge.preparation import Scope
 from duetbench.report.attribution import print_attribution
 from observatory.cli.options import SelectOption
 from observatory.matrix import sides
@@ -84,7 +85,7 @@ def explain(checkout: Checkout, change: Change, narrator: Narrator) -> Attributi
         raise CountError("it is memory or starts that moved, of which requests say nothing")
     checkout = checkout.with_case(series.case)
     with revisions.copies() as copies:
-        scope = attribute.scope((glob.escape(series.case),), narrator, copies)
+        scope = Scope((glob.escape(series.case),), narrator, copies, loaded=False)
         locks = find_locks(checkout, change, narrator)
         stack = change.base.stack
         before, after = (f"{stack} before", locks.base), (f"{stack} after", locks.head)
