@@ -233,7 +233,8 @@ def _of_load(of: CaseDuets) -> dict[str, Any]:
     if of.leaks:
         text = growths["head"].words if "head" in growths else ""
         return {"verdict": Verdict.WORSE, "exact": False, "text": text}
-    if leaking == {"base"} and growths["head"].course != "undecided":
+    head = growths.get("head")
+    if leaking == {"base"} and head and head.curve and head.course != "undecided":
         return {"verdict": Verdict.BETTER, "text": growths["base"].words}
     if len(leaking) == 1:
         why = "the other side, loaded alone, did not show whether it does"
