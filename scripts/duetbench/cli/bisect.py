@@ -2,6 +2,7 @@
 
 import glob
 from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from typer import Argument, Context, Option
@@ -27,7 +28,9 @@ from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
+from duetbench.judge.bisection import means_of
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.change import cause_lines, commit_lines
 
@@ -96,9 +99,13 @@ def bisect_command(
         comparison = find_comparison(ends[0], results or results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
-        clearest = causes.clearest(comparison, select)
-        select, metric = glob.escape(clearest.case), clearest.subject
-        contrast = contrast_of(comparison)
+        contrast, cases = contrast_of(comparison), select or "*"
+        found = clearest(
+            comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
+        )
+        if found is None:
+            raise UsageError(f"{comparison.id}: expected a case of {cases} that moved in duets")
+        select, metric = glob.escape(found.case), found.subject
     project = with_options(here, context.obj)
     if start and len(ends) != 2:
         raise UsageError("--start searches between two commits: give GOOD and BAD")

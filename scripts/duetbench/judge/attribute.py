@@ -23,7 +23,7 @@ from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host.console import Narrator
 from duetbench.judge import affected
-from duetbench.judge.findings import least
+from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
 
 RUNS: Final = 5
@@ -153,13 +153,8 @@ def name_of(
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     """The case that moved most surely in what requests execute, on both sides; None: none did."""
     served = {pair.case.id: pair.sides for pair in sides.pairs}
-    moved = [
-        finding
-        for finding in comparison.findings
-        if finding.moved and finding.ratio
-        if finding.case in served and row(finding.subject).executes
-    ]
-    return served[max(moved, key=least).case] if moved else None
+    found = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
+    return served[found.case] if found else None
 
 
 _MOST: Final = 4

@@ -11,7 +11,6 @@ interrupted, its next start continues with these.
 import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from duetbench.app import locks, revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Commit, Release
-from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.comparison import Comparison, differences
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import git, paths
 from duetbench.host.cache import digest
@@ -29,10 +28,9 @@ from duetbench.host.console import Console
 from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, means_of
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import least
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 
@@ -161,20 +159,6 @@ class SearchTask:
     head: str
     select: str
     metric: str = ""
-
-
-def clearest(comparison: Comparison, select: str | None) -> Finding:
-    """Return what duets showed most surely, of the selected cases; UsageError if there is none."""
-    judged = [
-        finding
-        for finding in comparison.findings
-        if finding.case and means_of(finding) == "duets"
-        if (fnmatchcase(finding.case, select) if select else finding.moved)
-    ]
-    if not judged:
-        which = f"that {select!r} selects" if select else "that moved"
-        raise UsageError(f"{comparison.id}: expected a case {which}, measured by duets")
-    return max(judged, key=lambda finding: (finding.moved, least(finding)))
 
 
 def search_packages(
