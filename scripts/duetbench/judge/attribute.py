@@ -62,7 +62,7 @@ def attribute(
         if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
             raise CountError(
                 f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
-                "repeat it --with python=3.14"
+                "repeat it with --with python=3.14"
             )
     began = time.monotonic()
     with narrator.step("counting", "the instructions of a request on both sides"):
