@@ -132,7 +132,7 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     site = site_builds.nothing(tmp_path)
     front, page = (sites.read(site / name / "index.html") for name in ("", "docs/nights"))
     assert "./docs/" in front.links
-    assert "../../c/" in page.links
+    assert "../../p/" in page.links
     assert not [one for one in sites.dead_links(site) if not re.search(r" https://.*leaves", one)]
     for name, document in sites.documents(docs).items():
         assert [tag for tag, _ in document.tags].count("h1") == 1, name

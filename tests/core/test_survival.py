@@ -23,7 +23,8 @@ from foreign import MACHINES, shard_run
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import asv_site, build
-from observatory.show.site.pages import evidence, site
+from observatory.show.site.pages import experiment, site
+from observatory.show.site.pages import packages as pages
 from observatory.store import kinds, packages
 from observatory.store.night import NightRecord
 from observatory.trend import candidates, confirm, nights, reading
@@ -173,7 +174,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong with it, all memory used up included; the first page names it."""
-    record, address = scene.record, addresses.change(scene.record.id)
+    record, address = scene.record, addresses.package("fastapi")
 
     def broken(*_: object) -> None:
         raise RecursionError("as deep as it is")
@@ -184,16 +185,14 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
     known = record.model_copy(update={"id": "known", "culprit": culprit})
     files.save(scene.results, known)
-    monkeypatch.setattr(evidence, "trace", broken)
-    reason = f"Change {record.id}: cannot be shown (RecursionError: as deep as it is)"
+    monkeypatch.setattr(pages, "trace", broken)
+    reason = "fastapi: cannot be shown (RecursionError: as deep as it is)"
     assert use(scene) == (reason,)
     for page in (address, ""):
         assert "cannot be shown" in (scene.output / page / "index.html").read_text("utf-8")
-    listed = (scene.output / addresses.CASES / "index.html").read_text("utf-8")
-    assert f"Change {record.id}" not in listed
 
-    monkeypatch.setattr(evidence, "_comparisons", broken)
-    assert use(scene) == (reason, "evidence: some pages are missing (RecursionError)")
+    monkeypatch.setattr(experiment, "guard", broken)
+    assert use(scene)[0] == "experiment: some pages are missing (RecursionError)"
     monkeypatch.setattr(site, "events", broken)
     machines = [f"Nights of {one}: cannot be shown (R" for one in sorted(scene.machines)]
     assert [note.partition("ecursion")[0] for note in use(scene)[: len(machines)]] == machines

@@ -80,7 +80,7 @@ def test_a_change_becomes_one_issue_and_is_never_announced_twice(step: Step) -> 
         "- **packages that differ**: granian 2.8.6 → 2.8.7 (current)",
         "- **method**: Ten duets.",
         "",
-        f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}c/)",
+        f"[The evidence]({SITE}c/one/) · [duet by duet]({SITE}cmp/x-compare-y/) · [all]({SITE}p/)",
     ]
     assert (
         "    observatory compare --base as-of=2026-11-18 --head as-of=2026-11-19" in (issue["body"])

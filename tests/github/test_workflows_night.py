@@ -205,7 +205,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
     site = stage.site(done.number)
     assert [one["state"] for one in stage.github.issues] == ["open", "open"]
-    for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "data/", "docs/"):
+    for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "sides/", "docs/"):
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
     assert "short" in front

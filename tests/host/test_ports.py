@@ -59,9 +59,9 @@ def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> Non
             assert f"process {foreign.pid} (" in sentence
             assert str(ours.pid) not in sentence
             with pytest.raises(LaunchError, match=f"process {foreign.pid} "):
-                ports.wait_free(port, 0.05)
+                ports.require_free(port, 0.05)
         assert ports.foreign_listeners(port, ours.members()) == []
-    ports.wait_free(port, 30)
+    ports.require_free(port, 30)
     assert not ports.listeners(port)
 
 
@@ -82,5 +82,5 @@ def test_connections_are_counted_per_process(tmp_path: Path) -> None:
         with ExitStack() as stack:
             accepted(session, port, stack)
             assert ports.connections_per_process(port, session.members()) == {session.pid: 3}
-    ports.wait_free(port, 30)  # what fades away after a connection is no listener
+    ports.require_free(port, 30)  # what fades away after a connection is no listener
     ports.require_free(port)

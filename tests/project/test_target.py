@@ -203,7 +203,7 @@ def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "lines").write_bytes(b"a\r\nb\r\n")
     (tmp_path / "bytes").write_bytes(b"\xff\r\n\x00")
-    (tmp_path / "form").write_text("a=1&b=2\n")
+    (tmp_path / "form.txt").write_text("a=1&b=2\n")
     (tmp_path / "order.json").write_text('{"item": 7}\n')
     (tmp_path / "words.txt").write_text("blue\n\ngreen tea\nZoë&7%20\n")
     return tmp_path
@@ -226,7 +226,7 @@ def read(line: str, folder: Path) -> Endpoint:
         ("POST /form @bytes", "POST", ["/form"], {}, "data:;base64,/w0KAA==", "post-form"),
         ('PUT /a?b=c {"item": [7, 8]}', "PUT", ["/a?b=c"], {"content-type": "application/json"},
          '{"item": [7, 8]}', "put-a-b-c"),
-        ("POST /form @form", "POST", ["/form"],
+        ("POST /form @form.txt", "POST", ["/form"],
          {"content-type": "application/x-www-form-urlencoded"}, "a=1&b=2", "post-form"),
         ("GET /items/{8..11}", "GET", ["/items/8", "/items/9", "/items/10", "/items/11"], {}, "",
          "get-items-8-11"),

@@ -20,8 +20,7 @@ RUN = "20261120T123436Z-nightly-c5891dce"
     ("address", "expected"),
     [
         (addresses.FRONT, ""),
-        (addresses.DATA, "data/"),
-        (addresses.METHOD, "method/"),
+        (addresses.SIDES, "sides/"),
         (addresses.ASV, "asv/"),
         (addresses.CHANGES, "c/"),
         (addresses.RUNS, "runs/"),

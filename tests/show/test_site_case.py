@@ -1,4 +1,4 @@
-"""Pages of cases: their data files, newest figures and commands; lists of cases."""
+"""Pages of cases: their data files, newest figures and commands."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import comparing
 import made_up
 import site_builds
 import synthetic
@@ -58,13 +57,12 @@ def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History])
         exact = table.figures[planned, row, column, place]
         known = np.array([np.nan if one is None else one for one in first[key]])
         np.testing.assert_allclose(known, exact, rtol=5e-5 if key == "mean" else 5e-4)
-    for texts in (found["run"], *(found[key]["at"] for key in ("status", "note", "file"))):
+    for texts in (found["run"], found["status"], found["note"]):
         assert len(texts) == len(planned)
     record = moved[name]
-    (change,) = [one for one in found["changes"] if one["time"] == record.when.timestamp()]
     story = addresses.release("uvloop", "1.3.0")
-    assert change["href"] == story
-    assert found["bumps"]
+    moments = {one["time"] for one in found["changes"] if one["href"] == story}
+    assert record.when.timestamp() in moments
     html = files[addresses.file(addresses.case(name))]
     assert f'"source": "{addresses.data_file(name)}"' in html
     assert f'href="{"../" * 6}{story}"' in html
@@ -78,11 +76,11 @@ def test_figures_have_five_digits_and_gaps_are_null_with_a_reason(tmp_path: Path
     (table,) = site_builds.data_of(site, JSON)
     (throughput,) = table["metrics"]
     assert throughput["mean"] == [5000.0, None, 5100.1]
-    assert throughput["low"] == {0: 5000.0}
-    assert (table["launches"], "launches" in throughput) == ([3, 0, 1], False)
-    assert table["status"] == {"of": ["measured", "failed"], "at": [0, 1, 0]}
-    assert table["note"] == {"of": ["", "not_ready: 60 s were not enough"], "at": [0, 1, 0]}
-    assert table["file"]["of"][0] == f"runs/{nights[0].id}.json"
+    assert throughput["low"] == [5000.0, None, None]
+    assert table["launches"] == [3, 0, 1]
+    assert table["status"] == ["measured", "failed", "measured"]
+    assert table["note"] == ["", "not_ready: 60 s were not enough", ""]
+    assert table["run"] == [night.id for night in nights]
 
 
 def test_every_case_of_every_run_has_a_page(real: dict[str, str], reference_results: Path) -> None:
@@ -121,33 +119,22 @@ def test_one_night_has_figures_and_no_chart(tmp_path: Path) -> None:
         assert "5,000/s" in html
 
 
-def test_a_mark_has_the_size_that_the_evidence_has_of_its_own_series(tmp_path: Path) -> None:
-    """The change is of one case, +3.1 %; in the same duets another one became 3 % faster."""
+def test_a_mark_names_a_release_whose_size_is_of_the_charted_figure(tmp_path: Path) -> None:
+    """On any interpreter; and a change whose release is not known, on its own series."""
     results = tmp_path / "results"
     for day in (19, 20):
         measured = (ratio(1.0), ratio(1.0, metric="throughput"))
         files.save(results, a_file(day, of(JSON, *measured), of(OTHER, *measured)))
-    here, there, gone = (
-        SeriesName(machine="machine-2c", case=name, metric=metric)
-        for name, metric in ((JSON, CPU), (OTHER, CPU), (OTHER, "throughput"))
-    )
-    judged = comparing.judged_case(OTHER, comparing.BETTER)
-    files.save(results, comparing.comparison_of(judged, id="evidence"))
-    record = synthetic.change_record(series=here, others=(there, gone), evidence="evidence")
-    site = site_builds.gather_site(tmp_path)
-    (table,) = site.tables.values()
+    series = SeriesName(machine="machine-2c", case=JSON, metric=CPU)
+    files.save(results, synthetic.change_record(series=series))
 
-    def marks(name: str) -> list[tuple[str, str, str]]:
-        series = {table: trends.nights(table, name)}
-        (found,) = trends.document(site, name, series, [record])["tables"]
-        assert {mark["by"] for mark in found["changes"]} == {"granian 2.8.7"}
-        return [(mark["short"], mark["tone"], mark["label"]) for mark in found["changes"]]
+    def named(case: str, metric: str) -> list[tuple[str, str]]:
+        marks = trends.marks(site_builds.gather_site(tmp_path), case, metric)
+        return [(mark["name"], mark["tone"]) for mark in marks]
 
-    because = "granian 2.8.6 → 2.8.7"
-    assert marks(JSON) == [("▼ +3.1 %", "worse", f"worse +3.1 % (+2.5…+3.7 %), {because}")]
-    known, unknown = marks(OTHER)
-    assert known == ("▲ −3.0 %", "better", f"better −3.0 % (−4.0…−2.0 %), {because}")
-    assert unknown[:2] == ("▼", "worse"), "no duet says how much"
-    assert unknown[2].startswith(
-        "together with: A JSON response from FastAPI needs 3.1 % more CPU per request"
-    )
+    assert named(JSON, CPU) == [("granian 2.8.7", "worse")]
+    assert named(site_builds.FREE, CPU) == [("granian 2.8.7", "worse")]
+    assert named(JSON, "throughput") == named("servers/json/py3.14", CPU) == []
+    files.save(results, synthetic.change_record(series=series, culprit=None))
+    assert named(JSON, CPU) == [("release not known", "worse")]
+    assert named(site_builds.FREE, CPU) == []

@@ -1,42 +1,26 @@
 """Charts: figures where arithmetic puts them, and scripts that agree with the Python here."""
 
 import json
+import math
 import random
-import re
-from typing import Final
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
 
 import sites
-import synthetic as runs
 from duetbench.core import units
-from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Flag, Verdict
+from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
-from duetbench.judge.summary import summarise_case
 from duetbench.report import formats
 from duetbench.report.html.charts import Caption, Dot, Scale, forest, scale_of
-from observatory.show.site.pages.experiment import value_of
-from observatory.show.site.plots import (
-    FigureDot,
-    PlotPoint,
-    Quantity,
-    Value,
-    draw_figures,
-    plot,
-)
+from observatory.show.run_view import Answer
+from observatory.show.site import build
+from observatory.show.site.pages.experiment import draw
 
-PLAIN: Final = Quantity("figure", units.plain)
 ABOUT: Final = Caption("x", "Throughput")
-
-
-def value(
-    figure: float, low: float | None = None, high: float | None = None, note: str = ""
-) -> Value:
-    return Value(Interval(figure, low, high), note=note)
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -52,40 +36,31 @@ def marked(row: ET.Element, kind: str) -> list[ET.Element]:
     return [node for node in row.iter() if kind in node.get("class", "").split()]
 
 
-def test_a_case_of_a_run_becomes_a_figure_with_ceiling_and_flags() -> None:
-    noise = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores")
-    result = runs.steady_result(runs.make_case("a/b"), {"throughput": 3000.0, "ceiling": 6400.0})
-    launches = tuple(launch.model_copy(update={"flags": (noise,)}) for launch in result.launches)
-    value = value_of(
-        summarise_case(result.model_copy(update={"launches": launches}), 3), "throughput"
-    )
-    assert value.figure is not None
-    assert (value.figure.estimate, value.ceiling) == pytest.approx((3000, 6400))
-    assert not value.valid
-    assert value.note == "host noise"
-    one = runs.steady_result(runs.make_case("a/b"), {"throughput": 3000.0})
-    alone = one.model_copy(update={"launches": one.launches[:1]})
-    assert not value_of(summarise_case(alone, 1), "throughput").valid
+def answer(**changed: Any) -> Answer:
+    fields = {"least": 1.5, "most": None, "published": 2.0, "ours": Interval(2.0, 1.6, 2.5)}
+    return Answer(**{"statement": "s", "verdict": "holds", "reason": "so", **fields, **changed})
 
 
-def test_dots_stand_where_arithmetic_puts_them() -> None:
-    """From 0 to 1.06 × 200 between 2 and 98 %: 100 lies at 2 + 96 / 2.12."""
-    wide, missing = value(100.0, 80.0, 120.0), Value(None, note="failed")
-    first, second, none = rows(
-        draw_figures(
-            ABOUT,
-            PLAIN,
-            {"": [FigureDot("d", each, "") for each in (wide, value(200.0), missing)]},
-        )
-    )
-    (line,) = marked(first, "whisker")
-    assert [line.get("x1"), line.get("x2")] == [f"{2 + 96 * x / 212:.2f}%" for x in (80, 120)]
-    (dot,) = [node for node in first.iter("svg") if node.find("circle[@class='dot']") is not None]
-    assert dot.get("x") == f"{2 + 96 / 2.12:.2f}%"
-    assert texts(first)[2:] == ["100", "±20 %", ""]
-    assert texts(none)[2:] == ["—", "", "failed"]
-    assert not marked(none, "dot")
-    assert not marked(second, "whisker")
+def test_statements_stand_where_arithmetic_puts_them() -> None:
+    """From 2 ** -0.5 to 2 ** 3.5 between 2 and 98 %, by logarithms: 2 lies at 2 + 96 * 1.5 / 4."""
+    lowest = answer(ours=Interval(1.0), least=None, most=1.2, verdict="not decided")
+    highest = answer(ours=Interval(8.0), published=None)
+    hidden = answer(ours=Interval(99.0), verdict="cannot be asked here")
+    missing = answer(ours=None, verdict="not measured")
+    found = rows(str(draw([answer(), lowest, highest, hidden, missing])))
+    assert [texts(row)[2:] for row in found] == [
+        ["2.00", "1.60…2.50", "holds (expected ≥ 1.5, published 2.00)"],
+        ["1.00", "", "not decided (expected ≤ 1.2, published 2.00)"],
+        ["8.00", "", "holds (expected ≥ 1.5)"],
+        ["—", "", "not measured (expected ≥ 1.5, published 2.00)"],
+    ]
+    (dot,) = [n for n in found[0].iter("svg") if n.find("circle[@class='dot']") is not None]
+    assert dot.get("x") == f"{2 + 96 * 1.5 / 4:.2f}%"
+    (band,) = marked(found[0], "band")
+    assert band.get("x") == f"{2 + 24 * (math.log2(1.5) + 0.5):.2f}%"
+    assert [row.get("class") for row in found] == ["better", "open", "better", ""]
+    assert not marked(found[3], "dot")
+    assert draw([hidden, missing]) is None
 
 
 def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arrow() -> None:
@@ -101,26 +76,6 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     assert texts(found[0])[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]
     assert len(marked(found[-1], "whisker")) == 3, "a line and two arrows"
     assert scale_of([Dot("c", Interval(1.001), Verdict.SAME)]) == Scale(0.99, 1.01, 1.0)
-
-
-def test_a_plot_has_its_figures_as_data_and_as_a_table() -> None:
-    points = (
-        PlotPoint(0.0, value(1.0, 0.9, 1.1), href="../p/a/1/"),
-        PlotPoint(1.0, Value(None, note="no wheel")),
-    )
-    markup = plot(ABOUT, PLAIN, PLAIN, {"3.14": points}, names=("1", "2"))
-    script = re.search(r'<script type="application/json">(.*?)</script>', markup)
-    assert script is not None
-    model = json.loads(script[1])
-    assert model["x"]["names"] == ["1", "2"]
-    (line,) = model["series"]
-    assert (line["name"], line["slot"]) == ("3.14", 0)
-    assert line["points"] == [
-        {"x": 0.0, "mean": 1.0, "low": 0.9, "high": 1.1, "href": "../p/a/1/"},
-        {"x": 1.0, "note": "no wheel"},
-    ]
-    text = re.sub(r"<[^>]+>", " ", markup.partition("<tbody>")[2])
-    assert text.split() == ["3.14", "1", "1.00", "±10", "%", "3.14", "2", "—", "no", "wheel"]
 
 
 _TYPES = paths.project_root() / "scripts" / "typescript"
@@ -156,37 +111,62 @@ def test_intervals_read_the_same_in_the_page_and_in_its_scripts() -> None:
     ) == [formats.spread(units.seconds, Interval(*one)) for one in cases]
 
 
+FIGURES: Final = {"name": "x", "title": "x", "format": "seconds"}
+
+
+def drawn(script: str, **table: Any) -> Any:
+    """A script's result of a table of six nights, whose second figure may not be judged."""
+    figures = {"mean": [None, 2, 9, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
+    usual = {
+        "label": "m", "kind": "load", "anchor": None, "time": [1, 2, 3, 4, 5, 6],
+        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "breaks": [], "changes": [],
+        "status": ["failed", "measured", "disturbed", "measured", "failed", "measured"],
+    }  # fmt: skip
+    given = {**usual, "metrics": [{**FIGURES, **figures}], **table}
+    names = "{ points, columns, limits }"
+    head = f'const {names} = await import(js + "/chart.js"); const [metric] = given.metrics;'
+    return sites.node(f"{head} {script}", given)
+
+
 def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
-    found = sites.node(
-        """
-        const { pieces } = await import(js + "/chart.js");
-        result = pieces(given).map((piece) => piece.map((point) => point.x));
-        """,
-        [
-            {"x": 1, "mean": 1}, {"x": 2, "mean": 9, "hollow": True}, {"x": 3, "mean": 1},
-            {"x": 4}, {"x": 5, "mean": 1}, {"x": 6, "mean": 2, "cut": True},
-        ],
-    )  # fmt: skip
-    assert found == [[1, 3], [5], [6]]
+    """By null; what may not be judged, or is another line's, is undefined, which JSON lacks."""
+    script = """
+        const other = [{ x: 2.5, mean: 1, judged: true }];
+        const own = columns([points(given, metric), other], [[5.5], []]);
+        result = [own[0], own[1].map((figure) => figure === undefined ? "-" : figure)];
+    """
+    xs, mean = drawn(script)
+    assert xs == [2, 2.5, 3, 4, 5, 5.5, 6], "it begins with the first figure"
+    assert mean == [2, "-", "-", 2.2, None, None, 3]
 
 
-def test_published_figures_are_on_the_axis_unless_they_would_squeeze_ours() -> None:
-    """Ours is 100; what is published at 240 is shown, and at 260 on a logarithmic axis only."""
-    given = [(beside, log) for beside in (240, 260) for log in (False, True)]
-    found = sites.node(
-        """
-        const { limits } = await import(js + "/chart.js");
-        result = given.map(([beside, log]) =>
-          limits({ y: { log }, x: {} }, [{ x: 0, mean: 100, beside }])[1] >= beside);
-        """,
-        given,
-    )
-    assert found == [True, True, False, True]
+def test_ratios_are_changes_since_the_first_figure() -> None:
+    assert drawn("result = points(given, metric)[0].mean", anchor="A") == 1
+    assert drawn("result = points(given, metric).at(-1).mean", anchor="A") == 1.5
+    assert drawn("result = points(given, metric).at(-1).mean") == 3
+
+
+def test_few_wide_intervals_do_not_squeeze_the_others() -> None:
+    """Of twenty points one has an interval a hundred times as wide."""
+    found = drawn("""
+        result = limits([...Array(20).keys()].map((n) =>
+          ({ judged: true, mean: 1, low: 1 - (n ? 0.02 : 0.9), high: 1 + (n ? 0.02 : 0.9) })));
+    """)
+    assert found == pytest.approx([0.98 - 0.0024, 1.02 + 0.0024])
+
+
+@pytest.mark.skipif(not (_TYPES / "node_modules" / "uplot").exists(), reason="make check gets it")
+def test_the_library_of_charts_is_the_locked_one() -> None:
+    ours = build.STATICS / "uplot"
+    for path in ours.glob("uPlot.*"):
+        assert path.read_bytes() == (_TYPES / "node_modules/uplot/dist" / path.name).read_bytes()
+    licence = (_TYPES / "node_modules/uplot/LICENSE").read_bytes()
+    assert (ours / "LICENSE.txt").read_bytes() == licence
 
 
 def test_the_lock_of_npm_names_no_host() -> None:
     lock = (_TYPES / "package-lock.json").read_text()
     packages = {name: load for name, load in json.loads(lock)["packages"].items() if name}
-    assert set(packages) == {"node_modules/typescript"}
+    assert set(packages) == {"node_modules/typescript", "node_modules/uplot"}
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert "://" not in lock

@@ -261,13 +261,13 @@ def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
     sources = made_up.read(results)
-    return gather(paths.project_root(), results, sources, downloads={})
+    return gather(paths.project_root(), results, sources)
 
 
 def data_of(site: Site, name: str) -> list[dict[str, Any]]:
     """The tables in the data file of a case."""
     series = {table: trends.nights(table, name) for table in site.cases()[name]}
-    tables: list[dict[str, Any]] = trends.document(site, name, series, ())["tables"]
+    tables: list[dict[str, Any]] = trends.document(site, name, series)["tables"]
     return tables
 
 

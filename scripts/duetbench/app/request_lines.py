@@ -163,8 +163,8 @@ def _bytes(file: Path, where: str) -> bytes:
 
 def _headers(text: str, body: str) -> dict[str, str]:
     kind = mimetypes.guess_type(text)[0] if text.startswith("@") else None
-    if kind is None and body:
-        kind = _FORM_TYPE if _FORM.fullmatch(body.strip()) else None
+    if kind in {None, "text/plain"} and body:
+        kind = _FORM_TYPE if _FORM.fullmatch(body.strip()) else kind
         with suppress(ValueError):
             json.loads(body)
             kind = "application/json"

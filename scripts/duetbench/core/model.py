@@ -4,6 +4,7 @@ All are frozen, and validated on creation. A `Case` carries all that a launch ne
 that a reader needs.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
@@ -45,14 +46,10 @@ def _in_our_time(moment: datetime) -> datetime:
 
 
 def _moment(text: str) -> str:
-    try:
-        moment = datetime.fromisoformat(text)
-        has_offset = moment.tzinfo is not None and _in_our_time(moment) is moment
-    except ValueError:
-        has_offset = False
-    if not has_offset:
-        raise ValueError("expected a moment like 2026-11-20T03:00:00+00:00")
-    return text
+    with suppress(ValueError):
+        if _in_our_time(datetime.fromisoformat(text)).tzinfo is not None:
+            return text
+    raise ValueError("expected a moment like 2026-11-20T03:00:00+00:00")
 
 
 When = Annotated[AwareDatetime, AfterValidator(_in_our_time)]

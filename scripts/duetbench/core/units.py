@@ -91,34 +91,23 @@ def _seconds(value: float) -> str:
     return f"{significant(value * factor)} {unit}"
 
 
-def _rate(value: float) -> str:
-    return f"{significant(value, 4 if value >= 1000 else 3)}/s"
-
-
-def _size(value: float) -> str:
-    return f"{significant(value / 1e6)} MB"  # 10⁶ bytes, as the published articles do
-
-
-def _share(value: float) -> str:
-    return f"{significant(value * 100)} %"
-
-
-def _times(value: float) -> str:
-    return f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
-
-
 plain: Final = Format("significant", "1", significant)
 seconds: Final = Format("seconds", "s", _seconds)
-rate: Final = Format("rate", "1/s", _rate)
-size: Final = Format("size", "B", _size)
-share: Final = Format("share", "1", _share)
+rate: Final = Format(
+    "rate", "1/s", lambda value: f"{significant(value, 4 if value >= 1000 else 3)}/s"
+)
+# 10⁶ bytes, as the published articles do.
+size: Final = Format("size", "B", lambda value: f"{significant(value / 1e6)} MB")
+share: Final = Format("share", "1", lambda value: f"{significant(value * 100)} %")
 cores: Final = Format("cores", "1", "{:.2f}".format)
 count: Final = Format("count", "1", "{:,.0f}".format)
 octets: Final = Format("count", "B", count.write)
 whole: Final = Format("", "B", "{:,.0f} bytes".format)
 kilobytes: Final = Format("", "B", lambda value: f"{significant(value / 1e3)} kB")
 about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
-times: Final = Format("", "1", _times)
+times: Final = Format(
+    "", "1", lambda value: f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"
+)
 
 TIME: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
 """A time on a command line: 180s, 5m, 1h or 1h30m."""

@@ -137,15 +137,10 @@ def governor(cores: Sequence[int]) -> str | None:
 
 def siblings_split(server: Sequence[int], client: Sequence[int]) -> list[int]:
     """Server cores that share a physical core with one of the generator's."""
-    files = (_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list" for core in client)
-    shared = {core for file in files for core in cpu_set(file)}
+    lists = (_read(_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list") for core in client)
+    parts = (part.partition("-") for text in lists for part in filter(None, text.split(",")))
+    shared = {core for a, _, z in parts for core in range(int(a), int(z or a) + 1)}  # `0-3,8`
     return sorted(shared & set(server) - set(client))
-
-
-def cpu_set(file: Path) -> set[int]:
-    """Read the kernel's list of cores in a file, such as `0-3,8`; none without the file."""
-    ends = (part.partition("-") for part in filter(None, _read(file).split(",")))
-    return {core for a, _, z in ends for core in range(int(a), int(z or a) + 1)}
 
 
 def core_times() -> CoreTimes:

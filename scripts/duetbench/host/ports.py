@@ -74,8 +74,11 @@ def listeners(port: int) -> dict[int | None, str]:
     return sentences
 
 
-def require_free(port: int) -> None:
-    """Refuse a port that is in use: LaunchError stray_process names the listeners."""
+def require_free(port: int, within: float = 0.0) -> None:
+    """Refuse a port that something listens on for `within` s, by LaunchError stray_process."""
+    deadline = time.monotonic() + within
+    while listening(port) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
     if open_listeners := listeners(port):
         raise LaunchError(
             FlagName.STRAY_PROCESS,
@@ -107,14 +110,6 @@ def listening(port: int) -> set[int]:
                 if int(local.rpartition(":")[2], 16) == port:
                     inodes.add(int(inode))
     return inodes
-
-
-def wait_free(port: int, timeout: float) -> None:
-    """Wait until nothing listens on `port`; LaunchError stray_process after `timeout` s."""
-    deadline = time.monotonic() + timeout
-    while listening(port) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-    require_free(port)
 
 
 def connections_per_process(

@@ -143,21 +143,20 @@ def cpu_clock(pid: int) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
-def memory(pid: int, kind: str) -> int | None:
-    """Read a process's memory of a kind from its page tables, bytes; None: there is no process.
+def pss(pid: int) -> int | None:
+    """Read a process's memory, bytes, a shared page in parts; None: there is no process.
 
-    Pss counts a shared page in parts; Anonymous excludes mapped files, which the kernel loads and
-    drops. That delays the process. PermissionError.
+    It is read from its page tables, which delays the process. PermissionError.
     """
     try:
         text = (PROC / str(pid) / "smaps_rollup").read_bytes()
     except _GONE:
         return None
-    return int(text.partition(f"\n{kind}:".encode())[2].split()[0]) * 1024
+    return int(text.partition(b"\nPss:")[2].split()[0]) * 1024
 
 
 def anonymous(pid: int) -> int | None:
-    """Read the anonymous memory of a process, bytes; None if there is no such process.
+    """Read a process's memory without mapped files, bytes; None if there is no such process.
 
     It is the kernel's own count, which lags by some pages per core, and delays nothing.
     """

@@ -32,10 +32,6 @@ class Edge:
     at: float
     processes: tuple[proc.Stat, ...]
 
-    @property
-    def pids(self) -> frozenset[int]:
-        return frozenset(process.pid for process in self.processes)
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -165,7 +161,7 @@ def memory_of(members: Members) -> MemorySample:
     readable = True
     for process in members():
         try:
-            size = proc.memory(process.pid, "Pss")
+            size = proc.pss(process.pid)
         except PermissionError:
             size, readable = 0, False
         if size is not None:

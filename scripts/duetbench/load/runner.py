@@ -105,26 +105,25 @@ def execute(
     InterruptedRun, NothingMeasuredError (no launch was usable): the results so far are saved.
     RecordError: the run could not be saved at its end; earlier failures are only reported.
     """
-    began, notes = time.monotonic(), list(header.notes)
-    launches: dict[tuple[str, int], Launch] = {}
+    began, launches = time.monotonic(), list[Launch]()
 
-    def snapshot(status: ResultStatus) -> Run:
-        keys = sorted(launches)
-        results = tuple(
+    def save(status: ResultStatus, *notes: str) -> tuple[Run, Path]:
+        results_ = tuple(
             CaseResult(
                 case=case,
-                launches=tuple(launches[key] for key in keys if key[0] == case.id),
+                launches=tuple(launch for launch in launches if launch.case == case.id),
                 missing=missing.get(case.id, ""),
             )
             for case in plan.cases
         )
         changes = {
             "status": status,
-            "results": results,
-            "notes": tuple(notes),
+            "results": results_,
+            "notes": (*header.notes, *notes),
             "wall_seconds": rounded(time.monotonic() - began),
         }
-        return header.model_copy(update=changes)
+        run = header.model_copy(update=changes)
+        return run, result_files.save(results, run)
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
@@ -134,25 +133,22 @@ def execute(
     try:
         for order, (case, number) in enumerate(steps):
             progress.work(case.id, order, sum(left[order:]))
-            launch = launches[case.id, number] = perform(case, number, order)
+            launches.append(launch := perform(case, number, order))
             if len(steps) > 1 or launch.status is Status.FAILED:  # else its figures follow
                 progress.say(_line(launch, len(steps)))
             try:
-                result_files.save(results, snapshot("partial"))
+                save("partial")
             except RecordError as error:  # a full disk: the results are still in memory
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
-        notes.append(f"interrupted by {interruption} at {utc_now()}")
-        partial = snapshot("partial")
-        result_files.save(results, partial)
+        partial, _ = save("partial", f"interrupted by {interruption} at {utc_now()}")
         usable = sum(len(result.usable) for result in partial.results)
         planned = plan.launches * len(plan.cases)
         interruption.advice = f"{usable} of {planned} launches kept: duetbench show {partial.id}"
         raise
     finally:
         progress.end()
-    run = snapshot("complete")
-    path = result_files.save(results, run)
+    run, path = save("complete")
     if not any(result.usable for result in run.results):
         raise NothingMeasuredError(
             f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"

@@ -355,7 +355,7 @@ class Serving:
             if self._session is None:
                 return None
             report = self._session.stop(grace)
-            ports.wait_free(self.port, FREE_SECONDS)
+            ports.require_free(self.port, FREE_SECONDS)
             return report
 
 

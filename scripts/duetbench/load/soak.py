@@ -65,7 +65,7 @@ def perform(
 def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
-    held = sum(proc.memory(member.pid, "Anonymous") or 0 for member in members)
+    held = sum(proc.anonymous(member.pid) or 0 for member in members)
     threads = sum(member.threads for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(

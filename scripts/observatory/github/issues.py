@@ -176,7 +176,7 @@ def change_body(
     links = {
         "The evidence": addresses.change(record.id),
         "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
-        "all": addresses.CHANGES,
+        "all": addresses.PACKAGES,
     }
     parts = [
         f"**{plain(finding_of(record, quotes or {}))}**, for good.",

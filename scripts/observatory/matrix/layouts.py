@@ -56,20 +56,16 @@ def _one_of(kind: str, names: Collection[str]) -> AfterValidator:
 
 KeyName = Annotated[str, _one_of("property", KEYS)]
 MetricName = Annotated[str, _one_of("metric", METRICS)]
-Keys = Annotated[tuple[KeyName, ...], Field(min_length=1)]
 
 
-class Selection(Frozen):
-    """Some cases, and a title for the table or chart that shows them."""
+class TableLayout(Frozen):
+    """A table of an experiment: its cases, what distinguishes them, and its figures."""
 
     title: str
     select: tuple[str, ...] = Field(min_length=1, description="Globs over case ids.")
-    keys: Keys = Field(description="Properties that distinguish rows, or lines.")
-
-
-class TableLayout(Selection):
-    """A table of an experiment: its cases, what distinguishes them, and its figures."""
-
+    keys: Annotated[tuple[KeyName, ...], Field(min_length=1)] = Field(
+        description="Properties that distinguish rows."
+    )
     columns: tuple[MetricName, ...] = Field(min_length=1)
     headings: dict[MetricName, str] = Field(
         default_factory=dict, description="Column headings instead of the metrics' titles."

@@ -1,7 +1,7 @@
 """What an experiment declares besides its cases: published figures, tables, statements.
 
-`apps/<experiment>/published.toml` is for servers. Its tables and charts select cases by globs over
-their ids and distinguish them by `KEYS`, properties of a case; its figures are metrics of the
+`apps/<experiment>/published.toml` is for servers. Its tables select cases by globs over their
+ids and distinguish them by `KEYS`, properties of a case; its figures are metrics of the
 registry. Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` is
 for an in-process suite.
 """
@@ -15,26 +15,13 @@ from pydantic import Field, model_validator
 from duetbench.app.pyproject import read_toml
 from duetbench.app.schema import validate
 from duetbench.core.model import Frozen
-from observatory.matrix.layouts import KeyName, MetricName, Selection, TableLayout
+from observatory.matrix.layouts import MetricName, TableLayout
 from observatory.matrix.schema import FILE as EXPERIMENT
 from observatory.matrix.schema import PUBLISHED as FILE
 
 SUITES: Final = "benchmarks"
 SHARED_PAGE: Final = "inside-the-process"
 """The page of suites that belong to no experiment."""
-
-
-class ChartLayout(Selection):
-    """A row per case, coloured by the first of `keys`; with `x`, a line per set of equal keys."""
-
-    name: str = Field(pattern="^[a-z][a-z0-9-]*$", description="Its anchor on the page.")
-    caption: str = Field(default="", description="How to read it.")
-    metric: MetricName
-    group: tuple[KeyName, ...] = Field(
-        default=(), description="Rows with equal values of these are adjacent."
-    )
-    x: KeyName | None = Field(default=None, description="The property that was varied: a number.")
-    log: bool = Field(default=False, description="Logarithmic upright axis of lines.")
 
 
 class Shape(Frozen):
@@ -88,7 +75,6 @@ class Published(Frozen):
     )
     notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
     tables: tuple[TableLayout, ...] = ()
-    charts: tuple[ChartLayout, ...] = Field(default=(), description="For the site.")
     shapes: tuple[CaseShape, ...] = ()
 
     @model_validator(mode="after")

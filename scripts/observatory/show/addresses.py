@@ -22,24 +22,31 @@ POINTS: Final = "points/"
 PACKAGES: Final = "p/"
 EXPERIMENTS: Final = "x/"
 CASES: Final = "b/"
-DATA: Final = "data/"
-METHOD: Final = "method/"
+SIDES: Final = "sides/"
 ASV: Final = "asv/"
 DOCS: Final = "docs/"
 FEED: Final = "changes.atom"
 NOT_FOUND: Final = "404.html"
-RAW_ASV: Final = "raw/asv/"
 
 INDEX: Final = "index.html"
 
 NAVIGATION: Final = (
-    (CHANGES, "Changes"),
     (PACKAGES, "Releases"),
-    (COMPARISONS, "Comparisons"),
+    (SIDES, "Side by side"),
     (EXPERIMENTS, "Experiments"),
     (DOCS, "Docs"),
 )
 """Links of every page, with their names; the documentation only if it was built."""
+TRUST: Final = f"{DOCS}decides/"
+"""How a comparison decides, and how often it is wrong."""
+MOVED: Final = {
+    CHANGES: PACKAGES,
+    COMPARISONS: SIDES,
+    CASES: EXPERIMENTS,
+    "data/": DOCS,
+    "method/": TRUST,
+}
+"""Pages that were published and are gone, and those that have their content now."""
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9 ._(),=+@'-]{0,99}")
 """Names that are safe for a folder on every system (no leading dot)."""

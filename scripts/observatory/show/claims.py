@@ -402,7 +402,8 @@ def answer(
         words.append(f"more {what} of {names} would decide")
     return Answer(
         statement=shape.statement,
-        expected=_limits(shape.least, shape.most),
+        least=shape.least,
+        most=shape.most,
         published=published if shape.published is None else shape.published,
         ours=ours,
         verdict=verdict,
@@ -425,10 +426,3 @@ def judge(ours: Interval | None, shape: Shape) -> StatementVerdict:
     if ours.ends and floor <= low and high <= top:
         return "holds"
     return "does not hold here" if high < floor or low > top else "not decided"
-
-
-def _limits(least: float | None, most: float | None) -> str:
-    """Format the range that a statement expects."""
-    if least is not None and most is not None:
-        return f"{least:g} to {most:g}"
-    return f"≥ {least:g}" if least is not None else f"≤ {most:g}"

@@ -79,12 +79,20 @@ class Answer:
     """
 
     statement: str
-    expected: str
+    least: float | None
+    most: float | None
     published: float | None
     ours: Interval | None
     verdict: StatementVerdict
     reason: str
     comparisons: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> str:
+        """The range that the statement expects: `≥ 1.5`."""
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
     @property
     def figure(self) -> str:

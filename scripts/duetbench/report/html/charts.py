@@ -225,14 +225,14 @@ def mark(x: str, y: int, shape: str) -> str:
     return f'<svg x="{x}" y="{y}" overflow="visible">{shape}</svg>'
 
 
-def axis(scale: Scale, write: Callable[[float], str]) -> Markup:
+def axis(scale: Scale, write: Callable[[float], str], zero: str = "0") -> Markup:
     """Label the ticks; the first and the last label stay inside the drawing."""
     ticks = scale.ticks
     texts = []
     for tick in ticks[:: 2 if len(ticks) > 4 else 1]:
         share = float(scale.at(tick).rstrip("%"))
         anchor = "start" if share < 8 else "end" if share > 92 else "middle"
-        text = "0" if abs(tick - scale.zero) < 1e-12 else write(tick).replace("-", "−")
+        text = zero if abs(tick - scale.zero) < 1e-12 else write(tick).replace("-", "−")
         texts.append(f'<text x="{share:.2f}%" y="14" text-anchor="{anchor}">{escape(text)}</text>')
     svg = f'<svg class="row" width="100%" height="18" aria-hidden="true">{"".join(texts)}</svg>'
     return Markup(svg)  # noqa: S704 - escaped above

@@ -6,7 +6,6 @@ Its words are those of the reports (`report.report`).
 import math
 from itertools import compress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -22,7 +21,7 @@ from duetbench.report import formats
 from duetbench.report.formats import WORDY
 from duetbench.report.html.charts import Caption, Dot, forest
 from duetbench.report.html.words import fill
-from duetbench.report.report import Report, Section, make_report
+from duetbench.report.report import Section, make_report
 
 STYLES: Final = Path(__file__).with_name("site.css")
 """The styles of all pages."""
@@ -31,35 +30,21 @@ _KINDS: Final = {verdict.sign: verdict.value for verdict in Verdict}
 """CSS classes of verdicts by their sign."""
 
 
-def content(comparison: Comparison, report: Report) -> dict[str, Any]:
-    """Return what the template needs."""
+def one_file(comparison: Comparison) -> str:
+    """Write a comparison with all duets as one HTML file, without scripts or other files."""
     places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
     cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
-    return {
-        "comparison": comparison,
-        "report": report,
-        "wordy": WORDY,
-        "kinds": _KINDS,
-        "samples": [_case(comparison, case, place) for place, case in enumerate(cases)],
-    }
-
-
-def one_file(comparison: Comparison) -> str:
-    """Write a comparison with all duets as one HTML file, without scripts or other files.
-
-    Template, charts and styles are the site's, without links to its other pages.
-    """
     style = STYLES.read_text("utf-8")
     return fill(
         "comparison.html.j2",
-        layout="alone.html.j2",
         style=Markup(style),  # noqa: S704 - our own files
-        # Cases and packages have no pages.
-        site=SimpleNamespace(planned=frozenset(), packages={}),
-        root="",
         title=f"{comparison.base.label} → {comparison.head.label}",
         version=__version__,
-        **content(comparison, make_report(comparison)),
+        comparison=comparison,
+        report=make_report(comparison),
+        wordy=WORDY,
+        kinds=_KINDS,
+        samples=[_case(comparison, case, place) for place, case in enumerate(cases)],
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from duetbench.app.case_names import name
 from duetbench.core.text import visible
 from duetbench.report.formats import quantity
 
@@ -65,5 +64,5 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     made.filters |= {"moment": moment, "iso": iso, "breakable": breakable}
-    made.globals |= {"name_of": name, "quantity": quantity}
+    made.globals |= {"quantity": quantity}
     return made

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from duetbench.core.errors import RecordError, UsageError
@@ -20,7 +19,7 @@ from duetbench.host.files import REMEDIES, remedy
 from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
-from observatory.show.site.pages import case, evidence, experiment, front, packages
+from observatory.show.site.pages import case, experiment, front, packages, sides
 from observatory.show.site.pages.site import PageFile, Site, gather, group, raw_files, render
 from observatory.trend import reading
 from observatory.trend.reading import Sources
@@ -31,14 +30,11 @@ STATICS: Final = Path(__file__).with_name("static")
 OWN_STYLES: Final = Path(__file__).with_name("observatory.css")
 """Styles of what single files of comparisons do not have."""
 OURS: Final = (
-    *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "static", "why", "x"),
+    *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "sides"),
+    *("static", "why", "x"),
 )
 """Folders that hold only the site: a build removes files there that it did not make."""
 
-_SCHEMAS: Final = {
-    "schema.json": "JSON Schema of run files",
-    "comparison.schema.json": "JSON Schema of comparisons",
-}
 _PARTIAL: Final = ".partial"
 _LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
 _NEEDED: Final = (MARKER, addresses.INDEX)  # without these there is no site
@@ -133,14 +129,9 @@ def build(
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
     no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
-    site = gather(
-        root,
-        results,
-        sources,
-        base=base,
-        downloads=_copy(folder, results, sources),
-        documented=(output / addresses.file(addresses.DOCS)).is_file(),
-    )
+    _copy(folder, results, sources)
+    documented = (output / addresses.file(addresses.DOCS)).is_file()
+    site = gather(root, results, sources, base=base, documented=documented)
     missing = [no_asv] if no_asv and with_asv else []
     others = []
     if no_asv:
@@ -178,7 +169,7 @@ def _folder(output: Path) -> Folder:
 KINDS: Final[tuple[Callable[[Site], Iterator[PageFile]], ...]] = (
     experiment.pages,
     case.pages,
-    evidence.pages,
+    sides.pages,
     packages.pages,
     front.pages,
 )
@@ -194,8 +185,8 @@ def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[P
         site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
 
 
-def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
-    """Write the raw files; return what schemas and asv's files are, by address."""
+def _copy(folder: Folder, results: Path, sources: Sources) -> None:
+    """Write the raw files."""
     paths = {record.id: results / record.path for record in sources.points} | sources.runs
     places = group((place, paths[name]) for name, place in raw_files(sources).items())
     for place, of_place in places.items():
@@ -208,17 +199,6 @@ def _copy(folder: Folder, results: Path, sources: Sources) -> dict[str, str]:
     ):
         for record in records:
             folder.put(addresses.file(address(record.id)), (results / record.path).read_bytes)
-    downloads = {}
-    for name, meaning in _SCHEMAS.items():
-        if (results / name).is_file():
-            folder.put(name, (results / name).read_bytes)
-            downloads[name] = meaning
-    source = results / "asv"
-    for path in sorted(filter(Path.is_file, source.rglob("*.json"))):  # asv's own names
-        name = path.relative_to(source).as_posix()
-        folder.put(f"{addresses.RAW_ASV}{name}", path.read_bytes)
-        downloads[f"{addresses.RAW_ASV}{quote(name)}"] = "asv's results as asv wrote them"
-    return downloads
 
 
 def _archive(paths: Iterable[Path]) -> bytes:

@@ -5,8 +5,6 @@ Every kind of page is a module with a function `pages(site) -> Iterator[PageFile
 the site, and no clock: the same `results/` give the same bytes.
 """
 
-import json
-import math
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,8 +16,6 @@ from typing import Any, Final, TypeVar
 
 from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
-from duetbench.core.metrics import TIME_INSIDE, row
-from duetbench.core.model import Verdict
 from duetbench.host import git
 from duetbench.judge.summary import RunSummary
 from duetbench.report.attribution import AttributionText
@@ -91,12 +87,11 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedPackage:
-    """A package under test.
+    """A package whose releases were measured, or did something.
 
     Attributes:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
-        changes: Changes whose locks differ in it, or whose cause it is; newest first.
         versions: Versions with pages: those with a quoted size; oldest first.
         about: Links of its versions, if its metadata are stored.
     """
@@ -104,14 +99,8 @@ class ReleasedPackage:
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
     versions: tuple[str, ...] = ()
     about: PackageRecord | None = None
-
-    @property
-    def has_page(self) -> bool:
-        """Whether there is anything to tell: its releases were measured, or did something."""
-        return bool(self.axes or self.versions)
 
     def links(self, version: str = "") -> VersionLinks:
         """Return the links of a version, or of the newest; the newest known tag fills a gap."""
@@ -141,6 +130,7 @@ class Site:
     """The content of all pages.
 
     Attributes:
+        root: The checkout.
         base: Address of the site, with a slash at its end; empty if unknown. Links are relative
             anyway.
         tables: All nights by machine and kind.
@@ -150,9 +140,8 @@ class Site:
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
         snapshots: What asv measured, newest commit first.
-        downloads: What further files are, by address.
         planned: All cases with a page: those that any night planned.
-        packages: All packages under test, by name.
+        packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
         quotes: The size of each release that did something, newest first.
         raw: Addresses of the files of runs and points, or of the archives with them, by id.
@@ -161,6 +150,7 @@ class Site:
         broken: Sentences on pages that could not be made so far.
     """
 
+    root: Path
     base: str
     sources: Sources
     tables: Mapping[TableKey, Table]
@@ -172,7 +162,6 @@ class Site:
     published: Mapping[str, Published]
     suites: tuple[SuiteDeclaration, ...]
     snapshots: tuple[Snapshot, ...]
-    downloads: Mapping[str, str]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     effects: Mapping[ReleaseAxis, Mapping[str, Result]]
@@ -184,13 +173,7 @@ class Site:
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
-        """Open changes: worse first, then by size in multiples of the limit."""
-        ongoing = (record for record in self.changes if record.status == "open")
-        return tuple(sorted(ongoing, key=severity, reverse=True))
-
-    @property
-    def closed_changes(self) -> tuple[Change, ...]:
-        return tuple(record for record in self.changes if record.status == "closed")
+        return tuple(record for record in self.changes if record.status == "open")
 
     @property
     def judged(self) -> frozenset[Key]:
@@ -203,14 +186,11 @@ class Site:
         return quote_of(record, self.quotes)
 
     def story(self, record: Change) -> str:
-        """Return where a change is told: on its release's page, or on its own without one."""
-        quote = self.quote(record)
-        return addresses.release(*quote.key) if quote else addresses.change(record.id)
-
-    @property
-    def newest_tables(self) -> tuple[Table, ...]:
-        of_runs = (table for table in self.tables.values() if not table.ratio)
-        return tuple(sorted(of_runs, key=lambda table: (-table.nights[-1].time, table.machine)))
+        """Return where a change is told: by its release, or else by its case."""
+        if quote := self.quote(record):
+            return addresses.release(*quote.key)
+        case = record.series.case
+        return f"{addresses.case(case)}#{record.id}" if case in self.planned else addresses.PACKAGES
 
     def cases(self) -> dict[str, tuple[Table, ...]]:
         """Return each case of a trend with its tables, by kind (`KINDS`), longest first.
@@ -242,7 +222,8 @@ class Site:
 
     def experiments(self) -> tuple[str, ...]:
         """Return the names of experiments: declared ones, then others that have cases."""
-        measured = {case.partition("/")[0] for table in self.newest_tables for case in table.cases}
+        runs = (table for table in self.tables.values() if not table.ratio)
+        measured = {case.partition("/")[0] for table in runs for case in table.cases}
         declared = {*self.published, *(suite.page for suite in self.suites if suite.source)}
         return (*sorted(declared), *sorted(measured - declared))
 
@@ -298,19 +279,12 @@ def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V
         return instead
 
 
-def json_file(address: str, document: Mapping[str, Any]) -> PageFile:
-    """Make a file of strict JSON without whitespace."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return PageFile(addresses.file(address), text)
-
-
 def gather(
     root: Path,
     results: Path,
     sources: Sources,
     *,
     base: str = "",
-    downloads: Mapping[str, str],
     documented: bool = False,
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
@@ -331,6 +305,7 @@ def gather(
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
     quoted = spare(broken, "Sizes of releases", lambda: quotes(effects, changes), {})
     return Site(
+        root=root,
         base=base,
         sources=sources,
         tables={key: table for key, (table, _) in known.items()},
@@ -342,12 +317,11 @@ def gather(
         published=load_published(root),
         suites=read_suites(root),
         snapshots=snapshots,
-        downloads=downloads,
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=spare(
             broken,
             "Packages",
-            lambda: _packages(sources, axes_of, nights.values(), changes, quoted),
+            lambda: _packages(sources, axes_of, quoted),
             {},
         ),
         effects=effects,
@@ -407,32 +381,12 @@ def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events
         yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
 
 
-def severity(record: Change) -> tuple[bool, float]:
-    """Return a key that sorts changes by size in multiples of the limit, worse ones last."""
-    floor = row(record.series.metric).floor or TIME_INSIDE.floor
-    return record.verdict is Verdict.WORSE, abs(math.log(record.ratio)) / floor
-
-
 def _packages(
-    sources: Sources,
-    axes_of: Mapping[str, tuple[ReleaseAxis, ...]],
-    nights: Iterable[Night],
-    changes: Iterable[Change],
-    quoted: Iterable[Key],
+    sources: Sources, axes_of: Mapping[str, tuple[ReleaseAxis, ...]], quoted: Iterable[Key]
 ) -> dict[str, ReleasedPackage]:
-    """Return all packages that locks have had, or that were measured or named, by name."""
     stacks: dict[str, Mapping[str, str]] = {}
-    moves = (move for record in sources.comparisons for move in record.packages)
-    names = {*axes_of, *(move.package for move in moves)}
-    for night in sorted(nights, key=lambda night: night.time):
+    for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
-        names.update(*night.packages.values())
-    mentions = group(
-        (name, record)
-        for record in changes
-        for name in {move.package for move in record.packages}
-        | {cause.package for cause in record.releases}
-    )
     versions = group(quoted)
     metadata = {record.id: record for record in sources.packages}
     return {
@@ -440,9 +394,8 @@ def _packages(
             name,
             axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            mentions.get(name, ()),
             tuple(sorted(versions.get(name, ()), key=order)),
             metadata.get(name),
         )
-        for name in sorted({*names, *mentions})
+        for name in sorted({*axes_of, *versions})
     }

@@ -1,9 +1,8 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter
 from typing import Final
 
 from markupsafe import Markup
@@ -22,11 +21,12 @@ from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe
 from observatory.show.site.pages.site import ExplanationText, Site, explanations
-from observatory.show.site.pages.trends import trend_around
-from observatory.show.site.words import day, figure
+from observatory.show.site.pages.trends import alike, trend_around
+from observatory.show.site.words import day
 from observatory.store.change import INPROCESS, Change, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseEffect, Result
+from observatory.trend.table import KINDS
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
@@ -41,6 +41,7 @@ class ReleaseRow:
     quote: Quote
     bar: Markup
     code: RowText | None
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,6 @@ class Trace:
     packages: Sequence[tuple[PackageChange, str]]
     shares: Sequence[str]
     commands: Sequence[tuple[str, str]]
-    query: str
 
     @property
     def record(self) -> Change:
@@ -75,22 +75,33 @@ class RequestTable:
 def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
     """Return a row for each release, all drawn on one scale."""
     reach = _REACH * max((abs(quote.ratio.estimate - 1) for quote in quotes), default=1.0)
-    return [ReleaseRow(quote, bar(quote, reach), function(site, quote)) for quote in quotes]
+    return [
+        ReleaseRow(quote, bar(quote.ratio, quote.verdict, reach), function(site, quote), state)
+        for quote in quotes
+        for state in [still_there(site, quote)]
+    ]
 
 
-def bar(quote: Quote, reach: float) -> Markup:
-    """Draw a size to the left if it is better, and to the right if it is worse."""
-    scale = Scale(-reach, reach)
-    sign = 1 if quote.verdict is Verdict.WORSE else -1
+def still_there(site: Site, quote: Quote) -> str:
+    """Say whether the nights still show a slowdown; empty if they do not know the release."""
+    states = {record.status for record in site.changes if site.quote(record) == quote}
+    if quote.verdict is not Verdict.WORSE or not states:
+        return ""
+    return "still there" if "open" in states else "undone, or accepted"
 
-    def at(ratio: float) -> float:
-        away = abs(ratio - 1) * (1 if (ratio > 1) == (quote.ratio.estimate > 1) else -1)
+
+def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
+    """Draw a size, up to `reach`, to the left if it is better, and to the right if it is worse."""
+    scale, sign = Scale(-reach, reach), 1 if verdict is Verdict.WORSE else -1
+
+    def at(end: float) -> float:
+        away = abs(end - 1) * (1 if (end > 1) == (ratio.estimate > 1) else -1)
         return float(scale.at(sign * away).rstrip("%"))
 
-    zero, end = at(1.0), at(quote.ratio.estimate)
-    low, high = quote.ratio.ends or (quote.ratio.estimate,) * 2
+    zero, end = at(1.0), at(ratio.estimate)
+    low, high = ratio.ends or (ratio.estimate,) * 2
     svg = (
-        f'<svg class="bar {TONES.get(quote.verdict, "open")}" width="100%" height="20" '
+        f'<svg class="bar {TONES.get(verdict, "open")}" width="100%" height="20" '
         f'aria-hidden="true"><line class="zero" x1="{zero}%" x2="{zero}%" y2="20"/>'
         f'<rect x="{min(zero, end):.2f}%" y="5" width="{abs(end - zero):.2f}%" height="10"/>'
         f'<line class="whisker" x1="{at(low):.2f}%" x2="{at(high):.2f}%" y1="10" y2="10"/></svg>'
@@ -168,19 +179,24 @@ def request_table(
     return next((newest[name] for name in names if newest[name].rows), None)
 
 
-def trace(site: Site, record: Change, chart: str = "around") -> Trace:
-    """Return how a change was found; `chart` is the id of its chart in the page."""
-    metric = record.series.metric
+def trace(site: Site, record: Change, chart: str = "") -> Trace:
+    """Return how a change was found; `chart` is the id of its chart in the page, if it has one."""
+    name = record.series
+    kinds = (site.tables.get((name.machine, kind)) for kind in KINDS)
+    # If several kinds have the case, the one with the change's own run comes first.
+    known = sorted(
+        filter(None, kinds), key=lambda table: all(n.run != record.after_run for n in table.nights)
+    )
+    trends = (trend_around(site, table, record, chart) for table in known if chart)
     return Trace(
         text=describe(record),
-        trend=trend_around(site, record, chart),
+        trend=next(filter(None, trends), None),
         packages=sorted(
             ((move, record.blame(move)) for move in record.packages),
             key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
         ),
         shares=tuple(map(share_effect, record.shares)),
         commands=commands(record),
-        query=f"?metric={metric}" if metric in METRICS else "",
     )
 
 
@@ -205,15 +221,18 @@ def _on(site: Site, quote: Quote) -> Iterator[tuple[str, Result]]:
 
 
 def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
-    """Draw all measurements of one effect on one axis, the quoted one first; and count them."""
+    """Draw all effects of a release, the quoted one first; and count those that repeat it."""
     label = f"{quote.previous or 'before'} → {quote.version}, {_where(quote.case, quote.machine)}"
     first = _dot(label, quote.metric, quote.ratio, quote.verdict)
     repeats = (dot for dot in _repeats(site, quote, root) if dot.ratio != first.ratio)
     others = [*repeats][: MOST - 1]
-    about = Caption(
-        "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
-    )
-    groups = {"Quoted: this release alone": [first], "The same, in other ways": others}
+    title = quoting.place(quote).partition(":")[0]
+    about = Caption("sure", title, "Change with its 95 % interval.")
+    groups = {
+        "Quoted: this release alone": [first],
+        "The same, in other ways": others,
+        "What else it did": [*_further(site, quote)][:MOST],
+    }
     drawn = {title: dots for title, dots in groups.items() if dots}
     rose = [dot.drawn.estimate > 1 for dot in (first, *others) if dot.drawn]
     count = formats.quantity(len(rose), "measurement")
@@ -221,17 +240,26 @@ def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     return forest(about, drawn, repeats="measurements"), f"{count}{agreed}"
 
 
+def _further(site: Site, quote: Quote) -> Iterator[Dot]:
+    """Return what else a release moved, on any machine, the largest first."""
+    moved = [
+        (machine, effect)
+        for machine, result in _on(site, quote)
+        for effect in (*result.main, *result.others)
+        if effect.moved and not _is_repeated(effect, quote)
+    ]
+    for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):
+        what, where = case_names.name(effect.case).what, _where(effect.case, machine)
+        yield _effect(f"{_title(effect.metric)}: {what}, {where}", effect)
+
+
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
+    own = (quote.case, quote.metric, quote.machine)
     for machine, result in _on(site, quote):
         for effect in result.effects:
-            same = (effect.case, effect.metric, machine) == (
-                quote.case, quote.metric, quote.machine,
-            )  # fmt: skip
-            if same or not _is_repeated(effect, quote):
-                continue
-            how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
-            text = f"Alone, {how}{_where(effect.case, machine)}"
-            yield _dot(text, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
+            if (effect.case, effect.metric, machine) != own and _is_repeated(effect, quote):
+                how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
+                yield _effect(f"Alone, {how}{_where(effect.case, machine)}", effect)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
         if (comparison.base.label, comparison.head.label) != sides(quote):
@@ -263,42 +291,14 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
             )
 
 
-def elsewhere(site: Site, quote: Quote) -> Markup | None:
-    """Draw what else a release moved, on any machine, the largest first; None if nothing."""
-    moved = [
-        (machine, effect)
-        for machine, result in _on(site, quote)
-        for effect in (*result.moved, *filter(attrgetter("moved"), result.others))
-        if not _is_repeated(effect, quote)
-    ]
-    moved.sort(key=lambda pair: -pair[1].size)
-    dots = [
-        _dot(
-            f"{figure(effect.case, effect.metric)}, {machine}",
-            effect.metric,
-            effect.ratio,
-            effect.verdict or Verdict.UNKNOWN,
-        )
-        for machine, effect in moved[:MOST]
-    ]
-    about = Caption("elsewhere", "Other cases and figures", "Change with its 95 % interval.")
-    return forest(about, {"": dots}, repeats="measurements") if dots else None
-
-
 def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
     """Whether it is what is quoted, or the same on another machine or by another method."""
-    alike = _alike(effect.case, quote.case)
+    same = alike(effect.case, quote.case)
     inside = f"endpoint={'/'.join(quote.case.split('/')[:2])})"
-    counted = quote.metric == CPU and (alike or inside in effect.case)
-    return (alike and effect.metric == quote.metric) or (
+    counted = quote.metric == CPU and (same or inside in effect.case)
+    return (same and effect.metric == quote.metric) or (
         counted and effect.metric in {"seconds", INSTRUCTIONS}
     )
-
-
-def _alike(case: str, other: str) -> bool:
-    """Whether two cases differ at most in the interpreter, or in how a benchmark names it."""
-    parts = ([p for p in one.split("/") if not p.startswith("py3")] for one in (case, other))
-    return next(parts) == next(parts)
 
 
 def _where(case: str, machine: str) -> str:
@@ -311,6 +311,13 @@ def _title(metric: str) -> str:
     if metric == INSTRUCTIONS:
         return "instructions, counted"
     return METRICS[metric].title if metric in METRICS else "time of a call"
+
+
+def _effect(label: str, effect: ReleaseEffect) -> Dot:
+    dot = _dot(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
+    if effect.levels is None:
+        return dot
+    return replace(dot, note="levels of {} and {} {}".format(*effect.levels, effect.samples))
 
 
 def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:

@@ -81,14 +81,13 @@ export function day(seconds_) {
 /** @typedef {{mean?: number | null, low?: number | null, high?: number | null}} Estimate */
 
 /**
- * One figure over another. Both are ratios to one anchor and independent otherwise, so their errors
- * add in quadrature on the logarithmic scale.
+ * One figure over another, as a change with its interval. Both are ratios to one anchor and
+ * independent otherwise, so their errors add in quadrature on the logarithmic scale.
  * @param {Estimate} base @param {Estimate} head
  */
 export function quotient(base, head) {
   const half = (/** @type {Estimate} */ figure) => Math.log(Number(figure.high) / Number(figure.low)) / 2;
   const ratio = Number(head.mean) / Number(base.mean);
   const factor = Math.exp(Math.hypot(half(base), half(head)));
-  const ends = `${significant(ratio / factor, 4)}…${significant(ratio * factor, 4)}`;
-  return `${significant(ratio, 4)} × (95 % interval ${ends}), ${percent(ratio)}`;
+  return { change: percent(ratio), within: `${percent(ratio / factor)}…${percent(ratio * factor)}` };
 }
