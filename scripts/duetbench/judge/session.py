@@ -47,14 +47,8 @@ DEFAULT_SEED: Final = 1
 COUNTING: Final = 1 / 3
 """Share of the budget in which instruction counts may begin: they are an answer, too."""
 
-MOST_COUNTING: Final = 0.7
-"""Largest share of the time that is left for counts and for what prepares both sides of them."""
-
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
-
-QUICK: Final = 0.8
-"""Least share of its predicted time that a duet may take before any was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +201,10 @@ class _Session:
         turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
-        if self._fits():
+        # Where counts moved, a single duet shows what they are of the whole request.
+        least = 1 if any(differ(self._counts(pair)) for pair in self.pairs) else rule.FEWEST
+        soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
+        if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
         if self.open() and not any(map(self._needs_no_time, self.pairs)):
             # Twice what was calculated: a duet may be slower.
@@ -221,15 +218,13 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
-        began = self.clock()
+        began, share = self.clock(), 1.0 if self.extent.only else COUNTING
 
         def left() -> float:
             return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            ends = began + most * (self.ends - began)
-            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
+            self.counts.count(self.counted, left, self.reporter.note, self._tell, self.ends)
         self.count_seconds = self.clock() - began
 
     def _tell(self, case: str) -> None:
@@ -242,15 +237,6 @@ class _Session:
 
     def _counts(self, pair: Pair) -> Instructions | None:
         return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
-
-    def _fits(self) -> bool:
-        """Whether there is time for a first look at any case, on a machine that is quick.
-
-        If counts moved, a single duet shows what they are of the whole request.
-        """
-        duet = min(map(self.loop.seconds, self.pairs), default=0.0)
-        moved = any(differ(self._counts(pair)) for pair in self.pairs)
-        return QUICK * (1 if moved else rule.FEWEST) * duet <= self.ends - self.clock()
 
     def _needs_no_time(self, pair: Pair) -> bool:
         """Whether more time is not what a case lacks: it is judged, or it failed."""
