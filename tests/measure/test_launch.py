@@ -20,7 +20,7 @@ from duetbench.host import files, ports, proc, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.judge.search.summary import summarise
+from duetbench.judge.summary import summarise
 from duetbench.load import launch, runner, validity
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import as_markdown

@@ -23,7 +23,7 @@ from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files, result_files
 from duetbench.host.files import encode
 from duetbench.host.result_files import save_comparison
-from duetbench.judge.search.summary import summarise
+from duetbench.judge.summary import summarise
 from duetbench.report.comparison_text import as_markdown as report
 from duetbench.report.comparison_text import print_comparison
 from duetbench.report.run import print_cases

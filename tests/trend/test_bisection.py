@@ -18,10 +18,9 @@ from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
 from duetbench.judge import rule, statistics
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
+from duetbench.judge.causes import CommitSearch, PackageSearch
 from duetbench.judge.findings import of_effects
-from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
-from duetbench.judge.search.commit_search import CommitSearch
-from duetbench.judge.search.mixed_locks import PackageSearch
 from duetbench.report.change import commit_lines
 from observatory.cli.changes import blame
 from synthetic import make_case

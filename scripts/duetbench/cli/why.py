@@ -90,7 +90,7 @@ def run(
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
-        sides = prepare(contrast, explain.scope(select, narrator, copies))
+        sides = prepare(contrast, Scope(tuple(select), narrator, copies, loaded=False))
         moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
             found = explain.attribute(*pair, narrator)

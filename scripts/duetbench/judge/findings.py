@@ -6,7 +6,7 @@ that requests keep, whichever saw more decides, and one finding says so.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duetbench.core import units
@@ -233,7 +233,8 @@ def _of_load(of: CaseDuets) -> dict[str, Any]:
     if of.leaks:
         text = growths["head"].words if "head" in growths else ""
         return {"verdict": Verdict.WORSE, "exact": False, "text": text}
-    if leaking == {"base"} and growths["head"].course != "undecided":
+    head = growths.get("head")
+    if leaking == {"base"} and head and head.curve and head.course != "undecided":
         return {"verdict": Verdict.BETTER, "text": growths["base"].words}
     if len(leaking) == 1:
         why = "the other side, loaded alone, did not show whether it does"
@@ -286,10 +287,15 @@ def sort(findings: Sequence[Finding] | Iterator[Finding]) -> tuple[Finding, ...]
     return tuple(sorted(findings, key=lambda finding: _place(finding, cpus.get(finding.case))))
 
 
-def least(finding: Finding) -> float:
-    """Least size of a change, as the logarithm of a ratio; zero if there may be none."""
-    low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
-    return 0.0 if low * high < 0 else min(abs(low), abs(high))
+def clearest(comparison: Comparison, wanted: Callable[[Finding], bool]) -> Finding | None:
+    """Find what moved most surely of what is wanted, by the near end of its interval."""
+
+    def least(finding: Finding) -> float:
+        low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
+        return 0.0 if low * high < 0 else min(abs(low), abs(high))
+
+    ratios = (f for f in comparison.findings if f.moved and f.ratio and f.case and wanted(f))
+    return max(ratios, key=least, default=None)
 
 
 def _place(finding: Finding, cpu: Finding | None) -> tuple[float, ...]:

@@ -181,7 +181,7 @@ class _Findings:
         if found and state:
             moved = statistics.direction(metric, found.sample.mean)
             verdict = moved if state == "moved" else Verdict.SAME
-        base, logs = duets.means("base").get(metric), duets.logs(metric)
+        base, logs = duets.mean(metric), duets.logs(metric)
         figures = _figures(found.sample, logs, limit) if found else {}
         yield within_limit(
             Finding(

@@ -21,10 +21,10 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator, errors, print_json
 from duetbench.host.machine import fingerprint
+from duetbench.judge import causes
+from duetbench.judge.bisection import TIME_IS_UP
+from duetbench.judge.causes import SearchTask
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.search import mixed_locks
-from duetbench.judge.search.bisection import TIME_IS_UP
-from duetbench.judge.search.mixed_locks import SearchTask
 from duetbench.report.change import cause_lines
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
@@ -103,7 +103,7 @@ def _search_changes(
             with resumable():
                 task = task_of(project, record, reporter)
                 here = project.with_case(record.series.case)
-                cause = mixed_locks.find(here, here, task, reporter, share)
+                cause = causes.find(here, here, task, reporter, share)
         except (HistoryError, SetupError, UsageError) as problem:
             errors().say(f"{record.id}: not searched: {problem}")
             continue

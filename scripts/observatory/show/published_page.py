@@ -8,7 +8,7 @@ from typing import Final
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
-from duetbench.judge.search.summary import CaseSummary, RunSummary, summarise
+from duetbench.judge.summary import CaseSummary, RunSummary, summarise
 from observatory.matrix.published import Published
 from observatory.show import run_view
 from observatory.show.claims import Evidence, check

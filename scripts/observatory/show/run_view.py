@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.core.units import Interval, significant
-from duetbench.judge.search.summary import CaseSummary, RunSummary
+from duetbench.judge.summary import CaseSummary, RunSummary
 from duetbench.report import formats
 from duetbench.report.run import explain_flags, facts, failed_launches, title
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout

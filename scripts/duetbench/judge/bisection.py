@@ -131,20 +131,16 @@ class Search(ABC, Generic[State]):
         Raises DuetbenchError if the ends of the row cannot be compared.
         """
         reason, suspects = "", list[str]()
-        names: Sequence[str]
         rows = [(row, order)]
         for some, means in rows:  # which a search extends by the rows that it leaves
             try:
                 rows += self._search(some, means)
-            except StuckError as stuck:
-                reason, names = str(stuck), stuck.suspects
             except DuetbenchError as problem:
-                if not self.whole:
+                stuck = problem if isinstance(problem, StuckError) else None
+                if not (stuck or self.whole):
                     raise
-                reason, names = short(str(problem)), ()
-            else:
-                continue
-            suspects += names or self._names(some[0], some[-1])
+                reason = short(str(problem))
+                suspects += (stuck and stuck.suspects) or self._names(some[0], some[-1])
         whole = self.whole
         return Cause(
             shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
@@ -161,22 +157,8 @@ class Search(ABC, Generic[State]):
 
         Returns the rows that are left, with the means for them.
         """
-        failure = ""
-        for number, means in enumerate(order):
-            if means == "duets" and number:
-                why = f"no count ({failure})" if failure else "both execute the same instructions"
-                self.say(f"what a request does shows nothing; {why}: duets decide")
-            try:
-                comparison = self.look(row[0], row[-1], means, "")
-            except CountError as problem:  # without Valgrind
-                failure = str(problem)
-                continue
-            figures = [each for each in comparison.findings if means_of(each) == means]
-            if moved := [each for each in figures if each.moved or _changed(each)]:
-                break
-            self.rest = comparison
-            failure = _why(comparison, INSTRUCTIONS)
-        else:
+        means, moved = self._first(row, order)
+        if not moved:
             if self.whole is None:
                 raise StuckError("measured again, the whole change is not seen")
             return ()
@@ -197,8 +179,30 @@ class Search(ABC, Generic[State]):
         findings = dict.fromkeys((main, *(each for each in own if means_of(each) == means)))
         fields = {self.unit: named, "skipped": unknown, "findings": tuple(findings)}
         self.shares.append(Share.model_validate(fields))
-        left = [each for each in order[number:] if (each == "duets") == (means == "duets")]
+        left = order[order.index(means) :]
+        left = [each for each in left if (each == "duets") == (means == "duets")]
         return [(rest, left) for rest in rests if len(rest) > 1]
+
+    def _first(
+        self, row: Sequence[State], order: Sequence[Means]
+    ) -> tuple[Means, Sequence[Finding]]:
+        """Return what the first means shows that shows any change between the ends of a row."""
+        failure = ""
+        for means in order:
+            if means == "duets" != order[0]:
+                why = f"no count ({failure})" if failure else "both execute the same instructions"
+                self.say(f"what a request does shows nothing; {why}: duets decide")
+            try:
+                comparison = self.look(row[0], row[-1], means, "")
+            except CountError as problem:  # without Valgrind
+                failure = str(problem)
+                continue
+            figures = [each for each in comparison.findings if means_of(each) == means]
+            if moved := [each for each in figures if each.moved or _changed(each)]:
+                return means, moved
+            self.rest = comparison
+            failure = _why(comparison, INSTRUCTIONS)
+        return order[-1], ()
 
     def _narrow(
         self, row: Sequence[State], whole: Finding, means: Means

@@ -1,42 +1,110 @@
-"""Which release did it: the search among the packages that moved between two locks.
+"""Which commit did it, and which release: the two rows that are searched, state by state.
 
 In a mixed lock some packages have their later versions, and all others the earlier ones. A package
 that the later ones require in a newer version moves too, at most to its later version. uv resolves
 the lock; which packages have really moved is read from it, and the environment has exactly that.
 
-Each comparison of a search is kept as soon as it is over: if a search is interrupted, its next
-start continues with these.
+Each comparison of a search among packages is kept as soon as it is over: if a search is
+interrupted, its next start continues with these.
 """
 
 import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 
 from packaging.version import Version
 
 from duetbench.app import locks, revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.change import Cause, Commit, Release
+from duetbench.core.comparison import Comparison, differences
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.cache import digest
 from duetbench.host.console import Console
 from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import least
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, means_of
 
 Names = frozenset[str]
 """Packages that have moved in a mixed lock."""
+
+
+def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
+    """List the commits after GOOD up to BAD, oldest first, of a branch merged only the merge.
+
+    Raises UsageError if a name is no commit, or there is none between.
+    """
+    ends = [revisions.resolve(root, name).commit for name in (good, bad)]
+    log = ["log", "--first-parent", "--reverse", "--format=%H %p%x00%s", f"{ends[0]}..{ends[1]}"]
+    commits = []
+    for line in git.ask(root, *log).splitlines():
+        ids, _, subject = line.partition("\0")
+        commit, *parents = ids.split()
+        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
+    if not commits:
+        raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
+    return tuple(commits)
+
+
+def search_commits(
+    project: Subject,
+    ends: tuple[str, str],
+    select: str,
+    seconds: float,
+    reporter: Reporter,
+    *,
+    start: bool = False,
+) -> Cause:
+    """Search the commits between GOOD and BAD on this machine, which nothing else may use.
+
+    `select` is a glob over the ids of cases, `seconds` of load are used at most, or of starts if
+    what changed is the `start` of servers. Raises as `list_commits` and `Search.run`.
+    """
+    commits = list_commits(project.root, *ends)
+    quiet = Reporter(Console(quiet=True))
+    budget = Budget(seconds, len(commits))
+
+    def look(good: str, commit: str, means: Means, case: str) -> Comparison:
+        extent = budget.extent(means, glob.escape(case) if case else select, start=start)
+        told = reporter if extent.seconds else quiet
+        return compare(project, Contrast((good, commit)), extent, told)
+
+    found = CommitSearch(commits, look, reporter.say)
+    return found.run([ends[0], *(commit.id for commit in commits)], MEANS[2:] if start else MEANS)
+
+
+class CommitSearch(Search[str]):
+    """A search in a row of commits, by their ids; of the first one, any name."""
+
+    unit = "commits"
+
+    def __init__(
+        self,
+        commits: Sequence[Commit],
+        look: Callable[[str, str, Means, str], Comparison],
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(look, say)
+        self.commits = commits
+        self.places = {commit.id: place for place, commit in enumerate(commits, 1)}
+
+    def between(self, before: str, after: str, _: Comparison | None = None) -> Sequence[Commit]:
+        return self.commits[self.places.get(before, 0) : self.places[after]]
+
+    def apart(
+        self, row: Sequence[str], found: Sequence[str]
+    ) -> tuple[str, str, Sequence[Sequence[str]]]:
+        start, end = row.index(found[0]), row.index(found[-1])
+        return row[start - 1], row[end], (row[:start], row[end:])
 
 
 class PackageSearch(Search[Names]):
@@ -93,21 +161,7 @@ class SearchTask:
     metric: str = ""
 
 
-def clearest(comparison: Comparison, select: str | None) -> Finding:
-    """Return what duets showed most surely, of the selected cases; UsageError if there is none."""
-    judged = [
-        finding
-        for finding in comparison.findings
-        if finding.case and means_of(finding) == "duets"
-        if (fnmatchcase(finding.case, select) if select else finding.moved)
-    ]
-    if not judged:
-        which = f"that {select!r} selects" if select else "that moved"
-        raise UsageError(f"{comparison.id}: expected a case {which}, measured by duets")
-    return max(judged, key=lambda finding: (finding.moved, least(finding)))
-
-
-def search(
+def search_packages(
     project: Subject,
     contrast: Contrast,
     select: str,
