@@ -35,14 +35,11 @@ def titles(comparison: Comparison) -> dict[str, str]:
     cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
     served = Counter(name.what for name in cases.values())
     names = {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
-    others = {finding.case for finding in comparison.findings} - names.keys()
-    return {**names, **{case: _other(case) for case in others}}
-
-
-def _other(series: str) -> str:
-    """Name what is no case of a comparison, as of one that ran benchmarks inside a process."""
-    name = case_names.name(series)
-    return f"{name.what}, {name.python}" if name.known else series or "all cases, tested as one,"
+    for other in {finding.case for finding in comparison.findings} - names.keys():
+        name = case_names.name(other)  # of a comparison that ran benchmarks inside a process
+        known = f"{name.what}, {name.python}" if name.known else other
+        names[other] = known or "all cases, tested as one,"
+    return names
 
 
 def noun(finding: Finding) -> str:
@@ -121,12 +118,8 @@ def sentence(finding: Finding) -> str:
         return f"does different work: {finding.text}"
     if finding.subject == KEPT:
         return _keeps(finding)
-    kind = EFFECTS.get(finding.subject)
-    return _does(finding, kind) if kind else _moves(finding)
-
-
-def _moves(finding: Finding) -> str:
-    """Say how a metric or a count moved."""
+    if kind := EFFECTS.get(finding.subject):
+        return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
     if finding.subject == INSTRUCTIONS:
         return ", ".join(filter(None, (_executes(ratio), finding.text)))
