@@ -145,7 +145,8 @@ def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     # Ticks wait for a free connection: the k-th wave of five for half a second times k.
     assert found["response_mean"] == pytest.approx(found["service_mean"] + 1.0, abs=0.02)
     assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
-    checks = {"good", "timeouts", "unsent", "window", "in_flight"}
+    assert 0 < found["lag"] <= 1.702046467 - 1.7, "the largest one"
+    checks = {"good", "timeouts", "unsent", "window", "in_flight", "lag"}
     assert set(found) - set(METRICS) == checks
 
 

@@ -26,7 +26,7 @@ GOOD = {
 
 PACED_GOOD = {
     "offered": 10, "throughput": 9.9, "requests": 100, "good": 100, "unsent": 0,
-    "window": 10.0, "in_flight": 2.0,
+    "window": 10.0, "in_flight": 2.0, "lag": 0.002,
     "response_min": 0.199, "response_mean": 0.205, "response_p50": 0.203, "response_max": 0.237,
     "service_min": 0.199, "service_mean": 0.205, "service_p50": 0.203, "service_max": 0.237,
 }  # fmt: skip
@@ -129,6 +129,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
     (FlagName.OVERLOADED, paced({"throughput": 9.30}), "10.0/s were offered, 9.30/s answered"),
+    (FlagName.HOST_NOISE, paced({"lag": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
     (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
      "changed in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
@@ -192,6 +193,7 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts(connections=(125, 75), case=case(workers=1)),  # exactly 1.25 of the fair share
         paced({"unsent": 5}),
         paced({"throughput": 9.32}),
+        paced({"lag": 0.020}),
         # Ten ticks in 1 s span nine intervals: 10/s may be counted as 11.
         Facts(
             case=case(OPEN, 0.0),

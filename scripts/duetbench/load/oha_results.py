@@ -142,8 +142,9 @@ def figures(
     """Compute the metrics of one load, and figures that only checks use; `floor` is in s.
 
     The latter are: good (requests with the declared status), unsent (requests of the schedule that
-    were never sent), window (length of the time that throughput refers to, s) and in_flight (time-
-    weighted mean of the requests in flight).
+    were never sent), window (length of the time that throughput refers to, s), in_flight (time-
+    weighted mean of the requests in flight) and lag (behind its own schedule, s, that the generator
+    stayed below for 99 % of the requests).
 
     Requests that end after the deadline count for latencies, but not for throughput. Only good
     answers count for latencies. Without any good answer before the deadline there are only counts.
@@ -164,9 +165,7 @@ def figures(
     return (
         figures
         | _throughput(rows, good, window(rows, load, status=status, floor=floor))
-        | times("response", (rows.end - rows.scheduled)[good])
-        # A closed loop schedules nothing: its times would be the same.
-        | (times("service", (rows.end - rows.start)[good]) if load.rate is not None else {})
+        | _latencies(rows, good, load)
     )
 
 
@@ -273,4 +272,17 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) 
         "window": seconds,
         "throughput": int((good & in_time).sum()) / seconds,
         "in_flight": float(inside.sum()) / (finish - float(rows.start.min())),
+    }
+
+
+def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
+    response = times("response", (rows.end - rows.scheduled)[good])
+    if load.rate is None:
+        return response  # a closed loop schedules nothing: service times would be the same
+    # The queue is first in, first out, and only its end is dropped: row i is tick i.
+    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
+    return {
+        **response,
+        **times("service", (rows.end - rows.start)[good]),
+        "lag": max(0.0, float(np.percentile(lag, 99))),
     }
