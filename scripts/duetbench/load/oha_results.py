@@ -117,18 +117,20 @@ def read_rows(database: Path) -> Rows:
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
     """Choose the time that throughput refers to: begin and end on the clock of the rows, s.
 
-    It ends at the deadline, with an exception; `floor` is the service floor, s.
+    It ends at the deadline, with one exception; `floor` is the service floor, s.
 
     Slow requests are answered in waves. The deadline cuts the last wave, and N/t would fall short
     by up to a service time over the duration. So the window ends with the last good answer before
     the deadline. That never flatters: a slot gives at most t/floor answers in any time t, so
     N(t)/t <= slots/floor for every t. Nor does it hide a stall: after more than `LAST_WAVE` service
     times of silence, the deadline counts.
+
+    An open load has no waves. It begins one floor late, since no answer can come before.
     """
-    begin, deadline = float(rows.start.min()), load.duration
+    begin, deadline = float(rows.start.min()) + floor * load.open, load.duration
     good = rows.status == status
     in_time = good & (rows.end <= deadline)
-    if not in_time.any():
+    if load.open or not in_time.any():
         return begin, deadline
     last = float(rows.end[in_time].max())
     # Only answers in time: those that a stall delayed would excuse it.

@@ -276,9 +276,9 @@ def _overload(facts: Facts) -> Iterator[str]:
     due = load.rate * load.duration
     if unsent > (1 - KEPT_UP) * due:
         yield f"{unsent:.0f} of {due:.0f} requests were never sent"
-    # Even an idle server answers nothing in the first moments.
-    idle = facts.figures.get("service_min", 0.0)
-    if answered < KEPT_UP * load.rate * max(0.0, 1 - idle / facts["window"]):
+    # Even an idle server answers nothing in the first moments; an open load's window has no floor.
+    idle = facts.figures.get("service_min", 0.0) - facts.case.endpoint.floor * load.open
+    if answered < KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
         yield f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"
 
 
