@@ -35,11 +35,8 @@ def titles(comparison: Comparison) -> dict[str, str]:
     cases = {case.case.id: case_names.of(case.case) for case in comparison.cases}
     served = Counter(name.what for name in cases.values())
     names = {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
-    for other in {finding.case for finding in comparison.findings} - names.keys():
-        name = case_names.name(other)  # of a comparison that ran benchmarks inside a process
-        known = f"{name.what}, {name.python}" if name.known else other
-        names[other] = known or "all cases, tested as one,"
-    return names
+    others = {finding.case for finding in comparison.findings} - names.keys()
+    return names | {case: case or "all cases, tested as one," for case in others}
 
 
 def noun(finding: Finding) -> str:
@@ -216,7 +213,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     place = ""
     if comparison.cross:
         place = f"{comparison.head.label} in place of {comparison.base.label}: "
-    moved = _served(comparison, [finding for finding in comparison.findings if finding.moved])
+    moved = [finding for finding in comparison.findings if finding.moved]
     told = ""
     for verdict in dict.fromkeys(finding.verdict for finding in moved):
         of_verdict = [finding for finding in moved if finding.verdict is verdict]
@@ -228,17 +225,11 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
         told, place = title, ""
     expected, seconds = awaited(comparison), sufficient_budget(comparison)
-    unknown = _served(comparison, [f for f in expected if f.verdict is Verdict.UNKNOWN])
+    unknown = [finding for finding in expected if finding.verdict is Verdict.UNKNOWN]
     if unknown:
         yield _open(unknown, comparison, names, seconds)
     elif not moved and (comparison.findings or any(case.effects for case in comparison.cases)):
         yield f"= {Verdict.SAME}: {place}{_same(comparison, names)}"
-
-
-def _served(comparison: Comparison, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """The findings that speak of cases, one or all, before what benchmarks in process found."""
-    cases = {"", *(case.case.id for case in comparison.cases)}
-    return [finding for finding in findings if finding.case in cases] or findings
 
 
 def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison: Comparison) -> str:
