@@ -51,9 +51,6 @@ class Instruments(Protocol):
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
 
-MakeInstruments = Callable[[], Instruments]
-"""Creates instruments: `instruments.Real`."""
-
 
 class Reporter(Progress):
     """Prints a line per duet, of starts one in ten; on a terminal one line that is replaced.

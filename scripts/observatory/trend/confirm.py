@@ -25,7 +25,7 @@ from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import affected, preparation, session
-from duetbench.judge.duet_loop import MakeInstruments, Reporter
+from duetbench.judge.duet_loop import Instruments, Reporter
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent, Question, empty_comparison
 from duetbench.judge.statistics import direction
@@ -53,7 +53,7 @@ def compare_stacks(
     *,
     seed: int,
     reporter: Reporter,
-    make: MakeInstruments,
+    make: Callable[[], Instruments],
 ) -> Comparison:
     """Compare the stacks before and after on the cases that moved most.
 
