@@ -28,7 +28,7 @@ from duetbench.judge.bisection import (
     StuckError,
     first_bad,
 )
-from duetbench.judge.findings import of_effects
+from duetbench.judge.findings import of_effects, within_limit
 from duetbench.report.change import commit_lines
 from observatory.cli.changes import blame
 from synthetic import make_case
@@ -132,7 +132,7 @@ class Stack:
         moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
         verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
         ratio, (low, high) = found.sample.interval.estimate, found.sample.interval.ends or (0, 9)
-        return rule.within_limit(
+        return within_limit(
             Finding(
                 case=CASE, subject=CPU, verdict=Verdict.SAME if same and not moved else verdict,
                 ratio=ratio, low=low, high=high, limit=0.02, n=len(logs),

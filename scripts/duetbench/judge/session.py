@@ -36,7 +36,7 @@ from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import findings, rule
+from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides, require_code
 from duetbench.judge.samples import Mode
@@ -327,7 +327,7 @@ class _Session:
             "status": status,
             "wall_seconds": self.clock() - self.began,
             "cases": cases,
-            "findings": findings.judge(known, self.limits, limits, loaded=not self.extent.only),
+            "findings": rule.judge(known, self.limits, limits, loaded=not self.extent.only),
             "notes": (*self.record.notes, *self.notes),
             "first_answer_seconds": self.first_answer_seconds,
         }
