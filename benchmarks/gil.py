@@ -1,8 +1,21 @@
 """The effect of the GIL on threads, processes and coroutines inside one process.
 
 Three kinds of work, each done in several ways: counting (CPU only), files that are written and read
-back, and rounds of a file and an HTTP request to a slow API. `gil.toml` has the figures that the
-experiment's source published, and the differences from it.
+back, and rounds of a file and an HTTP request to a slow API. The source (PythonのGILの確認,
+2025-03-16; Python 3.12.7, WSL2) published these seconds, the CPU's of two runs:
+
+                    serial      threads     processes   asyncio
+    four CPU tasks  2.11, 2.00  2.70, 3.54  0.75, 0.73  1.79 (second run)
+    files of 1 MB   0.17        0.06        0.12
+    files of 10 MB  1.37        0.32        0.48
+    files of 100 MB 14.4        29.6        49.8
+    ten rounds      7.50        1.07                    1.46
+
+Different from the source: it has an interpreter with the GIL only. Our slow API is a server on
+loopback that answers after 0.2 s (the source's public one took about 0.75 s). Processes are forked,
+the default of the source's Python. Serial rounds and threads share one httpx client, the coroutines
+another, with aiofiles for the files. As there, nothing forces files to the disk; 30 files of 100 MB
+are measured only with DUETBENCH_FULL=1. One and two tasks are measured besides the source's four.
 
 A call takes from tens of milliseconds to seconds, so every sample is one call (`number`). The timed
 part includes making threads and processes, as in the source.

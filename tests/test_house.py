@@ -37,7 +37,6 @@ CAPABILITIES: Final = {
         "duetbench.counts.ranking",
         "duetbench.counts.profiling",
         "duetbench.cli.why",
-        "observatory.cli.why",
     ),
     "bisect": (
         "duetbench.judge.bisection",

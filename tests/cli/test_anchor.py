@@ -63,7 +63,7 @@ def scene(
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))
-        monkeypatch.setattr("observatory.cli.anchor.Real", lambda _: made.instruments)
+        monkeypatch.setattr("observatory.cli.anchor.Real", lambda: made.instruments)
         yield made
 
 

@@ -11,7 +11,7 @@ import pytest
 from bench import all_cases
 from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
@@ -139,7 +139,7 @@ def test_formulas_resolve_per_case(tmp_path: Path) -> None:
     quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
     gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
     assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
-    assert (gil.load.model, gil.load.connections) == (LoadModel.PACED, 10)
+    assert gil.load.connections == 10
     assert (gil.load.rate, gil.load.duration) == (16, 7)
     free = quick["naps/nap/py3.14t/closed/w2/c32/wait0.2"]
     assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
@@ -281,12 +281,10 @@ def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) ->
 
 
 def test_an_open_load_never_waits_for_a_connection() -> None:
-    for case in declared("nightly").values():
-        if case.load.model is LoadModel.OPEN:
-            assert case.load.rate is not None
-            assert case.load.connections >= case.load.rate * min(
-                case.load.duration, case.load.timeout
-            )
+    loads = {case.id: case.load for case in declared("nightly").values()}
+    assert {id_ for id_, load in loads.items() if load.open} == {
+        id_ for id_ in loads if id_.endswith("/open")
+    }
 
 
 @pytest.mark.parametrize("profile", PROFILES)

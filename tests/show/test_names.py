@@ -7,10 +7,11 @@ import pytest
 import synthetic
 from bench import all_cases
 from duetbench.app import case_names
-from duetbench.core.change import Release, SeriesName
+from duetbench.core.change import Release
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show.changes import describe
+from observatory.store.change import SeriesName
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 

@@ -393,7 +393,6 @@ CHOSEN: Final = {
     "server-choice": "20261126T142459Z-compare-6e1bba24",
     "undecided": "20261126T142030Z-compare-6e1bba24",
     "faster-with-counts": "20261126T220308Z-compare-4f20da5b",
-    "many-benchmarks": "20261120T202652Z-compare-1d8b37a3",
     "no-change": "20261125T022727Z-compare-ce0f6843",
     "connections": "20261127T194126Z-compare-a31a5740",
 }

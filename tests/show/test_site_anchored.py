@@ -13,8 +13,6 @@ from observatory.show import addresses
 from observatory.show.site.pages import case
 from observatory.show.site.pages.site import Site
 
-INSIDE = "inprocess/routing.Route.time_call/py3.14"
-
 
 def points(results: Path) -> None:
     """Two days as of which, and a night with another kernel."""
@@ -22,7 +20,6 @@ def points(results: Path) -> None:
         found = a_file(
             day,
             of(CASE, ratio(value, se=0.01), ratio(value, se=1e-5, duets=1, metric="instructions")),
-            of(INSIDE, ratio(2.0, metric="seconds")),
             kernel=kernel,
             origin="night" if day == 3 else "backfill",
         )

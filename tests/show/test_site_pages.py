@@ -45,8 +45,6 @@ def test_a_newest_figure_says_what_it_rests_on(
         ("a/b", "quick", "$(rm -rf)", "observatory measure --profile quick --select a/b"),
         ("a/b; rm -rf ~", "quick", None,
          "observatory measure --profile quick --select 'a/b; rm -rf ~'"),
-        ("inprocess/gil.Cpu.time_tasks(mode=threads, tasks=4)/py3.14/current", "asv", None,
-         "observatory inprocess --select 'gil.Cpu.time_tasks*'"),
     ],
 )  # fmt: skip
 def test_the_command_of_a_figure(

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import subprocess
 import tempfile
 import threading
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
-from typer.testing import CliRunner
 from werkzeug import Request, Response
 
 import foreign
@@ -24,8 +22,6 @@ from duetbench.host import files, result_files
 from duetbench.host.files import MOST_BYTES
 from duetbench.host.git import ask, credentials
 from histories import QUICK, git, hook, listing, make_remote, night_run, place_of, save
-from observatory.cli import app
-from observatory.cli.history import pull_command
 from observatory.store import history_branch
 from observatory.store.change import Change
 from observatory.store.history_branch import PushResult, pull, push
@@ -91,7 +87,7 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
     all_have_looked, looked = threading.Barrier(pushers, timeout=60), threading.local()
     real = history_branch._clone
 
-    def clone(remote: Remote, work: Path) -> history_branch._Past:
+    def clone(remote: Remote, work: Path) -> str | None:
         found = real(remote, work)
         if not hasattr(looked, "before"):
             looked.before = True
@@ -146,7 +142,8 @@ def test_a_push_against_the_rules_of_github_says_which(remote: Remote) -> None:
     said = str(problem.value)
     assert " in 1 tries; " in said
     reasons = " / ".join(line.strip() for line in GH013.splitlines() if line)
-    assert f"git push failed; it said: {reasons} / ! [remote rejected] HEAD -> " in said
+    assert f"git push failed; it said: {reasons} / " in said
+    assert " / ! [remote rejected] HEAD -> " in said
     assert "check the token's rights" in said
 
 
@@ -178,74 +175,9 @@ def test_other_bytes_under_the_same_name_are_refused(remote: Remote) -> None:
     sent(remote, file("alpha", b"one"))
     pushed = sent(remote, file("beta"), file("alpha", b"two"))
     assert pushed.added == ("runs/beta/2026/run.json",)
-    (fault,) = pushed.faults
-    assert re.match(r"runs/alpha/.*never rewritten.*a clock has jumped", fault)
+    assert pushed.conflicts == ("runs/alpha/2026/run.json",)
     shown = git(place_of(remote), "cat-file", "blob", f"{BRANCH}:results/runs/alpha/2026/run.json")
     assert shown == "one"
-
-
-def rewritten(remote: Remote, folder: Path) -> str:
-    """Force a branch without the last commit onto a remote; return that commit."""
-    repos.git(folder.parent, "clone", "--quiet", f"--branch={BRANCH}", remote.address, folder.name)
-    last = repos.git(folder, "rev-parse", "HEAD")
-    repos.git(folder, "reset", "--quiet", "--hard", "HEAD~1")
-    repos.git(folder, "push", "--quiet", "--force", "origin", f"HEAD:{BRANCH}")
-    return last
-
-
-@pytest.mark.long
-def test_a_history_that_was_rewritten_is_an_alarm_until_it_is_mended(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever fetches or adds to it is told; what is new gets in; what was lost can be merged."""
-    mark, place, here = f"refs/duetbench/{BRANCH}", place_of(remote), tmp_path / "here"
-    for name in ("alpha", "beta"):
-        assert sent(remote, file(name)).faults == ()
-        assert git(place, "rev-parse", mark) == git(place, "rev-parse", BRANCH)
-    last = rewritten(remote, here)
-    (fault,) = pull(remote, tmp_path / "one").faults
-    assert f"{BRANCH} was rewritten: it lacks {last[:12]}" in fault
-    assert not (tmp_path / "one" / "runs" / "beta").exists()
-    pushed = sent(remote, file("gamma"))
-    assert (pushed.added, pushed.faults) == (("runs/gamma/2026/run.json",), (fault,))
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    source = str(save(tmp_path / "source", night_run()))
-    for words, code in ((["pull", "--to", str(tmp_path / "there")], 0), (["push", source], 1)):
-        done = CliRunner().invoke(app, ["history", *words, "--remote", remote.address])
-        assert (done.exit_code, done.output.count(f"::error title=duetbench::{fault}")) == (
-            code,
-            1,
-        ), done.output
-    assert len(listing(remote)) == 3
-    assert git(place, "rev-parse", mark) == last
-
-    help_ = pull_command.__doc__ or ""
-    for line in re.findall(r"\$ (git .*)", help_):
-        for words in line.split(" && "):
-            repos.git(here, *words.split()[1:])
-    assert pull(remote, tmp_path / "two").faults == ()
-    assert len(listing(remote)) == 4
-    assert sent(remote, file("delta")).faults == ()
-    assert git(place, "rev-parse", mark) == git(place, "rev-parse", BRANCH)
-
-
-def test_a_history_that_was_shortened_on_purpose_or_by_a_commit_is_no_alarm(
-    remote: Remote, tmp_path: Path
-) -> None:
-    """A commit that removes a file is the history's own; a branch that is gone is not."""
-    for name in ("alpha", "beta"):
-        sent(remote, file(name))
-    here, place = tmp_path / "here", place_of(remote)
-    repos.git(tmp_path, "clone", "--quiet", f"--branch={BRANCH}", remote.address, "here")
-    repos.git(here, "rm", "--quiet", "-r", "results/runs/alpha")
-    repos.git(here, "commit", "--quiet", "--message=A wrong clock")
-    repos.git(here, "push", "--quiet", "origin", f"HEAD:{BRANCH}")
-    assert pull(remote, tmp_path / "one").faults == ()
-    git(place, "update-ref", "-d", f"refs/heads/{BRANCH}")
-    assert "was rewritten" in pull(remote, tmp_path / "two").faults[0]
-    (fault,) = sent(remote, file("gamma")).faults
-    repos.git(here, *fault.rpartition(": git ")[2].replace("REMOTE", remote.address).split())
-    assert sent(remote, file("delta")).faults == ()
 
 
 def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
@@ -344,9 +276,9 @@ def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
     sent(remote, *collect(source)[0])
     target = save(tmp_path / "target", night_run(1, notes=("measured here",)))
     before = contents(target)
-    with pytest.raises(RecordError, match="other bytes under this name"):
-        pull(remote, target)
-    assert contents(target) == before
+    pulled = pull(remote, target)
+    assert (pulled.written, pulled.unchanged) == (1, 1)
+    assert before.items() < contents(target).items()
 
 
 def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> None:

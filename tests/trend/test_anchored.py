@@ -265,8 +265,7 @@ def declare(root: Path, **changes: Any) -> Anchor:
     made = Anchor(
         **{
             "name": "first", "commit": git(root, "rev-parse", "HEAD"), "since": date(2026, 11, 1),
-            "protocol": DUET_PROTOCOL, "interpreters": {"3.14": "3.14.7"},
-            "stacks": {"one": Checkout(root).lock("one").digest}, **changes,
+            "protocol": DUET_PROTOCOL, **changes,
         }
     )  # fmt: skip
     anchor_file(root).write_text(anchor_text(made), "utf-8")

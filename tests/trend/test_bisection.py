@@ -224,7 +224,7 @@ def test_what_only_two_do_together_is_blamed_on_neither() -> None:
     assert cause.reason == "p2 alone does not show the change"
     record = blame(recorded("open", 0.9, 20), cause)
     assert (record.culprit, record.shares) == (None, ())
-    assert record.note == ("The cause is among p0, p1, p2: p2 alone does not show the change.")
+    assert record.remarks == ("The cause is among p0, p1, p2: p2 alone does not show the change.")
 
 
 def test_a_change_that_is_not_there_any_more_is_not_searched_for() -> None:

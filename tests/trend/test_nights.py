@@ -1,17 +1,15 @@
 """Nights: shared out over machines, measured shard by shard, and what came of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import foreign
 import synthetic
 from bench import Bench, make_checkout
 from duetbench.core.errors import DeclarationError, FlagName, UsageError
-from duetbench.core.model import Case, Missing, Plan, Run
+from duetbench.core.model import Case, Plan, Run
 from duetbench.host import files, machine, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
@@ -107,45 +105,13 @@ def test_what_is_missing_is_recorded_with_its_reason() -> None:
     useful = arrived(night, 3, C, notes=("the other launches",))
     record = nights.outcome(night, [cut, failed, another])
     assert record.status == "empty"
-    assert [(one.missing, one.failed, one.reason) for one in record.shards] == [
-        (("experiment/a",), (), "no run of this shard arrived"),
-        (("experiment/b",), (), "its run ended before it came to them"),
-        ((), ("experiment/c",), ""),
+    assert [(one.missing, one.reason) for one in record.shards] == [
+        (("experiment/a",), "no run of this shard arrived"),
+        (("experiment/b",), "its run ended before it came to them"),
+        ((), ""),
     ]
     assert [one.shard for one in record.missing] == [1, 2]
     assert nights.outcome(night, [cut, useful]).status == "incomplete"
-
-
-def test_what_has_no_point_is_recorded_and_leaves_the_night_complete() -> None:
-    night = shards_of("a", "b").model_copy(update={"anchor": "2026-11"})
-    runs = [arrived(night, n, who) for n, who in enumerate((A, B), start=1)]
-    found = foreign.points(night=night.id, missing=(), cases=())
-    other = found.model_copy(update={"night": "20261119T030000Z-nightly-3f2a9c17", "shard": 2})
-    record = nights.outcome(night, runs, [found, other])
-    assert record.status == "complete"
-    assert [[(one.case, one.reason) for one in s.without_point] for s in record.shards] == [
-        [("experiment/a", "its points do not hold it")],
-        [("experiment/b", "no points of this shard arrived")],
-    ]
-    assert nights.sentences(record)[1] == (
-        f"shard 2 ({B}): 1 of 1 cases have no anchored point; the first reason: 'no points of "
-        "this shard arrived'"
-    )
-    point = replace(foreign.points().cases[0], case="experiment/a")
-    counted = replace(point.points[0], metric="instructions")
-    why = found.model_copy(
-        update={
-            "cases": (replace(point, points=(counted,)),),
-            "missing": (Missing(case="experiment/a", reason="60 s"),),
-        }
-    )
-    record = nights.outcome(night, runs, [why])
-    assert record.shards[0].without_point == why.missing
-    hostile = Missing(case="experiment/a", reason="##[set-env name=X]`y")
-    told = nights.outcome(night, runs, [why.model_copy(update={"missing": (hostile,)})])
-    assert nights.sentences(told)[0].endswith("the first reason: '# #[set-env name=X]'y'")
-    record = nights.outcome(night, runs, [found.model_copy(update={"cases": (point,)})])
-    assert record.shards[0].without_point == ()
 
 
 def test_a_shard_belongs_to_its_machine_and_commit(tmp_path: Path) -> None:

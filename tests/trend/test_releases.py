@@ -7,11 +7,12 @@ from typing import Final
 import pytest
 
 import synthetic
-from duetbench.core.change import Release, SeriesName
+from duetbench.core.change import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from observatory.show import quoting
+from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
 from observatory.trend.quotes import Quote
@@ -123,13 +124,13 @@ def a_quote(
     )  # fmt: skip
 
 
-def test_requests_come_before_calls_starts_and_memory() -> None:
+def test_requests_come_before_starts_and_memory() -> None:
     """If they are large enough to act on: 2 % of CPU, 10 % of a start, 5 % of memory."""
     small, large = a_quote(1.01, 0.001), a_quote(1.03, 0.02)
-    start, call = a_quote(1.5, 0.01, "start_cpu"), a_quote(1.4, 0.01, "seconds")
+    start = a_quote(1.5, 0.01, "start_cpu")
     memory = a_quote(2.0, 0.01, "pss_steady")
-    every = [memory, start, call, large]
-    for left in (large, call, start, memory):
+    every = [memory, start, large]
+    for left in (large, start, memory):
         assert quotes._choose(every) == left
         every.remove(left)
     assert quotes._choose([small, memory]) == memory

@@ -243,13 +243,12 @@ def last_words(text: str) -> str:
 
 def _last_lines(text: str) -> str:
     """Quote the last lines that fit, whole, or the end of a line that does not."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    words = lines.pop() if lines else "nothing"
-    if len(words) > MOST:
-        return f"… {words[-MOST:]}"
-    while lines and len(f"{lines[-1]} / {words}") <= MOST:
-        words = f"{lines.pop()} / {words}"
-    return f"… / {words}" if lines else words
+    lines = (" ".join(line.split()) for line in text.splitlines() if line.strip())
+    words = " / ".join(lines) or "nothing"
+    if len(words) <= MOST:
+        return words
+    _, cut, whole = words[-MOST - 3 :].partition(" / ")
+    return f"…{cut}{whole}" if cut else f"… {words[-MOST:]}"
 
 
 def page_text(page: str) -> str:

@@ -14,7 +14,7 @@ from duetbench.core import metrics
 from duetbench.core.comparison import SIDES, Curve, Duet, Growth, Instructions, SideName
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Effects, LoadModel
+from duetbench.core.model import Case, Effects
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
@@ -221,7 +221,7 @@ def choose_metrics(
     - In a closed loop whose handlers do not wait, throughput is what the server can do.
     - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
       shows that, the median latency the rest.
-    - A paced or open load fixes the throughput: latency and CPU show the cost.
+    - A rate fixes the throughput: latency and CPU show the cost.
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
     - Starts alone have no load.
@@ -234,9 +234,9 @@ def choose_metrics(
         )
     times = case.load.times
     situations: set[str] = {"always", times}
-    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
+    if case.load.rate is None and case.endpoint.floor == 0:
         situations = {"always", times if waits else "unlimited"}
-    elif case.load.model is LoadModel.CLOSED:
+    elif case.load.rate is None:
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
     return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})

@@ -77,11 +77,11 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
         what = finding.place or short(text, _DETAIL)
         what = short(finding.why, _REASON) if finding.subject == FAILURE else what
         return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
-    change, ends = sizes(finding)
+    change, ends = _sizes(finding)
     return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
 
 
-def sizes(finding: Finding) -> tuple[str, str]:
+def _sizes(finding: Finding) -> tuple[str, str]:
     """Write the change and its interval; signs show that both directions are possible."""
     if finding.interval is None:
         return formats.MISSING, ""
@@ -422,16 +422,6 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
         yield noun(finding), old, new, text
         for detail in finding.details:
             yield "", "", "", detail
-
-
-# The words of effects.
-
-
-def effect_change(kind: str, base: float, head: float) -> str:
-    """Describe how an effect moved: `SQL statements 2 → 21`."""
-    of = row_of(kind)
-    name = f"{KEPT} for every request" if kind == KEPT else of.noun
-    return f"{name} {of.format(base)} → {of.format(head)}"
 
 
 def doubts(seen: Effects) -> Iterator[str]:

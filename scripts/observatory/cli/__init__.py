@@ -10,7 +10,6 @@ VERBS: Final[Table] = {
     "plan": ("night", "Divide a night's cases among the machines that measure them."),
     "measure": ("night", "Measure experiments, or a machine's share of a night."),
     "compare": ("compare", "Compare two versions of the experiments."),
-    "why": ("why", "Find the functions behind a change of an experiment."),
     "anchor": ("anchor", "The stack that trend points are measured against."),
     "inprocess": ("inprocess", "Measure inside one process: threads, handlers, Pydantic."),
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
@@ -27,7 +26,6 @@ VERBS: Final[Table] = {
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
     "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
-    "doctor": ("readiness", "Show what is missing here to measure the experiments."),
     "runner": ("github", "Check whether this machine is prepared as a runner."),
 }
 """All commands, as `duetbench.cli.verbs.VERBS`: to add one, add a row."""

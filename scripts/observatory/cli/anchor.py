@@ -124,8 +124,6 @@ def renew_command(
     renewed = Anchor(
         name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
         canary=before.canary if before else None,
-        interpreters={k: spec.version for k, spec in project.declared.interpreters.items()},
-        stacks={stack: project.lock(stack).digest for stack in project.stacks},
     )  # fmt: skip
     files.replace(anchor_file(root), anchor_text(renewed).encode())
     console.say(f"{anchor_file(root)}: commit it; later nights are measured against {name}")

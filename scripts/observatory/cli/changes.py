@@ -3,7 +3,6 @@
 import glob
 import time
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 from typer import Argument, Exit
@@ -29,7 +28,7 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.report.change import cause_lines
 from observatory.matrix.checkout import Checkout
 from observatory.store import kinds
-from observatory.store.change import SUSPECTS, Change
+from observatory.store.change import Change
 from observatory.trend import confirm
 
 
@@ -47,7 +46,7 @@ def bisect_command(
     $ observatory bisect
     $ observatory bisect CHANGE --budget 20m
 
-    Searches as `duetbench bisect` does. A change without an attribution gets one.
+    Searches as `duetbench bisect` does.
 
     Exit code 0: done. 1: a change could not be searched, with the reason.
     """
@@ -77,8 +76,7 @@ def _chosen(changes: dict[str, Change], names: list[str]) -> list[Change]:
         for record in changes.values()
         if record.measured_on == this_machine
         and record.status == "open"
-        # The note of a search that separated nothing says so.
-        and ((record.culprit is None and not record.note) or TIME_IS_UP in record.note)
+        and ((record.culprit is None and not record.unsettled) or TIME_IS_UP in record.unsettled)
     ]
 
 
@@ -111,8 +109,6 @@ def _search_changes(
             continue
         blamed = blame(record, cause)
         files.save(folder, blamed)
-        blamed = resolve_name("observatory.cli.why:explain_change")(project, reporter, blamed)
-        files.save(folder, blamed)
         searched.append(blamed)
         if not as_json:
             console.say(f"{blamed.id}: {'; '.join(cause_lines(cause))}")
@@ -124,18 +120,18 @@ def _search_changes(
 
 def task_of(checkout: Checkout, record: Change, narrator: Narrator) -> SearchTask:
     """Return the search for the release behind a change; raises as `confirm.find_locks`."""
-    texts, series = confirm.find_locks(checkout, record, narrator), record.series
-    case = glob.escape(series.case)
-    return SearchTask(record.base.stack, texts.base, texts.head, case, series.metric)
+    base, head = confirm.find_locks(checkout, record, narrator)
+    case, metric = glob.escape(record.series.case), record.series.metric
+    return SearchTask(record.base.stack, base, head, case, metric)
 
 
 def blame(record: Change, cause: Cause) -> Change:
-    """Return the record with its culprit or suspects, which replace those of an earlier search."""
-    note = SUSPECTS.sub("", record.note).strip()
-    if cause.reason:
-        which = "rest of the cause" if cause.shares else "cause"
-        rest = f"The {which} is among {', '.join(cause.suspects)}: {cause.reason}."
-        note = " ".join(filter(None, (note, rest)))
-    release = cause.shares[0].releases[0] if cause.shares else None
-    update = {"culprit": release, "shares": cause.shares, "note": note}
-    return record.model_copy(update=update)
+    """Return the record with what a search found, instead of what an earlier one did."""
+    return record.model_copy(
+        update={
+            "culprit": cause.shares[0].releases[0] if cause.shares else None,
+            "shares": cause.shares,
+            "suspects": cause.suspects,
+            "unsettled": cause.reason,
+        }
+    )

@@ -14,9 +14,8 @@ from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files, machine
-from duetbench.host.console import Console, Narrator, errors, write_summary
+from duetbench.host.console import Console, errors, write_summary
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import Real
 from duetbench.judge.session import DEFAULT_SEED
 from duetbench.report.formats import change, title
 from observatory.matrix.checkout import Checkout
@@ -136,13 +135,12 @@ def _confirm(
             )
     clean_up(errors())
     console = Console()
-    narrator = Narrator(console)
+    reporter = Reporter(console)
+    explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
     judge = partial(
-        confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=Reporter(console), make=Real
+        confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=reporter, explain=explain
     )
-
-    explain = partial(resolve_name("observatory.cli.why:explain_change"), project, narrator)
-    judged, left = confirm.confirm(own, judge, seconds, results, log=console.say, explain=explain)
+    judged, left = confirm.confirm(own, judge, seconds, results, log=console.say)
     sentences = [_sentence(record) for record in judged]
     for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
         console.say(line)

@@ -16,7 +16,6 @@ from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import pull, push, tracked_files
 from observatory.store.kinds import File, collect
 from observatory.store.night import NightPlan, NightRecord
-from observatory.store.points import Points
 from observatory.store.remotes import BRANCH, remote_of
 from observatory.trend import nights
 
@@ -70,12 +69,6 @@ def pull_command(
     With --alone, as in workflows, only the history counts. Files committed beside the code were
     measured by whoever committed them. A fork has them too, but they are no part of its history,
     and no reason to open issues there.
-
-    If somebody has rewritten the branch, an error says so. This brings back what it lacks:
-
-    $ git fetch origin gh-pages && git switch --detach FETCH_HEAD
-    $ git fetch origin refs/duetbench/gh-pages
-    $ git merge --allow-unrelated-histories FETCH_HEAD && git push origin HEAD:gh-pages
     """
     project = Checkout.here()
     where, results = remote_of(project.root, remote, branch), to or project.results
@@ -85,8 +78,6 @@ def pull_command(
             path.unlink(missing_ok=True)
         errors().say(f"{len(committed)} committed measurements are left out")
     pulled = pull(where, results, log=errors().say)
-    for fault in pulled.faults:
-        actions.annotate("error", fault)
     if pulled.tip is None:
         Console().say(f"there is no branch {branch}: the history is empty so far")
     else:
@@ -117,7 +108,7 @@ def push_command(
     a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated, up
     to 20 times in a few minutes. A run that was cut short is kept as a partial run.
 
-    Exit code 0: everything is pushed. 1: a file was refused, or somebody has rewritten the branch;
+    Exit code 0: everything is pushed. 1: a file was refused;
     with --plan also: cases are missing. The rest was pushed. 3: with --plan: the night gave no
     usable launch. 4: the push failed, and the branch is unchanged.
     """
@@ -130,8 +121,7 @@ def push_command(
     record = None
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
-        points = [value for value in values if isinstance(value, Points)]
-        record = nights.outcome(files_.read(NightPlan, plan), runs, points)
+        record = nights.outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -141,11 +131,17 @@ def push_command(
     pushed = push(files, where, subject=subject, log=warn)
     known = f"{len(pushed.there)} were known already (tries: {pushed.tries})"
     Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
-    for fault in pushed.faults:
-        actions.annotate("error", fault)
+    if pushed.conflicts:
+        sentence = (
+            f"{', '.join(pushed.conflicts)}: the history has other bytes under this name, and is "
+            "never rewritten; that was not pushed. If the ones there are wrong, remove them by "
+            "hand with a commit that says why; if two runs have one name, a clock has jumped: "
+            "rename the later one"
+        )
+        actions.annotate("error", sentence)
     if record is not None:
         _report(record)
-    if pushed.faults or (record and record.status == "incomplete"):
+    if pushed.conflicts or (record and record.status == "incomplete"):
         raise Exit(1)
 
 

@@ -171,7 +171,7 @@ def change_body(
         "moved with it": some(others, _NAMED),
         "stepped then, but was not measured again": some(unplayed, _NAMED),
         "method": record.method,
-        "note": record.note,
+        "note": record.remarks,
     }
     links = {
         "The evidence": addresses.change(record.id),

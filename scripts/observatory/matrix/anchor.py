@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import Digest, PatchVersion
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
 from observatory.matrix.schema import ANCHOR, validate
@@ -18,8 +17,8 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,
 class Anchor(Frozen):
     """A frozen state of applications, locks and interpreters, to which points are relative.
 
-    It is a commit of this repository, with the digests of its contents. `observatory anchor renew`
-    makes a new one, against which trends begin again.
+    It is a commit of this repository. `observatory anchor renew` makes a new one, against which
+    trends begin again.
     """
 
     name: _Name
@@ -30,8 +29,6 @@ class Anchor(Frozen):
         default=None,
         description="Id of a case that nights also measure, anchor against anchor: 1 is right.",
     )
-    interpreters: dict[str, PatchVersion] = Field(min_length=1)
-    stacks: dict[str, Digest] = Field(min_length=1, description="SHA-256 of each lock.")
 
 
 def anchor_file(root: Path) -> Path:
@@ -55,11 +52,7 @@ def load_anchor(root: Path) -> Anchor:
 
 def anchor_text(anchor: Anchor) -> str:
     """Write the anchor as TOML."""
-    fields = anchor.model_dump(mode="json", exclude_none=True)
-    tables = {name: fields.pop(name) for name in ("interpreters", "stacks")}
-    fields["since"] = anchor.since  # a date in TOML, as it prints
+    fields = anchor.model_dump(exclude_none=True)
     lines = ["# What all trend points are measured against; made by `observatory anchor renew`."]
     lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in fields.items()]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *(f'"{key}" = "{value}"' for key, value in table.items())]
     return "\n".join(lines) + "\n"

@@ -1,10 +1,9 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final, Self
@@ -32,12 +31,10 @@ from observatory.matrix import (
 )
 from observatory.matrix.declared_interpreters import Declared
 from observatory.matrix.experiments import Experiment, load_experiments, load_stacks
-from observatory.matrix.schema import ANCHOR, FILE, PROFILES, PUBLISHED
+from observatory.matrix.schema import ANCHOR, FILE, PUBLISHED
 
 NIGHTLY: Final[tuple[Profile, ...]] = ("nightly", "quick", "published")
 """Profiles in which to look for a case; the nights' profile first."""
-
-_SEARCHED: Final = 2000  # commits of one lock: five years of nights
 
 _HARNESS: Final = frozenset(
     {
@@ -153,14 +150,6 @@ class Checkout(Subject):
             "benchmarks inside the process (observatory inprocess)"
         )
 
-    def selecting(self, select: tuple[str, ...]) -> Self:
-        """Return it with the first profile in which each glob selects a case, or the first."""
-        for profile in PROFILES if select else ():
-            cases = self.cases(profile=profile)
-            if all(any(fnmatchcase(case.id, glob) for case in cases) for glob in select):
-                return replace(self, profile=profile)
-        return replace(self, profile=PROFILES[0])
-
     def folder(self, case: Case) -> Path:
         return self.code / case.experiment
 
@@ -183,19 +172,16 @@ class Checkout(Subject):
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
     def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest, also at its commit and at any other."""
-        here = super().find_lock(stack, digest, commit)
-        return here or find_text(self._older_locks(stack, commit), digest)
-
-    def _older_locks(self, stack: str, commit: str | None) -> Iterator[bytes]:
-        root, name = self.root, self.lock_file(stack).relative_to(self.root).as_posix()
-        if commit is not None and _git(root, "cat-file", "-e", f"{commit}:{name}") is None:
+        """Find the text of a lock by its digest, also at the commit that it was read at."""
+        if (here := super().find_lock(stack, digest, commit)) or commit is None:
+            return here
+        place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
+        if _git(self.root, "cat-file", "-e", place) is None:
             # A shallow clone lacks the commit.
-            _git(root, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
-        log = _git(root, "log", "--all", f"--max-count={_SEARCHED}", "--format=%H", "--", name)
-        for revision in (*([commit] if commit else []), *(log or b"").decode().split()):
-            if (text := _git(root, "cat-file", "blob", f"{revision}:{name}")) is not None:
-                yield text
+            fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+            _git(self.root, *fetch)
+        text = _git(self.root, "cat-file", "blob", place)
+        return find_text([text] if text else [], digest)
 
     @property
     def results(self) -> Path:

@@ -1,4 +1,4 @@
-"""What a checkout calls its cases, experiments and benchmarks."""
+"""What a checkout calls its cases and experiments."""
 
 import re
 from collections.abc import Mapping
@@ -15,24 +15,14 @@ from duetbench.core.model import Case
 from duetbench.host import paths
 from observatory.matrix import declared_interpreters
 from observatory.matrix.experiments import load_experiments, load_stacks
-from observatory.matrix.published import read_suites
 
-_WORD: Final = "[A-Za-z0-9][A-Za-z0-9._+-]*"
-_PARAMETER: Final = rf"\w+={_WORD}(?:/{_WORD})?"
-INSIDE: Final = re.compile(
-    rf"inprocess/(?P<benchmark>[\w.]+)(?P<values>\({_PARAMETER}(?:, {_PARAMETER})*\))?"
-    rf"/py(?P<python>[\d.]+t?)/(?P<stack>{_WORD})",
-    re.ASCII,
-)
-"""Ids of benchmarks inside the process: `inprocess/<benchmark>(a=1, b=x)/py3.14/current`."""
-_VALUES: Final = re.compile(r"(\w+)=([^,)]+)")
 _PYTHON: Final = re.compile(r"py(\d\.\d+[\w-]*)")
 
 
 def name(case: str) -> CaseName | None:
-    """Return the name of a case or benchmark, as the current checkout declares it."""
+    """Return the name of a case, as the current checkout declares it."""
     titles = _current()
-    return titles.cases.get(case) or _elsewhere(titles, case) or _inside(titles, case)
+    return titles.cases.get(case) or _elsewhere(titles, case)
 
 
 def _elsewhere(titles: "_Titles", case: str) -> CaseName | None:
@@ -58,13 +48,10 @@ def experiment(folder: str) -> str:
 
 
 class _Titles(NamedTuple):
-    """What a checkout calls its cases, experiments, benchmarks, stacks and interpreters."""
+    """What a checkout calls its cases, experiments and interpreters."""
 
     cases: Mapping[str, CaseName] = {}
     experiments: Mapping[str, str] = {}
-    benchmarks: Mapping[str, str] = {}
-    values: Mapping[str, Mapping[str, str]] = {}  # benchmark → texts for values of parameters
-    stacks: Mapping[str, str] = {}
     pythons: Mapping[str, str] = {}
 
 
@@ -89,14 +76,7 @@ def _read(root: Path) -> _Titles:
         name: f"{name} (free-threaded)" if spec.free_threaded else name
         for name, spec in interpreters.items()
     }
-    suites = read_suites(root)
     experiments = load_experiments(root, interpreters, specs)
-    endpoints = {  # as the suites name endpoints: `asgi-wsgi/asgi-json`
-        f"{e.name}/{name}": endpoint.title
-        for e in experiments
-        for name, endpoint in e.declaration.endpoints.items()
-        if endpoint.title and "{" not in endpoint.title  # a template depends on the case
-    }
     return _Titles(
         {
             case.id: _named(case, e.titles[case.id], stacks)
@@ -106,25 +86,8 @@ def _read(root: Path) -> _Titles:
             if e.titles.get(case.id)
         },
         {e.name: e.declaration.title for e in experiments if e.declaration.title},
-        {benchmark: title for suite in suites for benchmark, title in suite.titles.items()},
-        {benchmark: {**suite.words, **endpoints} for suite in suites for benchmark in suite.titles},
-        stacks,
         pythons,
     )
-
-
-def _inside(titles: _Titles, case: str) -> CaseName | None:
-    """Return the name of an in-process benchmark; None if its suite declares no title for it."""
-    match = INSIDE.fullmatch(case)
-    if match is None or (title := titles.benchmarks.get(match["benchmark"])) is None:
-        return None
-    words, stack = titles.values[match["benchmark"]], titles.stacks.get(match["stack"])
-    values = {key: words.get(value, value) for key, value in _VALUES.findall(match["values"] or "")}
-    with suppress(KeyError):  # parameters that the benchmark no longer has
-        subject = title.format(**values) + (f" with {stack}" if stack else "")
-        python = titles.pythons[match["python"]]
-        return CaseName(case, subject, python=f"Python {python}", rest="in process")
-    return None
 
 
 case_names.declared.append(name)

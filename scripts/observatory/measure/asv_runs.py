@@ -145,10 +145,10 @@ def configure(project: Checkout, folder: Path, results: Path | None) -> Path:
     return configuration
 
 
-def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> None:
-    """Let asv measure a step at HEAD; asv and all its processes end with this call.
+def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> bool:
+    """Let asv measure a step at HEAD, and return whether all benchmarks ran.
 
-    Raises SetupError or LaunchError if asv fails; benchmarks that fail are no error.
+    asv and all its processes end with this call. Raises SetupError or LaunchError if asv fails.
     """
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
     for option, values in (
@@ -174,6 +174,7 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
     if code not in {0, _FAILED}:
         words = last_words(command.read_log(log))
         raise SetupError(f"asv failed on suite {step.suite} ({code}): {words}. Log: {log}")
+    return code == 0
 
 
 def runner_variables(

@@ -8,7 +8,6 @@ from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
 from duetbench.core.change import Release
 from duetbench.core.comparison import Attribution
-from duetbench.core.metrics import METRICS
 from duetbench.report import formats
 from observatory.store.change import Change, order
 
@@ -104,8 +103,8 @@ def describe(record: Change) -> ChangeText:
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:
     """Return the commands that measure a change again, each with its purpose."""
-    options = ["--select", record.series.case] if record.series.metric in METRICS else []
-    options += ["--profile", "nightly"]
+    options = ["--select", record.series.case, "--profile", "nightly"]
+    options += [] if record.why else ["--why"]
     base, head = record.base.as_of, record.head.as_of
     lines = []
     if base and head and base != head:

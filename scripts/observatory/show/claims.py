@@ -32,7 +32,7 @@ from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
 from duetbench.judge.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
 from duetbench.report import formats
-from observatory.matrix.published import CaseShape, Published, Shape
+from observatory.matrix.published import Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 
 Logs = NDArray[np.float64]
@@ -220,7 +220,7 @@ def _cell(case: Case) -> Hashable:
     load = case.load
     threads = (case.workers, case.threads, case.cores)
     server = (case.stack, case.server, case.server_args, case.loop, *threads)
-    offer = (load.model, load.connections, load.rate, load.idle)
+    offer = (load.connections, load.rate, load.idle)
     own = (case.experiment, case.endpoint.name, server, offer, frozenset(case.env.items()))
     return case.python, own
 
@@ -350,7 +350,7 @@ def _samples(answer: Answer) -> tuple[int, str]:
     return answer.ours.n, answer.comparisons[0]
 
 
-def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:
+def _check(evidence: Evidence, published: Published, shape: Shape) -> Answer:
     if evidence.machine and evidence.machine.cores >= (shape.needs or math.inf):
         shape = shape.model_copy(update={"cannot": None})
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]

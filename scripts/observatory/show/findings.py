@@ -36,7 +36,6 @@ def write_findings(
     parts = [_FINDINGS, f"{tally([a for section in flat for a in section.answers])}."]
     for name, (_, sections) in experiments.items():
         parts += write_head(name, sections[0]) if sections else [f"## {name}", "Not measured."]
-        parts += [f"Inside the process: {s.measured}." for s in sections if s.measured]
         if answers := [answer for section in sections for answer in section.answers]:
             parts += write_table(answer_table(answers))
     parts.append("# Figures")

@@ -1,10 +1,11 @@
 """Runs beside what experiments declare of them: published figures, tables and statements."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.judge.summary import CaseSummary, RunSummary, summarise
@@ -45,6 +46,18 @@ def make_page(
             Evidence.of(reference, name, published),
         ),
     )
+
+
+def experiment(
+    name: str,
+    runs: Sequence[RunSummary],
+    published: Mapping[str, Published],
+    comparisons: Iterable[Comparison] = (),
+) -> tuple[Evidence, tuple[Section, ...]]:
+    """Return all evidence of an experiment, and its section, if it is declared or measured."""
+    evidence = Evidence.of(runs, name, published, comparisons)
+    known = name in published or evidence.cases
+    return evidence, (make_section(name, evidence, published.get(name)),) if known else ()
 
 
 def make_section(

@@ -31,7 +31,7 @@ def served(case: str) -> str:
 def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
     words = row(metric).effect(amount(ratio), rose=ratio.estimate >= 1)
-    words = words.removesuffix(" per request").removesuffix(" in process")
+    words = words.removesuffix(" per request")
     return f"{words} ({formats.within(ratio)})" if within else words
 
 
@@ -63,8 +63,7 @@ def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
 def place(quote: Quote) -> str:
     """Say where it was measured: `CPU per request on Granian, Python 3.14, 128 connections`."""
     name = case_names.name(quote.case)
-    title = METRICS[quote.metric].title if quote.metric in METRICS else "time of a call"
-    title = "memory" if quote.metric == MEMORY else title
+    title = "memory" if quote.metric == MEMORY else METRICS[quote.metric].title
     return f"{title}: {name}" if name.known else f"{title}: {quote.case}"
 
 

@@ -167,10 +167,7 @@ def answer_table(answers: Iterable[Answer], *, published: bool = True) -> Figure
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment, or one suite: of a run, or of all evidence.
-
-    `measured`: when and where asv measured a suite.
-    """
+    """One experiment: of a run, or of all evidence."""
 
     experiment: str
     question: str = ""
@@ -178,7 +175,6 @@ class Section:
     answers: tuple[Answer, ...] = ()
     tables: tuple[FigureTable, ...] = ()
     notes: tuple[str, ...] = ()
-    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,18 @@
 """A permanent change of a series: detected as a candidate, judged by duets, traced to its cause.
 
 One file per change, `results/changes/<id>.json`. A confirmed change has the figures of the
-confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `why` and `note` may
-be set, and `unplayed` may grow. A candidate that no duet confirmed is kept too, or
-it would be judged again every night.
+confirming comparison, and they stay. Later only `status`, `culprit`, `shares`, `suspects`,
+`unsettled` and `note` may be set, and `unplayed` may grow. A candidate that no duet confirmed is
+kept too, or it would be judged again every night.
 """
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, Self
 
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
-from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Attribution, Comparison, Finding, PackageChange
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
 from duetbench.core.units import Interval
@@ -23,13 +22,23 @@ FORMAT_VERSION: Final = 1
 
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
 
-SUSPECTS: Final = re.compile(r"The (?:rest of the )?cause is among ([^:]+): ([^:]+)\.")
-"""A sentence of a note: packages that may contain the cause after a search, and why."""
-
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
-INPROCESS: Final = "inprocess/"  # prefix of in-process benchmarks among the cases
+class SeriesName(Frozen):
+    """One case and metric over runs on one machine."""
+
+    machine: str
+    case: str
+    metric: str
+
+
+class StackState(Frozen):
+    """The stack on one side of a change."""
+
+    stack: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
 
 
 def order(version: str) -> tuple[bool, Version, str]:
@@ -38,11 +47,6 @@ def order(version: str) -> tuple[bool, Version, str]:
         return True, Version(version), version
     except InvalidVersion:
         return False, Version("0"), version
-
-
-def inprocess(series: SeriesName) -> bool:
-    """Whether a series belongs to an in-process benchmark, not to server runs."""
-    return series.case.startswith(INPROCESS)
 
 
 def finding_on(comparison: Comparison, series: SeriesName) -> Finding | None:
@@ -105,6 +109,8 @@ class Change(Artefact):
     verdict: Verdict
     culprit: Release | None = None
     shares: Many[Share] = Field(default=(), description="Result of a search for the cause.")
+    suspects: Many[str] = Field(default=(), description="Packages with the rest of the cause.")
+    unsettled: str = Field(default="", description="Why a search did not tell them apart.")
     why: Attribution | None = Field(default=None, description="The functions behind it.")
     evidence: str | None = Field(default=None, description="Id of the latest comparison.")
     confirmed_on: str | None = Field(default=None, description="Machine of its duets, if another.")
@@ -143,10 +149,11 @@ class Change(Artefact):
         return tuple(dict.fromkeys(releases)) or ((self.culprit,) if self.culprit else ())
 
     @property
-    def suspects(self) -> frozenset[str]:
-        """Packages that may contain the cause after a search; empty: none, or no search."""
-        note = SUSPECTS.search(self.note)
-        return frozenset(note[1].split(", ")) if note else frozenset()
+    def remarks(self) -> str:
+        """What a search did not find, and the note, in sentences."""
+        which = "rest of the cause" if self.shares else "cause"
+        rest = f"The {which} is among {', '.join(self.suspects)}: {self.unsettled}."
+        return f"{rest} {self.note}".strip() if self.unsettled else self.note
 
     def blame(self, package: PackageChange) -> str:
         """Whether a package caused it: `no` only if a search tested the change without it."""

@@ -3,46 +3,41 @@
 Each run and shard has a new file, so no two pushes change the same file; the later one starts again
 on the new tip. A file that is already there with the same bytes is success, which also covers a
 push that was cut off after it arrived. Measurements are never rewritten.
-
-Each push also moves a mark, a ref that is no branch. If the branch no longer contains the marked
-commit, somebody has rewritten it: every pull and push says so, and the mark keeps what is missing.
 """
 
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duetbench.core.errors import HistoryError, RecordError
+from duetbench.core.errors import HistoryError
 from duetbench.host.git import GitError, HopelessError, run
 from observatory.store.kinds import File, kind_of
 from observatory.store.remotes import Patience, Remote, author
 
 RESULTS: Final = "results"  # the only folder of the branch
-_MARKS: Final = "refs/duetbench/"  # below it: a mark with the name of each branch
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """Result of a push; `faults` are sentences on what is wrong with the history."""
+    """Result of a push; `conflicts` are paths that have other bytes there, which stay."""
 
     added: tuple[str, ...]  # paths that are new on the branch, or have new content
     there: tuple[str, ...]  # paths that were already there, with the same or equivalent content
     tries: int
-    faults: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """Result of a pull; `faults` are sentences on what is wrong with the history."""
+    """Result of a pull."""
 
     tip: str | None  # the history's commit; None: there is no history yet
     written: int
     replaced: tuple[str, ...]  # paths with newer content in the history
     unchanged: int
-    faults: tuple[str, ...] = ()
 
 
 def push(
@@ -55,7 +50,7 @@ def push(
 ) -> PushResult:
     """Add files to the history; raises HistoryError.
 
-    A file that has other bytes there is a fault, and the others are added.
+    A file that has other bytes there is left out.
     """
     patience = patience or Patience()
     tries = 0
@@ -82,7 +77,7 @@ def push(
 def _push_once(
     files: Sequence[File], remote: Remote, work: Path, subject: str, tries: int
 ) -> PushResult:
-    past = _clone(remote, work)
+    _clone(remote, work)
     added, there, conflicts = [], [], []
     for file in files:
         path = work / RESULTS / file.path
@@ -95,25 +90,13 @@ def _push_once(
             there.append(file.path)
         else:
             conflicts.append(file.path)
-    faults = list(filter(None, [past.lost]))
-    if conflicts:
-        faults.append(
-            f"{', '.join(conflicts)}: the history has other bytes under this name, and is never "
-            "rewritten; that was not pushed. If the ones there are wrong, remove them by hand "
-            "with a commit that says why; if two runs have one name, a clock has jumped: "
-            "rename the later one"
-        )
-    if not added:
-        return PushResult((), tuple(there), tries, tuple(faults))
-    git = ["-C", str(work)]
-    run([*git, "add", "--force", "--", RESULTS])
-    run([*git, "commit", "--quiet", f"--message={subject}"], author())
-    words, name = ["push", "--quiet", "--atomic"], f"{_MARKS}{remote.branch}"
-    # This clone does not have the marked commit: the server moves the mark if it is still there.
-    mark = [f"--force-with-lease={name}:{past.mark}", "origin", f"HEAD:{name}"]
-    mark = ["origin"] if past.lost else mark
-    run([*git, *words, *mark, f"HEAD:{remote.branch}"], remote.environment)
-    return PushResult(tuple(added), tuple(there), tries, tuple(faults))
+    result = PushResult(tuple(added), tuple(there), tries, tuple(conflicts))
+    if added:
+        git = ["-C", str(work)]
+        run([*git, "add", "--force", "--", RESULTS])
+        run([*git, "commit", "--quiet", f"--message={subject}"], author())
+        run([*git, "push", "--quiet", "origin", f"HEAD:{remote.branch}"], remote.environment)
+    return result
 
 
 def tracked_files(results: Path) -> tuple[Path, ...]:
@@ -131,16 +114,15 @@ def pull(
     patience: Patience | None = None,
     log: Callable[[str], None] = lambda _: None,
 ) -> PullResult:
-    """Write the history to a results folder; other files in it stay.
+    """Write the history to a results folder; other files in it stay, and so do measurements.
 
-    RecordError: the history has a run of the folder with other bytes; nothing was written.
     HistoryError: the history cannot be fetched or written.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="duetbench-pull-") as folder:
             work = Path(folder) / "work"
-            past = (patience or Patience()).keep_trying(lambda: _clone(remote, work), log)
-            return _lay_out(work, results, past)
+            tip = (patience or Patience()).keep_trying(lambda: _clone(remote, work), log)
+            return _lay_out(work, results, tip)
     except (GitError, HopelessError) as problem:
         raise HistoryError(f"the history could not be fetched: {problem}") from problem
     except OSError as problem:
@@ -150,61 +132,26 @@ def pull(
         ) from problem
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """The commits of the branch and of its mark, if there are any; `lost`: it was rewritten."""
-
-    tip: str | None
-    mark: str = ""
-    lost: str = ""
-
-
-def _clone(remote: Remote, work: Path) -> _Past:
-    """Clone the branch's tip without its past, or begin the branch.
+def _clone(remote: Remote, work: Path) -> str | None:
+    """Clone the branch's tip without its past, and return its commit; None: begin the branch.
 
     A link in the branch becomes a file with the link's target.
     """
     shutil.rmtree(work, ignore_errors=True)
-    branch, mark = f"refs/heads/{remote.branch}", f"{_MARKS}{remote.branch}"
-    listed = run(["ls-remote", "--", remote.address, branch, mark], remote.environment)
-    refs = {name: commit for commit, name in map(str.split, listed.decode().splitlines())}
-    tip, marked = refs.get(branch), refs.get(mark, "")
-    past = _Past(tip, marked, _lost(remote, tip, marked))
-    if tip is None:
+    words = ["ls-remote", "--", remote.address, f"refs/heads/{remote.branch}"]
+    if not run(words, remote.environment):
         run(["init", "--quiet", f"--initial-branch={remote.branch}", str(work)])
         run(["-C", str(work), "remote", "add", "origin", remote.address])
-        return past
+        return None
     options = ["--depth=1", "--no-tags", "--config=core.symlinks=false"]
     words = ["clone", "--quiet", *options, f"--branch={remote.branch}", "--"]
     run([*words, remote.address, str(work)], remote.environment)
-    return replace(past, tip=run(["-C", str(work), "rev-parse", "HEAD"]).decode().strip())
+    return run(["-C", str(work), "rev-parse", "HEAD"]).decode().strip()
 
 
-def _lost(remote: Remote, tip: str | None, mark: str) -> str:
-    """Return a sentence if the branch does not contain the marked commit."""
-    if mark in {"", tip}:
-        return ""
-    name = f"{_MARKS}{remote.branch}"
-    if tip is not None:
-        with tempfile.TemporaryDirectory(prefix="duetbench-past-") as folder:
-            git = ["-C", folder]
-            run(["init", "--quiet", "--bare", folder])
-            run([*git, "remote", "add", "origin", remote.address])
-            words = ["fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin"]
-            run([*git, *words, f"refs/heads/{remote.branch}", name], remote.environment)
-            if not run([*git, "rev-list", "--max-count=1", mark, f"^{tip}"]):
-                return ""
-    return (
-        f"the branch {remote.branch} was rewritten: it lacks {mark[:12]}, which it had, and what "
-        f"was measured until then. The remote keeps that as {name}: `observatory history pull "
-        f"--help` says how to bring it back. If this was meant: git push REMOTE :{name}"
-    )
-
-
-def _lay_out(work: Path, results: Path, past: _Past) -> PullResult:
+def _lay_out(work: Path, results: Path, tip: str | None) -> PullResult:
     needed: dict[str, bytes] = {}
     replaced: list[str] = []
-    refused: list[str] = []
     unchanged = 0
     entries = run(["-C", str(work), "ls-files", "--stage", "-z", "--", RESULTS])
     for line in entries.decode("utf-8", "surrogateescape").split("\0"):
@@ -216,19 +163,11 @@ def _lay_out(work: Path, results: Path, past: _Past) -> PullResult:
         here, data = results / path, (work / name).read_bytes()
         if not here.is_file():
             needed[path] = data
-        elif kind.settled or here.read_bytes() == data:
-            unchanged += 1
-        elif kind.replaceable:
+        elif kind.replaceable and here.read_bytes() != data:
             needed[path] = data
             replaced.append(path)
         else:
-            refused.append(path)
-    if refused:
-        raise RecordError(
-            f"{', '.join(refused[:5])}: the history has other bytes under this name than "
-            f"{results}, and neither is ever rewritten; nothing was written. Move the wrong ones "
-            "away, and pull again"
-        )
+            unchanged += 1
     for path, data in needed.items():
         place = results / path
         # The name is fixed, so a later pull replaces the file of a killed one.
@@ -239,5 +178,4 @@ def _lay_out(work: Path, results: Path, past: _Past) -> PullResult:
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
-    written, faults = len(needed) - len(replaced), (past.lost,) if past.lost else ()
-    return PullResult(past.tip, written, tuple(replaced), unchanged, faults)
+    return PullResult(tip, len(needed) - len(replaced), tuple(replaced), unchanged)

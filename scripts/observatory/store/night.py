@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Artefact, Frozen, Missing, Moment, Plan, Profile, Run
+from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
 from duetbench.host import files
 
 FORMAT_VERSION: Final = 1
@@ -48,9 +48,7 @@ class ShardRecord(Frozen):
     planned: int = Field(ge=0, description="Number of cases.")
     runs: tuple[str, ...] = Field(default=(), description="machine/run of the received files.")
     missing: tuple[str, ...] = Field(default=(), description="Cases without any launch.")
-    failed: tuple[str, ...] = Field(default=(), description="Cases without a usable launch.")
     reason: str = Field(default="", description="Why something is missing, if known.")
-    without_point: tuple[Missing, ...] = Field(default=(), description="Without an anchored point.")
 
 
 class NightRecord(Artefact):

@@ -41,7 +41,7 @@ STARTS: Final = ", starts"  # end of the label if servers were started without l
 class AnchoredPoint:
     """One metric of a case, as a ratio to the anchor's."""
 
-    metric: str = Field(description="Of the registry; `instructions`; `seconds` in a process.")
+    metric: str = Field(description="Of the registry, or `instructions`.")
     ratio: float = Field(ge=1e-3, le=1e3, description="Geometric mean over the duets.")
     se: float = Field(ge=0, le=7, description="Standard error of the ratio's logarithm.")
     anchor: float = Field(gt=0, le=1e18, description="Mean of the anchor's figures, for display.")
@@ -63,7 +63,7 @@ class AnchoredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 class CasePoints:
-    """The points of a case, or of an in-process benchmark, by its series' name."""
+    """The points of a case."""
 
     case: str
     stack: str

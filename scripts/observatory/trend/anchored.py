@@ -286,7 +286,16 @@ def run_duets(
 
 
 def fetch(root: Path, anchor: Anchor) -> None:
-    """Fetch the anchor's commit if this shallow clone lacks it; HistoryError if that fails."""
+    """Fetch the anchor's commit if this shallow clone lacks it.
+
+    Raises SetupError if it belongs to another protocol, HistoryError if it is nowhere.
+    """
+    if anchor.protocol != DUET_PROTOCOL:
+        raise SetupError(
+            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
+            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
+            "observatory anchor renew NAME"
+        )
     if git.ask_or_none(root, "cat-file", "-e", f"{anchor.commit}^{{commit}}") is not None:
         return
     try:
@@ -297,25 +306,6 @@ def fetch(root: Path, anchor: Anchor) -> None:
             f"origin lack ({error}): fetch all history (git fetch --unshallow), or declare "
             "another anchor: observatory anchor renew NAME"
         ) from error
-
-
-def verify(anchor: Anchor, side: Side) -> None:
-    """Compare what was installed with the anchor's declaration; SetupError if it differs."""
-    if anchor.protocol != DUET_PROTOCOL:
-        raise SetupError(
-            f"the anchor {anchor.name} needs version {anchor.protocol} of the duets' protocol, "
-            f"and this duetbench runs version {DUET_PROTOCOL}: declare another anchor: "
-            "observatory anchor renew NAME"
-        )
-    installed = {stack.name: stack.digest for stack in side.record.stacks}
-    installed |= {python.name: python.version for python in side.record.interpreters}
-    declared = {**anchor.stacks, **anchor.interpreters}
-    if wrong := [name for name, state in installed.items() if declared.get(name, state) != state]:
-        raise SetupError(
-            f"the anchor {anchor.name} cannot be reinstalled: at {anchor.commit[:8]} {wrong[0]} "
-            "differs from its declaration; declare another anchor: "
-            "observatory anchor renew NAME"
-        )
 
 
 def _points_of(anchor: Anchor, head: Head, began: datetime) -> Points:
@@ -379,12 +369,11 @@ def measure(
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
-        UsageError, SetupError: The anchor cannot be prepared, or differs from its declaration.
+        UsageError, SetupError: The anchor cannot be prepared.
         InterruptedRun: Points of the stacks under way are lost, but for what `keep` got.
     """
     fetch(project.root, anchor)
     base = of_anchor(project, anchor, scope)
-    verify(anchor, base.base)
     order = list(wanted)
     random.Random(effort.seed).shuffle(order)  # noqa: S311 - a repeatable order
     with measuring():

@@ -3,8 +3,7 @@
 A series of ratios to the anchor is cut into pieces of one level each: see `levels`.
 
 Figures of one side are not searched: they scatter ten times as far. Another machine, kernel or
-interpreter moves both sides of a ratio, so it does not break a series. asv itself finds the steps
-of in-process benchmarks.
+interpreter moves both sides of a ratio, so it does not break a series.
 
 The night of a step is only approximate, because neighbouring nights scatter too. So every change of
 the case's stack within one night of the step is a possible cause, unless the step is high above the
@@ -24,14 +23,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from duetbench.core.change import SeriesName, StackState
 from duetbench.core.comparison import differences
 from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
 from duetbench.core.units import NORMAL
 from duetbench.host import cache
-from observatory.store.change import INPROCESS, Candidates, Change, Step, inprocess
+from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import CANARY
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import STATES, Table, bumps
@@ -65,8 +63,7 @@ class TableStep:
 def steps(table: Table) -> Iterator[TableStep]:
     """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
     for row, case in enumerate(table.cases):
-        ours = case.startswith(CANARY)  # a move of the anchor against itself is the instrument's
-        if not ours and not case.startswith(INPROCESS):  # asv itself finds theirs
+        if not case.startswith(CANARY):  # a move of the anchor against itself is the instrument's
             for metric in (*JUDGED, INSTRUCTIONS):
                 if metric in table.metrics:
                     yield from _of_series(table, row, table.metrics.index(metric))
@@ -186,13 +183,10 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     A confirmed change of another stack has judged the series that it names. `places` are those of
     the runs of the candidate's table; names of other runs sort by time.
     """
-    kinds = {inprocess(series) for series in judged.all_series}
     stepped = {step.series for step in candidate.steps}
     named = judged.confirmed and not stepped.isdisjoint((*judged.all_series, *judged.unplayed))
     machine_and_stack = candidate.series.machine, candidate.base.stack
     if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
-        return False
-    if not any(inprocess(series) in kinds for series in stepped):
         return False
     runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
     if None in runs:

@@ -4,33 +4,33 @@ Each result is saved with its evidence at once.
 """
 
 import glob
-import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import locks, revisions
+from duetbench.app import locks
+from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.core.change import SeriesName, StackState
-from duetbench.core.comparison import SIDES, Comparison, Finding
+from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Verdict
-from duetbench.effects import difference as effects
 from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
-from duetbench.judge import affected, preparation, session
-from duetbench.judge.duet_loop import Instruments, Reporter
+from duetbench.judge import preparation
+from duetbench.judge.comparison import compare
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Extent, Question, empty_comparison
+from duetbench.judge.session import Extent
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, Step, finding_on, inprocess, release_of
+from observatory.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
@@ -45,6 +45,8 @@ IMPROVED: Final = "An improvement: there is nothing to do."
 Judge = Callable[[Change, float], Comparison]
 """Compares the two stacks of a candidate within the given seconds."""
 
+Explain = Callable[[Comparison, Sides], Attribution | None]
+
 
 def compare_stacks(
     project: Checkout,
@@ -53,9 +55,9 @@ def compare_stacks(
     *,
     seed: int,
     reporter: Reporter,
-    make: Callable[[], Instruments],
+    explain: Explain = lambda _comparison, _sides: None,
 ) -> Comparison:
-    """Compare the stacks before and after on the cases that moved most.
+    """Compare the stacks before and after on the cases that moved most; `explain` what moved.
 
     Raises:
         UsageError: None of them is still declared.
@@ -64,79 +66,43 @@ def compare_stacks(
         InterruptedRun: A signal stopped it.
     """
     project = replace(project, profile=NIGHTLY[0])
-    served = _strongest(project, candidate)
-    texts = find_locks(project, candidate, reporter)
-    globs = tuple(map(glob.escape, served))
-    with revisions.copies() as copies:
-        both = preparation.of_locks(
-            project,
-            candidate.base.stack,
-            (_label(candidate.base, candidate.before_run), texts.base),
-            (_label(candidate.head, candidate.after_run), texts.head),
-            Scope(globs, reporter, copies),
-        )
-        touched = affected.find(both)
-        pairs = tuple(pair for pair in touched.pairs if pair.case.id in served)
-        nothing = "" if pairs else touched.empty_reason or UNTOUCHED
-        touched = replace(touched, pairs=pairs, empty_reason=nothing)
-        question = Question(touched, Extent(seconds=seconds, seed=seed), notes=texts.notes)
-        if nothing:
-            return empty_comparison(question)
-        with measuring():
-            question = replace(question, seen=effects.observe(touched.to_observe))
-            return session.compare(question, reporter, make())
+    select = tuple(map(glob.escape, _strongest(project, candidate)))
+    before, after = find_locks(project, candidate, reporter)
+    base = _label(candidate.base, candidate.before_run), before
+    head = _label(candidate.head, candidate.after_run), after
+
+    def prepare(project: Checkout, _: Contrast, scope: Scope) -> Sides:
+        return preparation.of_locks(project, candidate.base.stack, base, head, scope)
+
+    extent = Extent(select, seconds=seconds, seed=seed)
+    with measuring():
+        return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-@dataclass(frozen=True, slots=True)
-class Locks:
-    """The texts of one stack's lock before and after a change, with notes for readers."""
-
-    base: str
-    head: str
-    notes: tuple[str, ...]
-
-
-def find_locks(subject: Subject, change: Change, narrator: Narrator) -> Locks:
-    """Find or resolve the locks on both sides of a change.
+def find_lock(subject: Subject, state: StackState, commit: str | None, narrator: Narrator) -> str:
+    """Find a lock as it was, or as the index has it for its date now.
 
     Raises:
-        HistoryError: Neither lock can be found.
-        SetupError: uv finds no package set with the recorded versions.
+        HistoryError: It is not found, and has no date.
+        SetupError: uv cannot resolve it.
     """
-    states = {"base": change.base, "head": change.head}
-    commits = {"base": change.base_commit, "head": change.head_commit}
-    found = {side: _find_lock(subject, states[side], commits[side], narrator) for side in SIDES}
-    if not any(found.values()):
+    if text := subject.find_lock(state.stack, state.digest, commit):
+        return text
+    if state.as_of is None:
         raise HistoryError(
-            f"{change.id}: neither lock of the stack {change.base.stack} is found any more: fetch "
-            "all of the history (git fetch --unshallow, or fetch-depth: 0), or compare again"
+            f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
+            "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
-    texts, notes = {}, []
-    for side in SIDES:
-        texts[side] = found[side] or next(filter(None, found.values()))
-        if hashlib.sha256(texts[side].encode()).hexdigest() == states[side].digest:
-            continue
-        versions = {move.package: getattr(move, side) for move in change.packages}
-        pins = [f"{package}=={version}" for package, version in versions.items() if version]
-        name = change.base.stack
-        with narrator.step(f"stack {name}", f"resolving {', '.join(pins)} again") as tick:
-            texts[side] = locks.resolve(subject, name, None, tick, keep=texts[side], pins=pins)
-        notes.append(
-            f"The lock of {side} is not found any more; it was resolved again from the recorded "
-            "versions"
-        )
-    return Locks(texts["base"], texts["head"], tuple(notes))
+    day = date.fromisoformat(state.as_of)
+    return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
 
 
-def _find_lock(
-    subject: Subject, state: StackState, commit: str | None, narrator: Narrator
-) -> str | None:
-    """Return a lock as it was, or as the index has it for its date now; None if not possible."""
-    text = subject.find_lock(state.stack, state.digest, commit)
-    if text is None and state.as_of:
-        day = date.fromisoformat(state.as_of)
-        return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
-    return text
+def find_locks(subject: Subject, change: Change, narrator: Narrator) -> tuple[str, str]:
+    """Find the locks on both sides of a change; raises as `find_lock`."""
+    return (
+        find_lock(subject, change.base, change.base_commit, narrator),
+        find_lock(subject, change.head, change.head_commit, narrator),
+    )
 
 
 def _label(state: StackState, run: str | None) -> str:
@@ -164,13 +130,11 @@ def confirm(
     results: Path,
     *,
     log: Callable[[str], None],
-    explain: Callable[[Change], Change] = lambda change: change,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
     """Judge candidates within `seconds` and save them; return them, and why others are left.
 
-    Without time for all, as after a backfill of years, the weakest are left. `explain` attributes
-    what is confirmed, and steps of instructions before they are judged.
+    Without time for all, as after a backfill of years, the weakest are left.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -180,8 +144,6 @@ def confirm(
     judged: list[Change] = []
     left: dict[str, str] = {}
     for place, candidate in enumerate(candidates):
-        if any(step.series.metric == INSTRUCTIONS for step in candidate.steps):
-            candidate = explain(candidate)  # noqa: PLW2901 - the same, with its functions
         remaining = ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
@@ -197,9 +159,6 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
-        if concluded.confirmed:
-            concluded = explain(concluded)
-            files.save(results, concluded)
         judged.append(concluded)
     return judged, left
 
@@ -209,8 +168,8 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
 
     A step is confirmed if its case and metric moved in the duets in the same direction. A step of
     instructions needs CPU per request to move, and becomes a change of CPU per request. Steps of
-    cases that were not measured are listed as unconfirmed, if others of their kind (servers, or
-    in-process benchmarks) are confirmed. Steps that were measured and did not move are dropped.
+    cases that were not measured are listed as unconfirmed. Steps that were measured and did not
+    move are dropped.
     """
     pairs = ((s, finding_on(comparison, judged_as(s.series))) for s in candidate.steps)
     judged = [(step, finding) for step, finding in pairs if finding is not None]
@@ -230,15 +189,9 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         confirmed,
         key=lambda pair: min(abs(math.log(end)) for end in (pair[1].low, pair[1].high) if end),
     )
-    # Code that only a server loads moves no in-process benchmark, so these were not measured.
-    kinds = {inprocess(step.series) for step, _ in confirmed}
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
-    unplayed = (
-        step.series
-        for step in candidate.steps
-        if inprocess(step.series) in kinds and not _measured(comparison, step.series)
-    )
+    unplayed = (step.series for step in candidate.steps if not _measured(comparison, step.series))
     worse = finding.verdict is Verdict.WORSE
     return candidate.model_copy(
         update={
@@ -251,6 +204,7 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
             "tries": 0,
             "culprit": release_of(candidate.packages),
             "evidence": comparison.id,
+            "why": comparison.why,
             "confirmed_on": None if machine == candidate.series.machine else machine,
             "method": _method(main, finding, machine),
             "note": "" if worse else IMPROVED,
@@ -269,22 +223,17 @@ def _dismissed(judged: Sequence[Finding], unloaded: bool) -> tuple[Verdict, str]
 
 
 def judged_as(series: SeriesName) -> SeriesName:
-    """Return the series that is judged when another one stepped.
-
-    Instructions of a request only show where to look; those of an in-process job are judged.
-    """
-    if series.metric != INSTRUCTIONS or inprocess(series):
-        return series
-    return series.model_copy(update={"metric": CPU})
+    """Return the series that is judged when another one stepped: counts show where to look."""
+    counted = series.metric == INSTRUCTIONS
+    return series.model_copy(update={"metric": CPU}) if counted else series
 
 
 def _method(main: Step, judged: Finding, machine: str) -> str:
     what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
-    by = "counts of instructions" if inprocess(main.series) else f"{judged.n} duets"
     where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
     return (
         f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
-        f"{main.nights[1]}), confirmed by {by} between the two stacks on {where}."
+        f"{main.nights[1]}), confirmed by {judged.n} duets between the two stacks on {where}."
     )
 
 
@@ -332,8 +281,6 @@ def _worse(metric: str, ratio: float) -> float:
 
 def _measured(comparison: Comparison, series: SeriesName) -> bool:
     """Whether a comparison measured a series, at least in another metric."""
-    if inprocess(series):
-        return finding_on(comparison, series) is not None
     return any(case.case.id == series.case for case in comparison.cases)
 
 

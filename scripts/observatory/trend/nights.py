@@ -4,18 +4,15 @@ A series consists of the figures of one machine, so a case that moves to another
 series. `[tool.observatory.fleet]` therefore declares which machine measures which cases.
 """
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import DeclarationError
-from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Missing, Plan, Run
-from duetbench.core.text import printable
+from duetbench.core.model import Case, Plan, Run
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
-from observatory.store.points import Points
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 
@@ -70,22 +67,14 @@ def present(latest: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def outcome(
-    plan: NightPlan, runs: Sequence[Run], points: Sequence[Points] | None = None
-) -> NightRecord:
-    """Compare the runs and points that arrived with the plan; those of other nights do not count.
+def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
+    """Compare the runs that arrived with the plan; those of other nights do not count.
 
-    A case without a point is a result, with its reason, and leaves the night complete. (With None
-    for `points`, the record does not mention them.) The record follows from these arguments alone,
-    so a repeated store writes the same.
+    The record follows from these arguments alone, so a repeated store writes the same. Why a case
+    has failed, or no point, is in the files of its run and of its points.
     """
     runs = [run for run in runs if run.night == plan.id]
-    judged = plan.anchor is not None and points is not None
-    by_shard = {file.shard: file for file in points or () if file.night == plan.id}
-    shards = tuple(
-        _arrived(shard, runs, _without_point(shard, by_shard.get(shard.number)) if judged else ())
-        for shard in plan.shards
-    )
+    shards = tuple(_arrived(shard, runs) for shard in plan.shards)
     usable = any(result.usable for run in runs for result in run.results)
     complete = not any(shard.missing for shard in shards)
     return NightRecord(
@@ -99,40 +88,21 @@ def outcome(
 
 
 def sentences(record: NightRecord) -> tuple[str, ...]:
-    """Describe what is missing, one sentence per shard, then what has failed; empty: nothing."""
-
-    def sentence(shard: ShardRecord, cases: Sized, problem: str) -> str:
-        where = f" ({shard.machine})" if shard.machine else ""
-        return f"shard {shard.shard}{where}: {len(cases)} of {shard.planned} cases {problem}"
-
-    return (
-        *(sentence(s, s.missing, f"are missing: {s.reason}") for s in record.missing),
-        *(
-            sentence(s, s.failed, "have no usable launch; the reasons are in their run")
-            for s in record.shards
-            if s.failed
-        ),
-        *(
-            # The reason comes from a measuring machine.
-            sentence(
-                s,
-                s.without_point,
-                f"have no anchored point; the first reason: {printable(s.without_point[0].reason)}",
-            )
-            for s in record.shards
-            if s.without_point
-        ),
+    """Describe what is missing, one sentence per shard."""
+    return tuple(
+        f"shard {shard.shard}{f' ({shard.machine})' if shard.machine else ''}: "
+        f"{len(shard.missing)} of {shard.planned} cases are missing: {shard.reason}"
+        for shard in record.missing
     )
 
 
-def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> ShardRecord:
+def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
     shard_runs = sorted(
         (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
     )
     results = [result for run in shard_runs for result in run.results]
     # A missing interpreter on a machine is a result, too.
     launched = {result.case.id for result in results if result.launches or result.missing}
-    usable = {result.case.id for result in results if result.usable}
     cases = [case.id for case in shard.plan.cases]
     missing = tuple(case for case in cases if case not in launched)
     reason = ""
@@ -148,23 +118,5 @@ def _arrived(shard: Shard, runs: Sequence[Run], lost: tuple[Missing, ...]) -> Sh
         planned=len(cases),
         runs=tuple(f"{run.machine.id}/{run.id}" for run in shard_runs),
         missing=missing,
-        failed=tuple(case for case in cases if case in launched - usable),
         reason=reason,
-        without_point=lost,
-    )
-
-
-def _without_point(shard: Shard, points: Points | None) -> tuple[Missing, ...]:
-    reasons = {case.case: case.reason for case in points.missing} if points else {}
-    # A case can have a count of instructions and no duet.
-    with_duets = {
-        case.case
-        for case in (points.cases if points else ())
-        if any(point.metric in METRICS for point in case.points)
-    }
-    other = "its points do not hold it" if points else "no points of this shard arrived"
-    return tuple(
-        Missing(case=case.id, reason=reasons.get(case.id, other))
-        for case in shard.plan.cases
-        if case.id not in with_duets
     )

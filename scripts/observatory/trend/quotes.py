@@ -18,7 +18,7 @@ from observatory.store.change import Change
 from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
 
 MEMORY: Final = "pss_steady"
-_RANKS: Final = (CPU, "throughput", "seconds", START, MEMORY)
+_RANKS: Final = (CPU, "throughput", START, MEMORY)
 """Metrics that are quoted: what requests cost first."""
 
 Key = tuple[str, str]
@@ -93,7 +93,7 @@ def quotes(
     """Decide the size of every release that moved something, the newest release first.
 
     It is measured alone. The largest effect on requests that reaches its limit counts, then that on
-    calls in process, on starts, on memory. Of several machines, it is the one with the narrowest
+    starts, on memory. Of several machines, it is the one with the narrowest
     interval.
     """
     known: dict[Key, list[Quote]] = {}

@@ -26,8 +26,8 @@ from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
-MAIN: Final = (CPU, "seconds", START)
-"""Metrics that sum up a release: CPU per request; in process, time of a call; CPU to start."""
+MAIN: Final = (CPU, START)
+"""Metrics that sum up a release: CPU per request, or CPU to start."""
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
 """A case, and one metric's points of it for two releases."""
 
@@ -44,7 +44,7 @@ class MeasuredRelease:
     when: datetime  # the day of the release
     previous: str | None  # the release before it, measured or not
     stacks: Mapping[str, Mapping[str, str]]  # stack → package → version, as it was installed
-    points: Mapping[str, CasePoints]  # by case, or by series of an in-process benchmark
+    points: Mapping[str, CasePoints]  # by case
     missing: Mapping[str, str]  # case → why it has no points
 
     def follows(self, base: MeasuredRelease) -> bool:

@@ -29,7 +29,7 @@ TRENDS: Final = (
 )
 """Metrics of launches with a trend: one of their directions is better."""
 
-COLUMNS: Final = (*TRENDS, INSTRUCTIONS, "seconds")  # metrics of a table
+COLUMNS: Final = (*TRENDS, INSTRUCTIONS)  # metrics of a table
 _PLACES: Final = {name: column for column, name in enumerate(COLUMNS)}
 
 PROFILES: Final = ("nightly", "published", "quick")

@@ -24,8 +24,8 @@ Put = Callable[[str, Callable[[], bytes]], None]
 """Puts a file into the site: its name there, and a function that returns its bytes."""
 
 
-def bring(root: Path, results: Path, put: Put, narrator: Narrator) -> str:
-    """Put the files of `asv/` into the site.
+def bring(root: Path, results: Path, put: Put, narrator: Narrator, problems: list[str]) -> str:
+    """Put the files of `asv/` into the site; add files that asv cannot read to `problems`.
 
     Returns:
         Why the site has no such files; empty if it has them.
@@ -38,7 +38,8 @@ def bring(root: Path, results: Path, put: Put, narrator: Narrator) -> str:
     with tempfile.TemporaryDirectory(prefix="duetbench-") as folder:
         site, usable = Path(folder) / "html", Path(folder) / "results"
         try:
-            asv_results.copy_usable(records, usable)
+            unread = asv_results.copy_usable(records, usable)
+            problems += [problem.replace(f"{results}/", "") for problem in unread]
             publish(root, usable, site, narrator)
         except Exception as problem:  # asv's own code may raise anything
             return f"asv's site could not be built ({type(problem).__name__}): {problem}"

@@ -128,11 +128,13 @@ def build(
     folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
         folder.put(f"static/{path.relative_to(STATICS).as_posix()}", path.read_bytes)
-    no_asv = asv_site.bring(root, results, folder.put, narrator) if with_asv else asv_site.LEFT_OUT
+    no_asv, unread = asv_site.LEFT_OUT, list[str]()
+    if with_asv:
+        no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
     _copy(folder, results, sources)
     documented = (output / addresses.file(addresses.DOCS)).is_file()
     site = gather(root, results, sources, base=base, documented=documented)
-    missing = [no_asv] if no_asv and with_asv else []
+    missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
     others = []
     if no_asv:
         how = "In a checkout with asv's results, `observatory site` builds them"

@@ -21,7 +21,6 @@ from duetbench.report.html import words
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
-from observatory.store.change import INPROCESS
 from observatory.trend.table import Night
 
 __all__ = ["name", "quantity"]
@@ -67,22 +66,17 @@ def figure(case: str, metric: str) -> str:
     """Name a case, and its metric if it is not the usual one; a start has no load to name."""
     its, of_start = name(case), metric in judged_in({"start", "start alone"})
     text = str(its).removesuffix(f", {its.rest}" if of_start else "")
-    return text if metric in {CPU, "seconds"} else f"{text} · {METRICS[metric].title}"
+    return text if metric == CPU else f"{text} · {METRICS[metric].title}"
 
 
 def point_command(night: Night, case_id: str) -> str:
     """Return the shell command that measures a night's case again, at the same commit."""
-    inside = case_id.startswith(INPROCESS)
-    # In-process benchmarks are measured with the duets of their stack.
-    select = () if night.ratio and inside else ("--select", glob.escape(case_id))
+    select = ("--select", glob.escape(case_id))
     if night.ratio and night.as_of is not None:
         days = ("--since", night.as_of, "--until", night.as_of)
         return shlex.join(("observatory", "backfill", *days, *select))
     if night.ratio:
         command = shlex.join(("observatory", "anchor", "run", *select))
-    elif inside:
-        benchmark = case_id.removeprefix(INPROCESS).partition("/")[0].partition("(")[0]
-        command = shlex.join(("observatory", "inprocess", "--select", f"{glob.escape(benchmark)}*"))
     else:
         profile = night.profile if night.profile in PROFILES else "nightly"
         command = shlex.join(("observatory", "measure", "--profile", profile, *select))

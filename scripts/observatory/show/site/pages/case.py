@@ -7,9 +7,8 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case
 from duetbench.report import formats
-from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.show.site import words
@@ -46,7 +45,7 @@ def _of_case(
     header = max(headers, key=lambda header: header.time, default=site.nights[newest_run])
     place = header.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
-    experiment = page_of(site, case)
+    experiment = page_of(case)
     # One night makes no line: its figures are below.
     has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
@@ -56,7 +55,7 @@ def _of_case(
         case,
         f"Trend and newest figures of {case}.",
         case=case,
-        experiment=experiment if experiment in {*site.experiments(), SHARED_PAGE} else "",
+        experiment=experiment if experiment in site.experiments() else "",
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
@@ -107,8 +106,10 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
     connections = formats.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
-    if load.model is not LoadModel.CLOSED:
-        model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    if load.rate is not None:
+        model = (
+            f"{'open' if load.open else 'paced'}, {load.rate:g} requests/s, at most {connections}"
+        )
     method = "" if endpoint.method == "GET" else f"{endpoint.method} "
     further = len({endpoint.path, *endpoint.paths}) - 1
     request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")

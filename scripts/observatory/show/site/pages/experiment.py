@@ -26,15 +26,13 @@ from duetbench.report.html.charts import (
 )
 from duetbench.report.run import facts
 from observatory.matrix import titles
-from observatory.matrix.published import SHARED_PAGE, Published
+from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
-from observatory.show import addresses, inprocess
+from observatory.show import addresses, published_page
 from observatory.show.claims import Evidence
 from observatory.show.run_view import ANSWERED, Answer, Section, ratio
 from observatory.show.site.pages.site import PageFile, Site, guard, render
-from observatory.store.change import INPROCESS
 
-_SHARED_QUESTION: Final = "What does a request take inside the process?"
 _DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
 _BAND: Final = '<rect class="band" x="{}" y="{}" width="{}" height="{}"/>'
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
@@ -54,7 +52,7 @@ class Topic:
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the list, and one page for each experiment."""
     yield from guard(site, addresses.EXPERIMENTS, "Experiments", partial(_list, site))
-    for name in _names(site):
+    for name in site.experiments():
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))
 
@@ -72,31 +70,23 @@ def _list(site: Site) -> Iterator[PageFile]:
 
 def questions(site: Site) -> Iterator[Topic]:
     """Return each experiment with its finding."""
-    for name in _names(site):
+    for name in site.experiments():
         sections = _content(site, name)[1]
         yield _question(name, sections, _answers(sections))
 
 
 def _content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
     known = site.comparisons.values()
-    return inprocess.experiment(
-        name, site.newest, site.snapshots, site.published, site.suites, known
-    )
+    return published_page.experiment(name, site.newest, site.published, known)
 
 
 def _answers(sections: Sequence[Section]) -> tuple[Answer, ...]:
     return tuple(answer for section in sections for answer in section.answers)
 
 
-def _names(site: Site) -> tuple[str, ...]:
-    inside = site.snapshots or any(case.startswith(INPROCESS) for case in site.planned)
-    return (*site.experiments(), *([SHARED_PAGE] if inside else []))
-
-
 def _question(name: str, sections: Sequence[Section], answers: Sequence[Answer]) -> Topic:
     """Title an experiment by its first statement that holds here, or else by what it is about."""
     question = sections[0].question if sections else ""
-    question = _SHARED_QUESTION if name == SHARED_PAGE else question
     holding = (answer for answer in answers if answer.verdict == "holds")
     answered = (answer for answer in answers if answer.verdict in ANSWERED)
     first = next(holding, next(answered, None))
@@ -110,16 +100,12 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
     evidence, sections = _content(site, name)
     published, answers = site.published.get(name, Published()), _answers(sections)
     about = _question(name, sections, answers)
-    commands = [
-        f"observatory inprocess --select '{suite.suite}.*'"
-        for suite in site.suites
-        if suite.page == name
-    ]
+    commands = []
     if name in site.published or evidence.cases:
         profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
         profile = profile if profile in PROFILES else "nightly"
         words = ("duetbench", "run", "--profile", profile, "--select", f"{glob.escape(name)}/*")
-        commands.insert(0, shlex.join(words))
+        commands.append(shlex.join(words))
     yield render(
         site,
         "experiment.html.j2",
@@ -135,23 +121,18 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         runs=[(run.run.id, facts(run)) for run in evidence.runs],
         compared=sorted({name for answer in answers for name in answer.comparisons}),
         commands=commands,
-        cases=sorted((case for case in site.planned if page_of(site, case) == name), key=_natural),
+        cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     )
 
 
-def page_of(site: Site, case: str) -> str:
+def page_of(case: str) -> str:
     """Return the name of the experiment that a case belongs to."""
-    name, _, rest = case.partition("/")
-    if f"{name}/" != INPROCESS:
-        return name
-    suites = (suite.page for suite in site.suites if suite.suite == rest.partition(".")[0])
-    return next(suites, SHARED_PAGE)
+    return case.partition("/")[0]
 
 
-def _natural(case: str) -> tuple[bool, list[str | int]]:
-    """Order in-process cases last, and 2 threads before 10."""
-    parts = [int(part) if part.isdecimal() else part for part in _NUMBERS.split(case)]
-    return case.startswith(INPROCESS), parts
+def _natural(case: str) -> list[str | int]:
+    """Order 2 threads before 10."""
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(case)]
 
 
 def draw(answers: Sequence[Answer]) -> Markup | None:

@@ -15,7 +15,6 @@ from duetbench.core.metrics import CPU, METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.attribution import RowText
 from observatory.matrix import titles
-from observatory.matrix.published import SHARED_PAGE
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site.pages import trends
@@ -72,7 +71,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.WORSE}),
         rows=rows(site, by_size[:_ROWS]),
-        questions=[question for question in questions(site) if question.name != SHARED_PAGE],
+        questions=[*questions(site)],
         problems=(*site.sources.problems, *site.broken),
     )
 

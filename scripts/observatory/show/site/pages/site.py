@@ -8,7 +8,7 @@ the site, and no clock: the same `results/` give the same bytes.
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,13 +19,11 @@ from duetbench.core.comparison import Comparison
 from duetbench.host import git
 from duetbench.judge.summary import RunSummary
 from duetbench.report.attribution import AttributionText
-from observatory.matrix.published import Published, SuiteDeclaration, load_published, read_suites
+from observatory.matrix.published import Published, load_published
 from observatory.show import addresses, quoting
 from observatory.show.changes import between, contains
 from observatory.show.published_page import reference_runs
 from observatory.show.site.words import fill
-from observatory.store import asv_results
-from observatory.store.asv_results import Snapshot
 from observatory.store.change import Change, order
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
@@ -139,7 +137,6 @@ class Site:
         newest: The newest runs of each machine and profile, summarised.
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
-        snapshots: What asv measured, newest commit first.
         planned: All cases with a page: those that any night planned.
         packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
@@ -160,8 +157,6 @@ class Site:
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     published: Mapping[str, Published]
-    suites: tuple[SuiteDeclaration, ...]
-    snapshots: tuple[Snapshot, ...]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     effects: Mapping[ReleaseAxis, Mapping[str, Result]]
@@ -224,8 +219,7 @@ class Site:
         """Return the names of experiments: declared ones, then others that have cases."""
         runs = (table for table in self.tables.values() if not table.ratio)
         measured = {case.partition("/")[0] for table in runs for case in table.cases}
-        declared = {*self.published, *(suite.page for suite in self.suites if suite.source)}
-        return (*sorted(declared), *sorted(measured - declared))
+        return (*sorted(self.published), *sorted(measured - self.published.keys()))
 
 
 def render(
@@ -288,12 +282,7 @@ def gather(
     documented: bool = False,
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
-    problems: list[str] = []
     broken: list[str] = []
-    read = partial(asv_results.read, results / "asv", problems)
-    snapshots = spare(broken, "asv's results", read, ())
-    problems = [problem.replace(f"{results}/", "") for problem in problems]
-    sources = replace(sources, problems=(*sources.problems, *problems))
     axes_of = spare(broken, "Releases", lambda: axes(sources.points), {})
     every = [axis for of_package in axes_of.values() for axis in of_package]
     effects = spare(broken, "Effects of releases", lambda: judged(every), {})
@@ -315,8 +304,6 @@ def gather(
         changes=tuple(changes),
         comparisons={record.id: record for record in reversed(sources.comparisons)},
         published=load_published(root),
-        suites=read_suites(root),
-        snapshots=snapshots,
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
         packages=spare(
             broken,

@@ -8,7 +8,6 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.change import SeriesName
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
@@ -23,7 +22,7 @@ from observatory.show.changes import ChangeText, commands, describe
 from observatory.show.site.pages.site import ExplanationText, Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
-from observatory.store.change import INPROCESS, Change, finding_on
+from observatory.store.change import Change, SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseEffect, Result
 from observatory.trend.table import KINDS
@@ -293,24 +292,19 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
 
 def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
     """Whether it is what is quoted, or the same on another machine or by another method."""
-    same = alike(effect.case, quote.case)
-    inside = f"endpoint={'/'.join(quote.case.split('/')[:2])})"
-    counted = quote.metric == CPU and (same or inside in effect.case)
-    return (same and effect.metric == quote.metric) or (
-        counted and effect.metric in {"seconds", INSTRUCTIONS}
-    )
+    counted = quote.metric == CPU and effect.metric == INSTRUCTIONS
+    return alike(effect.case, quote.case) and (effect.metric == quote.metric or counted)
 
 
 def _where(case: str, machine: str) -> str:
     name = case_names.name(case)
-    python = "in process" if case.startswith(INPROCESS) else name.server
-    return ", ".join(filter(None, (python, name.python, machine)))
+    return ", ".join(filter(None, (name.server, name.python, machine)))
 
 
 def _title(metric: str) -> str:
     if metric == INSTRUCTIONS:
         return "instructions, counted"
-    return METRICS[metric].title if metric in METRICS else "time of a call"
+    return METRICS[metric].title
 
 
 def _effect(label: str, effect: ReleaseEffect) -> Dot:

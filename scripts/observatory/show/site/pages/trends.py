@@ -71,23 +71,18 @@ def newest(table: Table, case: str, metric: str) -> Point:
 
 
 def title(metric: str, table: Table | None = None) -> str:
-    """Return the title of a metric, or of an in-process benchmark's unit.
-
-    With its table, the title also says whether the figures are ratios.
-    """
-    other = {"seconds": "time", "instructions": "instructions per request"}
+    """Return the title of a metric; with its table, also whether the figures are ratios."""
+    other = {"instructions": "instructions per request"}
     text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
     return f"{text}, compared with the fixed stack" if table is not None and table.ratio else text
 
 
 def quantity(table: Table, metric: str) -> Quantity:
-    """Return the quantity of a metric, of an asv benchmark's unit, or of a ratio."""
+    """Return the quantity of a metric, or of a ratio."""
     name = title(metric, table)
     if metric in METRICS and not table.ratio:
         return Quantity(name, METRICS[metric].format, METRICS[metric].format.name)
     unit = "×" if table.ratio else metric
-    if unit == "seconds":
-        return Quantity(name, units.seconds, unit)
     return Quantity(name, lambda figure: f"{units.significant(figure, 4)} {unit}", unit)
 
 
