@@ -25,7 +25,7 @@ from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import findings, preparation
+from duetbench.judge import preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
@@ -129,7 +129,7 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
     """
     for pair in sides.pairs:
         pair.duets.seen = seen.get(pair.case.id)
-    return findings.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
+    return rule.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:

@@ -150,7 +150,7 @@ def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
 
 def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Finding]:
     """The findings on a case alone, by subject."""
-    return {finding.subject: finding for finding in rule.judge({"": samples}, limits)[""]}
+    return {finding.subject: finding for finding in rule.of_duets({"": samples}, limits)[""]}
 
 
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:

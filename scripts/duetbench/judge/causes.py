@@ -9,7 +9,6 @@ interrupted, its next start continues with these.
 """
 
 import glob
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
@@ -28,14 +27,11 @@ from duetbench.host.console import Console
 from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, State
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-
-Names = frozenset[str]
-"""Packages that have moved in a mixed lock."""
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
@@ -73,77 +69,15 @@ def search_commits(
     quiet = Reporter(Console(quiet=True))
     budget = Budget(seconds, len(commits))
 
-    def look(good: str, commit: str, means: Means, case: str) -> Comparison:
+    names = [ends[0], *(commit.id for commit in commits)]
+
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
         extent = budget.extent(means, glob.escape(case) if case else select, start=start)
         told = reporter if extent.seconds else quiet
-        return compare(project, Contrast((good, commit)), extent, told)
+        return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
 
-    found = CommitSearch(commits, look, reporter.say)
-    return found.run([ends[0], *(commit.id for commit in commits)], MEANS[2:] if start else MEANS)
-
-
-class CommitSearch(Search[str]):
-    """A search in a row of commits, by their ids; of the first one, any name."""
-
-    unit = "commits"
-
-    def __init__(
-        self,
-        commits: Sequence[Commit],
-        look: Callable[[str, str, Means, str], Comparison],
-        say: Callable[[str], None],
-    ) -> None:
-        super().__init__(look, say)
-        self.commits = commits
-        self.places = {commit.id: place for place, commit in enumerate(commits, 1)}
-
-    def between(self, before: str, after: str, _: Comparison | None = None) -> Sequence[Commit]:
-        return self.commits[self.places.get(before, 0) : self.places[after]]
-
-    def apart(
-        self, row: Sequence[str], found: Sequence[str]
-    ) -> tuple[str, str, Sequence[Sequence[str]]]:
-        start, end = row.index(found[0]), row.index(found[-1])
-        return row[start - 1], row[end], (row[:start], row[end:])
-
-
-class PackageSearch(Search[Names]):
-    """A search among packages: of the n-th state of the row, the first n of them have moved.
-
-    Fresh comparisons measure what is found alone, since two releases may have an effect only
-    together, and then all others on a stack in which it has moved.
-    """
-
-    unit = "releases"
-
-    def __init__(
-        self,
-        releases: Mapping[str, Release],
-        look: Callable[[Names, Names, Means, str], Comparison],
-        say: Callable[[str], None],
-    ) -> None:
-        super().__init__(look, say)
-        self.releases = releases
-
-    def row(self, base: Names) -> list[Names]:
-        """Return the states in which base, and ever more packages, have moved."""
-        left = [name for name in self.releases if name not in base]
-        return [base.union(left[:number]) for number in range(len(left) + 1)]
-
-    def between(
-        self, before: Names, after: Names, shown: Comparison | None = None
-    ) -> Sequence[Release]:
-        # The shortest comes first, which others extend: pydantic, then pydantic-core.
-        names = sorted(after - before, key=lambda name: (len(name), name))
-        moved = {move.package for move in shown.packages} if shown else set()
-        dragged = sorted(moved & self.releases.keys() - {*names})
-        return [self.releases[name] for name in (*names, *dragged)]
-
-    def apart(
-        self, row: Sequence[Names], found: Sequence[Names]
-    ) -> tuple[Names, Names, Sequence[Sequence[Names]]]:
-        head = row[0] | (found[-1] - row[row.index(found[0]) - 1])
-        return row[0], head, [self.row(head)]
+    items = {commit.id: commit for commit in commits}
+    return Search("commits", items, look, reporter.say).run(MEANS[2:] if start else MEANS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +144,7 @@ def find(
     budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
     journal = Journal(paths.state_dir() / "searches" / f"{digest(*astuple(task))}.jsonl")
 
-    def look(before: Names, after: Names, means: Means, case: str) -> Comparison:
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
         key = [sorted(before), sorted(after), means, case]
         for kept, text in journal.lines:
             if kept == key:
@@ -230,8 +164,8 @@ def find(
         return comparison
 
     with measuring():
-        packages = PackageSearch(mixed.releases, look, reporter.say)
-        cause = packages.run(packages.row(Names()), MEANS[2:] if task.metric else MEANS)
+        found = Search("releases", mixed.releases, look, reporter.say)
+        cause = found.run(MEANS[2:] if task.metric else MEANS)
     if cause.reason != TIME_IS_UP:
         journal.forget()
     return cause
@@ -251,7 +185,7 @@ class MixedLocks:
             if move.base and move.head
         }
 
-    def state(self, moving: Names) -> tuple[str, str]:
+    def state(self, moving: State) -> tuple[str, str]:
         """Return the label and the text of a mixed lock.
 
         Raises SetupError if there is none, or if a package has neither of its versions there.
@@ -266,7 +200,7 @@ class MixedLocks:
     def _versions(self, lock: str) -> dict[str, str]:
         return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
 
-    def _lock(self, moving: Names) -> str:
+    def _lock(self, moving: State) -> str:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.releases):
             return self.task.head if moving else self.task.base
@@ -275,7 +209,7 @@ class MixedLocks:
             keep, pins = self.task.base, self._pins(moving)
             return locks.resolve(self.subject, stack, None, tick, keep=keep, pins=pins)
 
-    def _pins(self, moving: Names) -> list[str]:
+    def _pins(self, moving: State) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
         A package with several versions, one per platform, cannot be pinned to one of them.

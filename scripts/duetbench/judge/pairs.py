@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from duetbench.app.inside.programs import MOST_PATHS
+from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
 from duetbench.core.comparison import PackageChange, SideRecord
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.judge.samples import CaseDuets, Mode
 
@@ -126,3 +128,9 @@ class Sides:
     def to_observe(self) -> tuple[BothSides, ...]:
         """The pairs to judge, without those whose sides execute the same."""
         return tuple(pair.sides for pair in self.pairs if not pair.alike)
+
+
+def require_code(option: str, contrast: Contrast) -> None:
+    """Refuse an option about the code if both sides execute the same; raises UsageError."""
+    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
+        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")

@@ -68,7 +68,6 @@ class Part:
     cases: tuple[Case, ...]
     interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
-    python: str = ""  # its interpreter, if the other side may have another one
     lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
     """Makes what some cases need; returns those that cannot be served here, with the reason."""
 
@@ -103,16 +102,16 @@ def join(
     kinds, commits = sorted(contrast.kinds), {part.record.commit for part in parts}
     if len(kinds) > 1 and len(commits) == 1 and not any(part.record.dirty for part in parts):
         kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
-    if "python" in crossing and parts[0].python == parts[1].python:
-        python = parts[0].python
-        raise UsageError(f"python: expected two different interpreters, found {python} twice")
+    pythons = [next((case.python for case in part.cases), "") for part in parts]
+    if "python" in crossing and pythons[0] == pythons[1] != "":
+        raise UsageError(f"python: expected two different interpreters, found {pythons[0]} twice")
     pairs, missing = matches
     texts, ready = (contrast.base, contrast.head), []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
         cases = [pair[index] for pair in pairs]
         _lock(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
-        words = [part.record.label, part.python * ("python" in crossing), packages]
+        words = [part.record.label, pythons[index] * ("python" in crossing), packages]
         if "setting" in kinds:
             way, able = _served(part, cases, own, settings[1 - index])
             why = f"only {SIDES[1 - index]} can be served like this"
@@ -187,7 +186,7 @@ def _parts(
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         find = own.find_interpreters
-        parts.append(Part(record_of(state), own, cases, find, state.tree, python))
+        parts.append(Part(record_of(state), own, cases, find, state.tree))
     return parts, [*notes, *told], copies[-1]
 
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from duetbench.app import case_names, tools
 from duetbench.app import plan as planning
-from duetbench.app.setting import SERVED, Contrast
+from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
     SIDES,
@@ -36,9 +36,9 @@ from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import findings, rule
+from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import Pair, Sides, require_code
 from duetbench.judge.samples import Mode
 from duetbench.load import growth
 
@@ -83,12 +83,6 @@ class Extent:
             require_code("--only", contrast)
         if self.only == "counts" and (lacking := counting.missing()):
             raise CountError(lacking)
-
-
-def require_code(option: str, contrast: Contrast) -> None:
-    """Refuse an option about the code if both sides execute the same; raises UsageError."""
-    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
-        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +327,7 @@ class _Session:
             "status": status,
             "wall_seconds": self.clock() - self.began,
             "cases": cases,
-            "findings": findings.judge(known, self.limits, limits, loaded=not self.extent.only),
+            "findings": rule.judge(known, self.limits, limits, loaded=not self.extent.only),
             "notes": (*self.record.notes, *self.notes),
             "first_answer_seconds": self.first_answer_seconds,
         }

@@ -69,8 +69,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
             cases = tuple(case for case in cases if case.python == side.python)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-        part = _part(own, state, cases, scope)
-        parts.append(replace(part, python=side.python or ""))
+        parts.append(_part(own, state, cases, scope))
     matches = match(parts, scope, contrast.crossing)
     return preparation.join(checkout.root, contrast, scope, parts, matches)
 
