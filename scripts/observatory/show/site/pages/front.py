@@ -65,6 +65,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         "and the same question for your own application.",
         cards=cards(site, year),
         nights=longest,
+        last=max((table.nights[-1].time for table in site.tables.values()), default=0),
         chart=chart,
         finding=finding,
         headline=headline,
