@@ -44,6 +44,7 @@ def _alone(address: str, comparison: Comparison) -> Iterator[PageFile]:
 
 
 def _sides(site: Site) -> Iterator[PageFile]:
+    # Of equal sides and cases the newest counts; servers come before interpreters.
     newest = {
         ((comparison.base.label, comparison.head.label), case.case.id): comparison
         for comparison in reversed([*site.comparisons.values()])
@@ -57,7 +58,7 @@ def _sides(site: Site) -> Iterator[PageFile]:
         addresses.SIDES,
         "Side by side",
         "What another server, event loop, interpreter or setting changes, measured side by side.",
-        groups=group(rows),
+        groups=group(sorted(rows, key=lambda row: row[1].comparison.base.kind != "setting")),
     )
 
 
