@@ -51,7 +51,7 @@ def _sides(site: Site) -> Iterator[PageFile]:
         if comparison.base.kind in {"interpreter", "setting"}
         for case in comparison.cases
     }
-    rows = ((sides, row) for (sides, case), c in newest.items() if (row := _row(c, case)))
+    rows = ((_title(c), row) for (_, case), c in newest.items() if (row := _row(c, case)))
     yield render(
         site,
         "sides.html.j2",
@@ -60,6 +60,11 @@ def _sides(site: Site) -> Iterator[PageFile]:
         "What another server, event loop, interpreter or setting changes, measured side by side.",
         groups=group(sorted(rows, key=lambda row: row[1].comparison.base.kind != "setting")),
     )
+
+
+def _title(comparison: Comparison) -> str:
+    what = "Python " * (comparison.base.kind == "interpreter")
+    return f"{what}{comparison.base.label} → {comparison.head.label}"
 
 
 def _row(comparison: Comparison, case: str) -> SideRow | None:
