@@ -46,6 +46,7 @@ def _of_case(
     place = header.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
     experiment = page_of(case)
+    main = next(iter(trends.metrics(tables[0], case)), "") if tables else ""
     # One night makes no line: its figures are below.
     has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
@@ -59,7 +60,10 @@ def _of_case(
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
-        changes=[(describe(record), site.quote(record)) for record in changes],
+        changes=sorted(
+            ((describe(record), site.quote(record)) for record in changes),
+            key=lambda change: change[1] is None or change[1].metric != main,
+        ),
         # What has no release has no page but this one.
         traces=[
             (

@@ -55,7 +55,7 @@ def _first(site: Site) -> Iterator[PageFile]:
     if headline:
         chart, finding = trends.year(site, headline, tables[headline][0])
     year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
-    by_size = sorted(year, key=lambda quote: (not quote.reaches_limit, -quote.size))
+    by_size = sorted(year, key=lambda quote: -quote.size)
     yield render(
         site,
         "front.html.j2",

@@ -18,12 +18,19 @@ from duetbench.report.html.charts import Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, group, guard, render
+from observatory.show.site.pages.site import (
+    PageFile,
+    ReleasedPackage,
+    Site,
+    explanations,
+    group,
+    guard,
+    render,
+)
 from observatory.show.site.pages.story import (
     before_after,
     function,
     measurements,
-    release_explanations,
     request_table,
     rows,
     still_there,
@@ -52,7 +59,7 @@ def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
 
 
 def _list(site: Site) -> Iterator[PageFile]:
-    by_size = sorted(site.quotes.values(), key=lambda quote: (not quote.reaches_limit, -quote.size))
+    by_size = sorted(site.quotes.values(), key=lambda quote: -quote.size)
     measured = [release.when for axis in site.effects for release in axis.measured]
     unknown = [describe(record) for record in site.changes if not site.quote(record)]
     yield render(
@@ -85,7 +92,7 @@ def _rows(site: Site, axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result |
 
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
-    quotes = sorted(_of(site, package), key=lambda quote: (not quote.reaches_limit, -quote.size))
+    quotes = sorted(_of(site, package), key=lambda quote: -quote.size)
     largest = quotes[0] if quotes else None
     own = sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
     return render(
@@ -214,7 +221,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
             for number, record in enumerate(told.get(True, ()))
         ],
         others=told.get(False, ()),
-        why=release_explanations(site, name, version),
+        why=explanations(site.changes, quote.key),
         differences=_differences,
         command=partial(_command, name),
     )

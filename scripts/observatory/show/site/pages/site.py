@@ -66,12 +66,16 @@ class ExplanationText(AttributionText):
         return between(self.record, self.releases)
 
 
-def explanations(changes: Iterable[Change]) -> list[ExplanationText]:
-    """Return the attributions of changes, without those of versions that lack its releases."""
+def explanations(changes: Iterable[Change], cause: Key | None = None) -> list[ExplanationText]:
+    """Return the attributions of changes, or of those that a release caused.
+
+    An attribution of versions that lack the change's releases is left out.
+    """
     return [
         ExplanationText(change.why, change.releases)
         for change in changes
         if change.why and contains(change.why, change.releases)
+        if cause is None or change.blames(*cause)
     ]
 
 

@@ -19,7 +19,7 @@ from duetbench.report.change import share_effect
 from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe
-from observatory.show.site.pages.site import ExplanationText, Site, explanations
+from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
 from observatory.store.change import Change, SeriesName, finding_on
@@ -108,28 +108,6 @@ def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
     return Markup(svg)  # noqa: S704 - numbers and our own names only
 
 
-def release_explanations(site: Site, package: str, version: str) -> list[ExplanationText]:
-    """Return the attributions of changes that a release caused, or in which only it moved."""
-    axes = site.packages[package].axes if package in site.packages else ()
-    steps = [result for axis in axes if (result := site.effects[axis].get(version))]
-    brought = [
-        {
-            (name, number)
-            for stack, lock in step.head.stacks.items()
-            for name, number in lock.items()
-            if step.base.stacks.get(stack, lock).get(name) != number or name == package
-        }
-        for step in steps
-    ]
-    alone = [{(package, version)}, *brought]
-    return explanations(
-        change
-        for change in site.changes
-        if change.blames(package, version)
-        or {(move.package, move.head) for move in change.packages} in alone
-    )
-
-
 def function(site: Site, quote: Quote) -> RowText | None:
     """Return the function that moved most with a release's effect on requests.
 
@@ -137,11 +115,11 @@ def function(site: Site, quote: Quote) -> RowText | None:
     """
     if quote.metric == "start_cpu":
         return None
-    name, version = quote.package, quote.version
+    name, version = quote.key
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
-    for text in release_explanations(site, name, version):
-        if text.releases and text.releases[0].version != version:
+    for text in explanations(site.changes, quote.key):
+        if text.releases[0].version != version:
             continue  # it counts a change that is mostly another release's
         moved = {move.package for move in text.record.packages} - together
         change = text.record.instructions.head - text.record.instructions.base
