@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from duetbench.core.model import Case
 from duetbench.report import formats
-from observatory.show import addresses
+from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
@@ -90,7 +90,7 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
     lines = []
     for name in measured:
         point = trends.newest(table, case, name)
-        lines.append((trends.title(name), *trends.cells(table, name, point)[:2]))
+        lines.append((quoting.title(name), *trends.cells(table, name, point)[:2]))
     return {
         "table": table,
         "title": trends.title(metric, table),

@@ -227,7 +227,7 @@ def _further(site: Site, quote: Quote) -> Iterator[Dot]:
     ]
     for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):
         what, where = case_names.name(effect.case).what, _where(effect.case, machine)
-        yield _effect(f"{_title(effect.metric)}: {what}, {where}", effect)
+        yield _effect(f"{quoting.title(effect.metric)}: {what}, {where}", effect)
 
 
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
@@ -235,7 +235,7 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
     for machine, result in _on(site, quote):
         for effect in result.effects:
             if (effect.case, effect.metric, machine) != own and _is_repeated(effect, quote):
-                how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
+                how = "" if effect.metric == quote.metric else f"{quoting.title(effect.metric)}, "
                 yield _effect(f"Alone, {how}{_where(effect.case, machine)}", effect)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
@@ -256,7 +256,7 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
         if first and (first.package, first.version) == quote.key and series_of.metric in {
             quote.metric, "throughput",
         }:  # fmt: skip
-            how = "" if series_of.metric == quote.metric else f"{_title(series_of.metric)}, "
+            how = "" if series_of.metric == quote.metric else f"{quoting.title(series_of.metric)}, "
             days = [state.as_of for state in (record.base, record.head) if state.as_of]
             stacks = f"All packages as of {' and '.join(days)}" if days else "All packages"
             yield _dot(
@@ -277,12 +277,6 @@ def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
 def _where(case: str, machine: str) -> str:
     name = case_names.name(case)
     return ", ".join(filter(None, (name.server, name.python, machine)))
-
-
-def _title(metric: str) -> str:
-    if metric == INSTRUCTIONS:
-        return "instructions, counted"
-    return METRICS[metric].title
 
 
 def _effect(label: str, effect: ReleaseEffect) -> Dot:

@@ -57,11 +57,9 @@ def newest(table: Table, case: str, metric: str) -> Point:
     return history.points(table, case, metric, [int(nights(table, case)[-1])])[0]
 
 
-def title(metric: str, table: Table | None = None) -> str:
-    """Return the title of a metric; with its table, also whether the figures are ratios."""
-    other = {"instructions": "instructions per request"}
-    text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{text}, compared with the fixed stack" if table is not None and table.ratio else text
+def title(metric: str, table: Table) -> str:
+    """Return the title of a metric, which says whether the figures are ratios."""
+    return quoting.title(metric) + ", compared with the fixed stack" * table.ratio
 
 
 def writer(table: Table, metric: str) -> tuple[units.Formatter, str]:
@@ -232,7 +230,7 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     Return also what it did, in a sentence.
     """
     name, metric = case_names.name(case), metrics(table, case)[0]
-    finding, text = f"{name.what}: {title(metric)}", ""
+    finding, text = f"{name.what}: {quoting.title(metric)}", ""
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
@@ -256,7 +254,7 @@ def _chart(
 ) -> Markup:
     metric = config["metric"]
     rows = _rows(table, case, metric, of[-ROWS:]) if metric else ()
-    return figure(Caption(place, title(metric), text), config, title(metric, table), rows)
+    return figure(Caption(place, quoting.title(metric), text), config, title(metric, table), rows)
 
 
 def figure(
