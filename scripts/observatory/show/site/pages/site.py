@@ -287,16 +287,14 @@ def gather(
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
     broken: list[str] = []
-    axes_of = spare(broken, "Releases", lambda: axes(sources.points), {})
-    every = [axis for of_package in axes_of.values() for axis in of_package]
-    effects = spare(broken, "Effects of releases", lambda: judged(every), {})
     known = {
         (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
     }
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
-    quoted = spare(broken, "Sizes of releases", lambda: quotes(effects, changes), {})
+    none: Released = {}, {}, {}
+    released = spare(broken, "Releases", lambda: _released(sources, changes), none)
     return Site(
         root=root,
         base=base,
@@ -309,14 +307,9 @@ def gather(
         comparisons={record.id: record for record in reversed(sources.comparisons)},
         published=load_published(root),
         planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
-        packages=spare(
-            broken,
-            "Packages",
-            lambda: _packages(sources, axes_of, quoted),
-            {},
-        ),
-        effects=effects,
-        quotes=quoted,
+        packages=released[0],
+        effects=released[1],
+        quotes=released[2],
         raw=raw_files(sources),
         documented=documented,
         repository=repository(os.environ, _remote(root)),
@@ -372,15 +365,20 @@ def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events
         yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
 
 
-def _packages(
-    sources: Sources, axes_of: Mapping[str, tuple[ReleaseAxis, ...]], quoted: Iterable[Key]
-) -> dict[str, ReleasedPackage]:
+Released = tuple[dict[str, ReleasedPackage], dict[ReleaseAxis, dict[str, Result]], dict[Key, Quote]]
+"""Packages by name, the effects of their releases by axis and version, and the sizes of these."""
+
+
+def _released(sources: Sources, changes: Iterable[Change]) -> Released:
+    axes_of = axes(sources.points)
+    effects = judged(axis for of_package in axes_of.values() for axis in of_package)
+    quoted = quotes(effects, changes)
     stacks: dict[str, Mapping[str, str]] = {}
     for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
     versions = group(quoted)
     metadata = {record.id: record for record in sources.packages}
-    return {
+    packages = {
         name: ReleasedPackage(
             name,
             axes_of.get(name, ()),
@@ -390,3 +388,4 @@ def _packages(
         )
         for name in sorted({*axes_of, *versions})
     }
+    return packages, effects, quoted
