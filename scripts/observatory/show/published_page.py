@@ -54,13 +54,11 @@ def experiment(
     runs: Sequence[RunSummary],
     published: Mapping[str, Published],
     comparisons: Iterable[Comparison] = (),
-) -> tuple[Evidence, tuple[Section, ...]]:
-    """Return all evidence of an experiment, and its section, if it is declared or measured."""
+) -> tuple[Evidence, Section]:
+    """Return all evidence of an experiment, and its section."""
     evidence = Evidence.of(runs, name, published, comparisons)
-    if name not in published and not evidence.cases:
-        return evidence, ()
     about, cases = published.get(name, Published()), [*evidence.cases.values()]
-    return evidence, (make_section(name, cases, about, check(evidence, about)),)
+    return evidence, make_section(name, cases, about, check(evidence, about))
 
 
 def make_section(

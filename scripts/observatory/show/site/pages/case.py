@@ -53,7 +53,7 @@ def _of_case(
         case,
         f"Trend and newest figures of {case}.",
         case=case,
-        experiment=experiment if experiment in site.experiments() else "",
+        experiment=experiment if experiment in site.experiments else "",
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,

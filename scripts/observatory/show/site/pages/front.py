@@ -144,7 +144,7 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
         yield quoting.finding(quote), addresses.release(*quote.key), "release"
     for package in site.packages:
         yield package, addresses.package(package), "package"
-    for name in site.experiments():
+    for name in site.experiments:
         yield titles.experiment(name), addresses.experiment(name), "experiment"
     for case in sorted(site.planned):
         yield str(case_names.name(case)), addresses.case(case), "case"

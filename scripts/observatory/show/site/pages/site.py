@@ -22,7 +22,9 @@ from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published
 from observatory.show import addresses, quoting
 from observatory.show.changes import between, contains
-from observatory.show.published_page import reference_runs
+from observatory.show.claims import Evidence
+from observatory.show.published_page import experiment, reference_runs
+from observatory.show.run_view import Section
 from observatory.show.site.words import fill
 from observatory.store.change import Change, order
 from observatory.store.packages import PackageRecord, VersionLinks
@@ -141,6 +143,7 @@ class Site:
         newest: The newest runs of each machine and profile, summarised.
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
+        experiments: The declared ones, then others that have cases, with their evidence.
         planned: All cases with a page: those that any night planned.
         packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
@@ -161,6 +164,7 @@ class Site:
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     published: Mapping[str, Published]
+    experiments: Mapping[str, tuple[Evidence, Section]]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     effects: Mapping[ReleaseAxis, Mapping[str, Result]]
@@ -218,12 +222,6 @@ class Site:
             for record in self.changes
             for case in dict.fromkeys(series.case for series in record.all_series)
         )
-
-    def experiments(self) -> tuple[str, ...]:
-        """Return the names of experiments: declared ones, then others that have cases."""
-        runs = (table for table in self.tables.values() if not table.ratio)
-        measured = {case.partition("/")[0] for table in runs for case in table.cases}
-        return (*sorted(self.published), *sorted(measured - self.published.keys()))
 
 
 def render(
@@ -293,6 +291,19 @@ def gather(
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
+    planned = frozenset(chain.from_iterable(night.cases for night in nights.values()))
+    newest = tuple(s for s in reference_runs(results) if s.run.id in sources.runs)
+    published = load_published(root)
+    of_runs = {case.partition("/")[0] for summary in newest for case in summary.cases}
+    found = {
+        name: spare(
+            broken,
+            name,
+            partial(experiment, name, newest, published, sources.comparisons),
+            (Evidence(), Section(name)),
+        )
+        for name in (*sorted(published), *sorted(of_runs - published.keys()))
+    }
     none: Released = {}, {}, {}
     released = spare(broken, "Releases", lambda: _released(sources, changes), none)
     return Site(
@@ -302,11 +313,12 @@ def gather(
         tables={key: table for key, (table, _) in known.items()},
         events={key: moves for key, (_, moves) in known.items()},
         nights=nights,
-        newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
+        newest=newest,
         changes=tuple(changes),
         comparisons={record.id: record for record in reversed(sources.comparisons)},
-        published=load_published(root),
-        planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
+        published=published,
+        experiments=found,
+        planned=planned,
         packages=released[0],
         effects=released[1],
         quotes=released[2],
