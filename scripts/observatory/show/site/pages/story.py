@@ -159,11 +159,7 @@ def request_table(
 def trace(site: Site, record: Change, chart: str = "") -> Trace:
     """Return how a change was found; `chart` is the id of its chart in the page, if it has one."""
     name = record.series
-    kinds = (site.tables.get((name.machine, kind)) for kind in KINDS)
-    # If several kinds have the case, the one with the change's own run comes first.
-    known = sorted(
-        filter(None, kinds), key=lambda table: all(n.run != record.after_run for n in table.nights)
-    )
+    known = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
     trends = (trend_around(site, table, record, chart) for table in known if chart)
     return Trace(
         text=describe(record),

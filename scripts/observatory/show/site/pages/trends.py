@@ -244,8 +244,8 @@ def _reading(table: Table) -> str:
     if not table.ratio:
         return "Band: 95 % interval."
     return (
-        "Line: all packages of the day, with its 95 % interval. Labels: releases that did this "
-        "by themselves."
+        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
+        "figure by themselves."
     )
 
 
