@@ -4,8 +4,8 @@
 # bench  quick profile of every experiment, then its tables; the fifth, inside the process, by asv;
 #        then the site, of which it says where it is
 # docs   docs/ as pages in DOCS, beside which `observatory site` puts the history and links them
-# programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd
-#        (by apt as root or in CI); without them their tests are skipped, but not in CI
+# programs  what only tests want: act and actionlint (built by Go), a browser, PostgreSQL, systemd,
+#        and Valgrind (by apt as root or in CI); without them their tests are skipped, but not in CI
 # quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
 #        of the code they run. PYTHON=3.14 is a version that uv finds or installs
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
@@ -69,7 +69,8 @@ programs: $(GO_PLACES)
 	@get() { $(APT) install --yes --no-install-recommends $$1 || { $(APT) update && \
 	$(APT) install --yes --no-install-recommends $$1; } || echo "$$1 is not here; tests use it"; }; \
 	has() { command -v $$1 >/dev/null; }; has chromium || has chromium-browser || get chromium; \
-	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd
+	has initdb || has pg_ctlcluster || get postgresql; has systemd-analyze || get systemd; \
+	has valgrind || get valgrind
 
 quick: harness
 ifdef COVERAGE

@@ -349,6 +349,8 @@ def test_functions_differ_by_what_they_execute(
     for base, head in (roots, roots[::-1]):
         assert affected.differing("shop.py", base, head).keys() == {"*", *differ}
     assert affected.differing("gone.py", *roots) == {}
+    (roots[1] / "gone.py").write_text("def newer(:\n")
+    assert affected.differing("gone.py", *roots) == {"?": 0}  # of which functions are unknown
 
 
 NONE = "3 functions differ, and these requests enter none of them (slow in shop.py)"

@@ -1,6 +1,5 @@
 """Set-up: what it made is right, a second time only looks; what is missing; what is old."""
 
-import io
 import json
 import os
 import re
@@ -15,10 +14,9 @@ from typing import Final
 import filelock
 import pytest
 
-from bare import QUIET, Programs
+from bare import QUIET
 from bench import Done, invoke
 from duetbench.app import interpreters, stacks, tools
-from duetbench.app.tools import ensure_valgrind
 from duetbench.cli.doctor import Diagnosis
 from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
@@ -64,7 +62,7 @@ def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> Non
     """Everything is ready: nothing is made, and no network is there to reach for."""
     prefix, env = without_network(tmp_path)
     *optional, line = run(*prefix, *OBSERVATORY, "setup", env=env).splitlines()
-    assert all(" is not installed" in sentence for sentence in optional), "valgrind, without root"
+    assert all("not installed: valgrind" in sentence for sentence in optional)
     assert re.match(r"ready and checked: oha 1\.16\.0 \((prebuilt|source)\); ", line)
     assert re.search(r"; interpreters 3\.14, 3\.14t \((prebuilt|source)\); stack ", line)
 
@@ -147,13 +145,13 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     assert oha.detail.startswith(Checkout.here().configuration.oha.version)
     assert re.search(r", (prebuilt|source); /", oha.detail)
     assert diagnosis.machine.server_cores
-    brief = call(COLUMNS="100").out.splitlines()
-    assert brief[0] == "Ready to measure"
+    first, *facts = call(COLUMNS="100").out.splitlines()
+    assert first == "Ready to measure"
+    assert any(fact.startswith("  frequency governor: ") for fact in facts)
+    load = next(fact for fact in facts if fact.startswith("  load: "))
     assert re.match(
-        "  (quiet now$|busy now: (other processes use|the hypervisor takes) )", brief[2]
+        "  load: (quiet now$|busy now: (other processes use|the hypervisor takes) )", load
     )
-    assert len(brief) < 6, "facts are behind --details"
-    assert "frequency governor" in call("--details").out
 
 
 def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
@@ -162,7 +160,7 @@ def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     assert done.code == 1
     first, second, *_ = done.out.splitlines()
     assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
-    assert second.startswith("  oha: missing: ")
+    assert second.startswith("  oha: missing; ")
     assert "is not installed: run `duetbench setup`" in done.out
     assert done.err == ""
 
@@ -186,61 +184,6 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
-
-
-@pytest.mark.usefixtures("empty_cache")
-@pytest.mark.parametrize(("apt", "uid"), [(True, 1000), (False, 0)])
-def test_what_may_not_be_installed_is_told(
-    programs: Programs,
-    heard: io.StringIO,
-    narrator: Narrator,
-    monkeypatch: pytest.MonkeyPatch,
-    apt: bool,
-    uid: int,
-) -> None:
-    """Without root, and without apt, one sentence has the command; apt-get is not called."""
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
-    if apt:
-        programs.write("apt-get", f"echo called > {programs.folder}/called")
-    assert ensure_valgrind(narrator) is None
-    assert heard.getvalue() == (
-        "valgrind is not installed; duetbench counts instructions with it: "
-        "`apt-get install --no-install-recommends valgrind gcc libc6-dev`\n"
-    )
-    assert programs.read("called") is None
-
-
-@pytest.mark.usefixtures("empty_cache")
-def test_a_failing_installation_is_no_error(
-    programs: Programs, heard: io.StringIO, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without network apt fails: its words are in the sentence, and set-up goes on."""
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    programs.write("apt-get", "echo 'E: Temporary failure: could not resolve host'; exit 100")
-    assert ensure_valgrind(narrator) is None
-    sentence = heard.getvalue().splitlines()[-1]
-    assert sentence.startswith(
-        "valgrind is not installed (apt-get update failed (exit code 100): the network"
-    )
-    assert sentence.endswith("--no-install-recommends valgrind gcc libc6-dev`")
-
-
-@pytest.mark.usefixtures("empty_cache")
-def test_in_ci_sudo_makes_us_root(
-    programs: Programs, narrator: Narrator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A hosted machine's user may become root without a password; nobody else is asked to."""
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    made = programs.folder / "valgrind"
-    programs.write("sudo", f'echo "$1 $2 $3" > {made.parent}/asked; shift 3; exec "$@"')
-    programs.write("apt-get", f"printf '#!/bin/sh\\n' > {made}; /bin/chmod +x {made}")
-    monkeypatch.delenv("CI", raising=False)
-    assert ensure_valgrind(narrator) is None
-    assert programs.read("asked") is None
-    monkeypatch.setenv("CI", "true")
-    assert ensure_valgrind(narrator) is True
-    asked = "--non-interactive env DEBIAN_FRONTEND=noninteractive\n"
-    assert programs.read("asked") == asked
 
 
 _DAY: Final = 86400.0

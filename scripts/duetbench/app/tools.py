@@ -1,9 +1,8 @@
-"""Programs that set-up installs: the load generator, and valgrind.
+"""Programs that measuring needs: the load generator, which set-up installs, and valgrind.
 
 oha is the program of its release, which is pinned, or one of PATH, or built from source by
 `scripts/build_from_source.py` of a checkout, whose docstring says how it is started. valgrind is
-not required. It is installed where that is allowed (Debian, as root or in CI); otherwise the user
-gets the command that installs it.
+not required, and the system's; who lacks it is told the command that installs it.
 """
 
 import json
@@ -35,8 +34,10 @@ Request = dict[str, Any]
 """What to build from source."""
 
 VALGRIND: Final = "valgrind"
-WHY_VALGRIND: Final = "duetbench counts instructions with it"
-VALGRIND_REMEDY: Final = "apt-get install --no-install-recommends valgrind gcc libc6-dev"
+NO_VALGRIND: Final = (
+    "duetbench counts instructions with valgrind and a C compiler: `apt-get install valgrind gcc "
+    "libc6-dev`"
+)
 
 _TIMEOUT_S: Final = 30
 
@@ -190,41 +191,3 @@ def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
     """Build a program into a folder; raises SetupError if it fails."""
     what = f"building {request['program']} {request['version']}"
     command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
-
-
-def ensure_valgrind(narrator: Narrator) -> bool | None:
-    """Install valgrind if it is missing and may be installed; return whether it was.
-
-    Returns None if it is still missing, which is reported but no error.
-    """
-    if shutil.which(VALGRIND):
-        return False
-    apt, become, trouble = shutil.which("apt-get"), _as_root(), ""
-    if apt is not None and become is not None:
-        with narrator.step(VALGRIND, f"installing it: {WHY_VALGRIND}") as tick:
-            try:
-                _install([*become, apt], tick)
-            except SetupError as error:
-                trouble = f" ({error})"
-        if shutil.which(VALGRIND):
-            return True
-    narrator.say(f"{VALGRIND} is not installed{trouble}; {WHY_VALGRIND}: `{VALGRIND_REMEDY}`")
-    return None
-
-
-def _as_root() -> list[str] | None:
-    # Prefix that runs a command as root: none for root, sudo in CI; None: not allowed.
-    if os.geteuid() == 0:
-        return []
-    sudo = shutil.which("sudo")
-    # sudo does not pass the environment on.
-    keep = ["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]
-    return [sudo, *keep] if sudo and os.environ.get("CI") else None
-
-
-def _install(apt: list[str], tick: Tick) -> None:
-    log, env = command.new_log("apt-valgrind"), {"DEBIAN_FRONTEND": "noninteractive"}
-    install = ["-o", "DPkg::Lock::Timeout=300", "install", "--yes", *VALGRIND_REMEDY.split()[2:]]
-    for verb in (["update"], install):  # the package lists may be old, or missing
-        what = f"apt-get {verb[0]}" if len(verb) == 1 else f"installing {VALGRIND}"
-        command.run([*apt, *verb], what=what, log=log, tick=tick, env=env)

@@ -1,13 +1,11 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Literal
 
-from rich.table import Table
-from rich.text import Text
-from typer import Exit, Option
+from typer import Exit
 
 from duetbench.app import tools
 from duetbench.app.configuration import Configuration, load
@@ -18,8 +16,6 @@ from duetbench.core.errors import DuetbenchError, SetupError
 from duetbench.core.model import Frozen, Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
-
-_STYLES: Final = {"ok": "green", "absent": "dim", "missing": "bold red", "wrong": "bold red"}
 
 
 class Item(Frozen):
@@ -43,53 +39,31 @@ class Diagnosis(Frozen):
         return tuple(f.what for f in self.findings if f.state in {"missing", "wrong"})
 
 
-def doctor_command(
-    as_json: JsonOption = False,
-    details: Annotated[bool, Option("--details", help="Print all facts of this machine.")] = False,
-) -> None:
-    """Say whether this machine is ready to measure, and what is missing.
-
-    With --details, show tools, cores, and what else affects figures.
+def doctor_command(as_json: JsonOption = False) -> None:
+    """Say whether this machine is ready to measure, what is missing, and what affects figures.
 
     $ duetbench doctor
-    $ duetbench doctor --details
     $ duetbench doctor --json
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
-    configured = load(paths.project_root())
-    report(diagnose(configured), "run `duetbench setup`", as_json=as_json, details=details)
+    report(diagnose(load(paths.project_root())), "run `duetbench setup`", as_json=as_json)
 
 
-def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool, details: bool = True) -> None:
+def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool) -> None:
     """Print a diagnosis, whether it is ready first; raises Exit if something is lacking."""
-    console, conditions, lacking = Console(), diagnosis.conditions, diagnosis.lacking
+    console, lacking = Console(), diagnosis.lacking
     if as_json:
         print_json(diagnosis.model_dump(mode="json"))
     else:
         not_ready = f"Not ready to measure: {', '.join(lacking)}; {remedy}"
         console.say(not_ready if lacking else "Ready to measure")
-        rows = [(finding.what, finding.state, finding.detail) for finding in diagnosis.findings]
-        if details:
-            title = f"Machine {diagnosis.machine.id}"
-            console.print(_table(conditions.items(), title=title, show_header=False))
-            console.print(_table(rows, "what", "state", "detail", title="What measuring needs"))
-        else:
-            for row in rows:
-                if row[0] in lacking:
-                    console.say(f"  {': '.join(row)}")
-            console.say(f"  {conditions['CPU']}, cores {conditions['cores']}; more: --details")
-            console.say(f"  {conditions['load']}")
+        for finding in diagnosis.findings:
+            console.say(f"  {finding.what}: {finding.state}; {finding.detail}")
+        for name, text in diagnosis.conditions.items():
+            console.say(f"  {name}: {text}")
     if lacking:
         raise Exit(1)
-
-
-def _table(rows: Iterable[tuple[str, ...]], *head: str, **settings: Any) -> Table:
-    """Make a table of plain texts: without mark-up, and checksums and paths are not cut."""
-    table = Table(*head, title_justify="left", **settings)
-    for row in rows:
-        table.add_row(*(Text(cell, _STYLES.get(cell, ""), overflow="fold") for cell in row))
-    return table
 
 
 def look(what: str, check: Callable[[], str], *, optional: bool = False) -> Item:
@@ -149,4 +123,4 @@ def _oha(spec: OhaSpec) -> str:
 def _valgrind() -> str:
     if place := shutil.which(tools.VALGRIND):
         return place
-    raise SetupError(f"{tools.WHY_VALGRIND}: {tools.VALGRIND_REMEDY}")
+    raise SetupError(tools.NO_VALGRIND)

@@ -26,7 +26,7 @@ VERBS: Final[Table] = {
     "explain": ("explain", "Explain a word of the reports, a flag, or a metric."),
     "init": ("init", "Write into pyproject.toml how this repository's application is measured."),
     "doctor": ("doctor", "Show what is missing here, and how to fix it."),
-    "setup": ("setup", "Install the load generator and Valgrind, or check them."),
+    "setup": ("setup", "Install the load generator, or check it."),
     "ci": ("verbs", "Commands for workflows: compare what a pull request changes."),
 }
 """All commands, as `help/duetbench.txt` lists them, each with its module beside this one. A module

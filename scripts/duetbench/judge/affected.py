@@ -46,7 +46,9 @@ _UNREAD: Final = re.compile(
 """Documents, and files for git or CI, which no application reads."""
 _TESTS: Final = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|conftest\.py$|[^/]*_test\.py$)")
 _VERSION: Final = re.compile(rb"""^__version__ *= *(["'])\d[\w.+-]*\1""", re.M)
-_OUTSIDE, _WHOLE = "", "*"  # instead of a function's name: the code outside of all, and all code
+_OUTSIDE, _WHOLE, _FOREIGN = "", "*", "?"
+"""Instead of a function's name: the code outside of all, all code, and what this
+Python cannot read, such as a newer one's syntax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +206,10 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
         for name, line in differing(path, sides.base.root, sides.head.root).items()
     }
     known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
-    functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE}}
+    functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE, _FOREIGN}}
     outside = sum(name == _OUTSIDE for _, name in lines)
-    if not lines or (functions and not known):
+    foreign = any(name == _FOREIGN for _, name in lines)
+    if not lines or foreign or (functions and not known):
         return None
     reached = functions.intersection(frozenset[Name]().union(*known))
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
@@ -234,7 +237,7 @@ def differing(path: str, base: Path, head: Path) -> dict[str, int]:
     try:
         before, after = (_outline(root / path) for root in (base, head))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {_OUTSIDE: 0}
+        return {_FOREIGN: 0}
     return {
         name: (after.get(name) or before[name])[1]
         for name in before.keys() | after.keys()

@@ -45,7 +45,7 @@ def set_up(
     """Install what is missing and check the rest; return each part, and whether it is new.
 
     It can be interrupted and repeated at any time, and uses the network only for missing parts. If
-    an optional interpreter or valgrind is not available, it says what is lacking, without an error.
+    an optional interpreter is not available, it says what is lacking, without an error.
 
     Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
     installed; earlier parts are kept.
