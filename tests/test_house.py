@@ -43,7 +43,7 @@ CAPABILITIES: Final = {
         "duetbench.judge.search.commit_search",
         "duetbench.judge.search.mixed_locks",
         "duetbench.cli.bisect",
-        "observatory.cli.changes",
+        "observatory.trend.cause",
     ),
     "backfill": ("observatory.trend.backfill", "observatory.cli.backfill"),
     "asv": (

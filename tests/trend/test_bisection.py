@@ -23,7 +23,7 @@ from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Answer, Means, S
 from duetbench.judge.search.commit_search import CommitSearch
 from duetbench.judge.search.mixed_locks import PackageSearch
 from duetbench.report.change import commit_lines
-from observatory.cli.changes import blame
+from observatory.trend.cause import blame
 from synthetic import make_case
 
 
