@@ -23,8 +23,8 @@ from duetbench.host.machine import allocate
 from duetbench.judge.summary import summarise
 from duetbench.load import launch, runner, validity
 from observatory.matrix.checkout import Checkout
+from observatory.show.published_page import make_page
 from observatory.show.run_text import as_markdown
-from observatory.show.run_view import make_page
 from observatory.trend import table
 from synthetic import failed, make_case, make_run, ok
 

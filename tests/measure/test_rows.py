@@ -68,6 +68,16 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
     assert found.get("throughput", 0.0) <= 5.0
 
 
+def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
+    """Rate 2, floor 1 s, 4 s: six answers between 1 s and 4 s are 2/s."""
+    ticks = np.arange(8) / 2
+    load = Load(connections=8, rate=2, duration=4, timeout=5)
+    answered = made(*[(t, t + 1.1) for t in ticks])
+    found = oha_results.figures(answered, told({200: 8}), load, floor=1.0)
+    assert found["throughput"] == found["offered"] == 2.0
+    assert (found["unsent"], found["lag"]) == (0, 0)
+
+
 def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
     """12 windows of 0.25 s: 10 answers each, 20 from 1 s on, 40 from 2 s on; a pause is none."""
     counts = [10] * 4 + [20, 20, 0, 20] + [40] * 4
@@ -145,7 +155,8 @@ def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     # Ticks wait for a free connection: the k-th wave of five for half a second times k.
     assert found["response_mean"] == pytest.approx(found["service_mean"] + 1.0, abs=0.02)
     assert found["service_min"] == pytest.approx(5.209925864 - 4.209404886)
-    checks = {"good", "timeouts", "unsent", "window", "in_flight"}
+    assert 0 < found["lag"] <= 1.702046467 - 1.7, "the largest one"
+    checks = {"good", "timeouts", "unsent", "window", "in_flight", "lag"}
     assert set(found) - set(METRICS) == checks
 
 

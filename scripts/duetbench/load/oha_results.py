@@ -117,18 +117,20 @@ def read_rows(database: Path) -> Rows:
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
     """Choose the time that throughput refers to: begin and end on the clock of the rows, s.
 
-    It ends at the deadline, with an exception; `floor` is the service floor, s.
+    It ends at the deadline, with one exception; `floor` is the service floor, s.
 
     Slow requests are answered in waves. The deadline cuts the last wave, and N/t would fall short
     by up to a service time over the duration. So the window ends with the last good answer before
     the deadline. That never flatters: a slot gives at most t/floor answers in any time t, so
     N(t)/t <= slots/floor for every t. Nor does it hide a stall: after more than `LAST_WAVE` service
     times of silence, the deadline counts.
+
+    An open load has no waves. It begins one floor late, since no answer can come before.
     """
-    begin, deadline = float(rows.start.min()), load.duration
+    begin, deadline = float(rows.start.min()) + floor * load.open, load.duration
     good = rows.status == status
     in_time = good & (rows.end <= deadline)
-    if not in_time.any():
+    if load.open or not in_time.any():
         return begin, deadline
     last = float(rows.end[in_time].max())
     # Only answers in time: those that a stall delayed would excuse it.
@@ -142,8 +144,9 @@ def figures(
     """Compute the metrics of one load, and figures that only checks use; `floor` is in s.
 
     The latter are: good (requests with the declared status), unsent (requests of the schedule that
-    were never sent), window (length of the time that throughput refers to, s) and in_flight (time-
-    weighted mean of the requests in flight).
+    were never sent), window (length of the time that throughput refers to, s), in_flight (time-
+    weighted mean of the requests in flight) and lag (behind its own schedule, s, that the generator
+    stayed below for 99 % of the requests).
 
     Requests that end after the deadline count for latencies, but not for throughput. Only good
     answers count for latencies. Without any good answer before the deadline there are only counts.
@@ -164,9 +167,7 @@ def figures(
     return (
         figures
         | _throughput(rows, good, window(rows, load, status=status, floor=floor))
-        | times("response", (rows.end - rows.scheduled)[good])
-        # A closed loop schedules nothing: its times would be the same.
-        | (times("service", (rows.end - rows.start)[good]) if load.rate is not None else {})
+        | _latencies(rows, good, load)
     )
 
 
@@ -273,4 +274,17 @@ def _throughput(rows: Rows, good: NDArray[np.bool_], span: tuple[float, float]) 
         "window": seconds,
         "throughput": int((good & in_time).sum()) / seconds,
         "in_flight": float(inside.sum()) / (finish - float(rows.start.min())),
+    }
+
+
+def _latencies(rows: Rows, good: NDArray[np.bool_], load: Load) -> dict[str, float]:
+    response = times("response", (rows.end - rows.scheduled)[good])
+    if load.rate is None:
+        return response  # a closed loop schedules nothing: service times would be the same
+    # The queue is first in, first out, and only its end is dropped: row i is tick i.
+    lag = np.sort(rows.scheduled) - np.arange(len(rows)) / load.rate
+    return {
+        **response,
+        **times("service", (rows.end - rows.start)[good]),
+        "lag": max(0.0, float(np.percentile(lag, 99))),
     }
