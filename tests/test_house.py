@@ -42,7 +42,7 @@ CAPABILITIES: Final = {
         "duetbench.judge.bisection",
         "duetbench.judge.causes",
         "duetbench.cli.bisect",
-        "observatory.cli.changes",
+        "observatory.trend.cause",
     ),
     "backfill": ("observatory.trend.backfill", "observatory.cli.backfill"),
     "asv": (

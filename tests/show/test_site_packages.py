@@ -22,6 +22,7 @@ from duetbench.judge.findings import of_effects
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
 from observatory.store.points import AnchoredPoint, CasePoints
+from observatory.trend.quotes import judged
 from site_builds import JSON
 
 pytestmark = pytest.mark.long
@@ -69,7 +70,7 @@ def test_a_release_that_could_not_be_measured_stands_between_two_and_is_no_base(
         FIRST, SECOND.model_copy(update={"cases": (), "missing": lost}), THIRD
     )
     assert len(axis.releases) == 3
-    assert {name: result.base.version for name, result in axis.results().items()} == {
+    assert {name: result.base.version for name, result in judged([axis])[axis].items()} == {
         "0.11.0": "0.9.0"
     }
     points = list(pages.over_first(axis, JSON, CPU))

@@ -30,7 +30,7 @@ from duetbench.judge.bisection import (
 )
 from duetbench.judge.findings import of_effects, within_limit
 from duetbench.report.change import commit_lines
-from observatory.cli.changes import blame
+from observatory.trend.cause import blame
 from synthetic import make_case
 
 

@@ -247,6 +247,7 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
     """Each has its share; what cannot be made is left with its reason; all else is kept at once."""
     now = [0.0]
     shares: list[float] = []
+    searched: list[tuple[str, float]] = []
     comparison = compared("a", a=0.05)
 
     def judge(candidate: Change, seconds: float) -> Comparison:
@@ -256,17 +257,24 @@ def test_candidates_are_judged_while_there_is_time(compared: Compared, tmp_path:
         now[0] += 150.0
         return comparison
 
+    def search(change: Change, seconds: float) -> Change:
+        searched.append((change.id, seconds))
+        return change.model_copy(update={"suspects": ("a",), "unsettled": "no time"})
+
     ids = ("one-gone", "two", "three", "four")
     candidates = [
-        candidate_of((case, 1.05)).model_copy(update={"id": name})
+        candidate_of((case, 1.05)).model_copy(update={"id": name, "packages": ()})
         for name, case in zip(ids, ("x/a", "x/a", "x/b", "x/a"), strict=True)
     ]
     judged, left = confirm(
-        candidates, judge, 330.0, tmp_path, log=lambda _: None, clock=lambda: now[0]
-    )
-    # 330 s for four; for three; 180 s for two; and 30 s are too few.
-    assert shares == [82.5, 110.0, 90.0]
+        candidates, judge, 330.0, tmp_path,
+        log=lambda _: None, search=search, clock=lambda: now[0],
+    )  # fmt: skip
+    # Half of: 330 s for four; for three; 180 s for two; and 30 s are too few.
+    assert shares == [41.25, 55.0, 45.0]
     assert left == {"one-gone": "no lock", "four": "the time was up"}
+    assert searched == [("two", 0.0)], "the comparison took longer than its 110 s"
+    assert judged[0].remarks == "The cause is among a: no time."
     assert [(one.id, one.confirmed) for one in judged] == [("two", True), ("three", False)]
     assert kinds.read_all(Change, tmp_path) == sorted(judged, key=lambda one: one.id)
     kept = tmp_path / "comparisons" / f"{comparison.id}.json"
@@ -326,11 +334,6 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert "no candidate on this machine" in done.out
     assert command("observatory", "detect", "--from", file).code == 2
     assert command("observatory", "detect", "--elsewhere").code == 2
-    done = command("observatory", "bisect")
-    assert (done.code, "no change on this machine" in done.out) == (0, True)
-    done = command("observatory", "bisect", "change-20-a")
-    assert (done.code, f"was confirmed on {MACHINE}" in done.err) == (2, True)
-    assert "no change 'x'; there are: change-20-a" in command("observatory", "bisect", "x").err
 
 
 E = 0.01

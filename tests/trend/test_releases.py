@@ -1,6 +1,7 @@
 """What each release of a package did, which of several did it, and the one size that is quoted."""
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,14 +17,20 @@ from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import ReleaseEffect
+from observatory.trend.releases import ReleaseEffect, Result
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES
 
 
+def results_of(*points: Points) -> Mapping[str, Result]:
+    """The effect of each release but the first, by version."""
+    axis = axis_of(*points)
+    return quotes.judged([axis])[axis]
+
+
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:
-    (result,) = axis_of(base, head).results().values()
+    (result,) = results_of(base, head).values()
     return {one.case: one for one in result.effects if one.metric == CPU}
 
 
@@ -70,7 +77,7 @@ def test_what_is_seen_by_chance_among_many_releases_is_not_called(sign: int) -> 
     ]
 
     def called(*points: Points) -> dict[str, Verdict | None]:
-        results = axis_of(*points).results().items()
+        results = results_of(*points).items()
         return {name: result.moved[0].verdict for name, result in results if result.moved}
 
     verdict = Verdict.WORSE if sign > 0 else Verdict.BETTER

@@ -15,7 +15,6 @@ VERBS: Final[Table] = {
     "backfill": ("backfill", "Measure stacks of past dates: years of trend on day one."),
     "stack": ("stack", "The stacks under test and their locks."),
     "detect": ("detect", "Find series that moved for good, and confirm them by duets."),
-    "bisect": ("changes", "Find the releases that caused changes."),
     "history": ("history", "The results of all nights, on a branch of their own."),
     "site": ("site", "Build a site from results/: trends, experiments, changes, packages."),
     "show": ("experiments", "Show a run beside the published figures and statements."),

@@ -61,7 +61,8 @@ def detect_command(
     another machine no longer exists, --elsewhere judges its candidates here, and the change says
     so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
     comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
-    of instructions.
+    of instructions. If several packages differ, the release that did it is searched for, as by
+    `duetbench bisect`; half of the time is for that.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
@@ -140,7 +141,11 @@ def _confirm(
     judge = partial(
         confirm.compare_stacks, project, seed=DEFAULT_SEED, reporter=reporter, explain=explain
     )
-    judged, left = confirm.confirm(own, judge, seconds, results, log=console.say)
+    find = resolve_name("observatory.trend.cause:search")
+    judged, left = confirm.confirm(
+        own, judge, seconds, results, log=console.say,
+        search=lambda change, rest: find(project, change, rest, reporter),
+    )  # fmt: skip
     sentences = [_sentence(record) for record in judged]
     for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
         console.say(line)
@@ -180,5 +185,6 @@ def _sentence(concluded: Change) -> str:
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
         f"{title(concluded.series.metric)} {change(concluded.ratio)} "
         f"({change(concluded.low)} to {change(concluded.high)}), and "
-        f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}"
+        f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}; cause: "
+        f"{', '.join(map(str, concluded.releases)) or concluded.unsettled or 'not searched for'}"
     )

@@ -13,13 +13,11 @@ from typing import Any, Final
 from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
-from duetbench.ci.comments import cut, inert, is_ours, marker, marker_values, plain
+from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
 from duetbench.core.text import short, some
 from duetbench.report import formats
-from duetbench.report.attribution import AttributionText, brief
-from duetbench.report.formats import MISSING
 from observatory.show import addresses
-from observatory.show.changes import between, commands, contains, describe
+from observatory.show.changes import describe
 from observatory.show.quoting import finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
@@ -152,26 +150,19 @@ def change_body(
     site: str,
     quotes: Mapping[Key, Quote] | None = None,
 ) -> str:
-    """Return the issue's text, in Markdown: the finding, then what the record has."""
+    """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
     summary = describe(record)
     packages = [f"{package} ({package.stack})" for package in record.packages]
-    others, unplayed = (
-        [f"{series.case} {formats.title(series.metric)}" for series in group]
-        for group in (record.others, record.unplayed)
-    )
+    others = [f"{series.case} {formats.title(series.metric)}" for series in record.others]
     facts = {
         "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
-        "what": str(summary.name) if summary.name.known else "",
         "case": record.series.case,
         "metric": summary.title,
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        "runs": f"{record.before_run or MISSING} → {record.after_run or MISSING}",
         "machine": record.series.machine,
         "caused by": summary.cause or "not known yet; this issue will name it",
         "packages that differ": some(packages, _NAMED),
         "moved with it": some(others, _NAMED),
-        "stepped then, but was not measured again": some(unplayed, _NAMED),
-        "method": record.method,
         "note": record.remarks,
     }
     links = {
@@ -179,20 +170,14 @@ def change_body(
         "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
         "all": addresses.PACKAGES,
     }
+    closing = (
+        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
+        "there is news.</sub>"
+    )
     parts = [
         f"**{plain(finding_of(record, quotes or {}))}**, for good.",
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
         " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
+        closing,
     ]
-    if record.why and contains(record.why, record.releases):
-        versions = between(record.why, record.releases)
-        parts.append(inert(brief(AttributionText(record.why), versions)))
-    if again := commands(record):
-        # Indented, not fenced: no text can close an indented block.
-        parts.append("To see for yourself:")
-        parts.append("\n".join(f"    {' '.join(command.split())}" for _, command in again))
-    parts.append(
-        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
-        "there is news.</sub>"
-    )
     return "\n\n".join(parts)

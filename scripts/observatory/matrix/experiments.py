@@ -120,8 +120,8 @@ class Experiment:
     ) -> tuple[Case, ...]:
         """Expand the cases with a setting instead of the declared values, each once.
 
-        With a `python`, these are the cases of this interpreter, which may be an optional one. Cases that no server can serve like this are left out. A case that is also declared keeps
-        its id.
+        With a `python`, these are the cases of this interpreter, which may be an optional one.
+        Cases that no server can serve like this are left out. A declared case keeps its id.
         """
         ids = {_content(case): case.id for cases in self.cases.values() for case in cases}
         cases: dict[str, Case] = {}

@@ -47,6 +47,12 @@ Judge = Callable[[Change, float], Comparison]
 
 Explain = Callable[[Comparison, Sides], Attribution | None]
 
+Search = Callable[[Change, float], Change]
+"""Returns a change with the releases behind it, as far as they are found in the given seconds."""
+
+CONFIRMING: Final = 0.5
+"""Share of a candidate's time for its comparison; the rest is for the search."""
+
 
 def compare_stacks(
     project: Checkout,
@@ -130,11 +136,13 @@ def confirm(
     results: Path,
     *,
     log: Callable[[str], None],
+    search: Search = lambda change, _seconds: change,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Change], dict[str, str]]:
-    """Judge candidates within `seconds` and save them; return them, and why others are left.
+    """Judge candidates within `seconds`, and search for their causes; save and return them.
 
-    Without time for all, as after a backfill of years, the weakest are left.
+    Also returns why others are left: without time for all, as after a backfill of years, the
+    weakest.
 
     Raises:
         InterruptedRun: What was judged until then is kept.
@@ -150,8 +158,9 @@ def confirm(
             left[candidate.id] = "the time was up"
             continue
         log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
+        began = clock()
         try:
-            comparison = judge(candidate, share)
+            comparison = judge(candidate, CONFIRMING * share)
         except (HistoryError, SetupError, UsageError) as problem:
             # A stack that cannot be installed any more must not delay the others.
             left[candidate.id] = str(problem)
@@ -159,6 +168,12 @@ def confirm(
         concluded = conclude(candidate, comparison)
         files.save(results, comparison)
         files.save(results, concluded)
+        if concluded.status == "open" and concluded.culprit is None:
+            try:
+                concluded = search(concluded, max(0.0, began + share - clock()))
+            except (HistoryError, SetupError, UsageError) as problem:
+                log(f"{candidate.id}: its cause was not searched for: {problem}")
+            files.save(results, concluded)
         judged.append(concluded)
     return judged, left
 

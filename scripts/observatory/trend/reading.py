@@ -21,7 +21,7 @@ from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.packages import PackageRecord
-from observatory.store.points import CANARY, Points
+from observatory.store.points import Points
 from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
 
 
@@ -35,8 +35,7 @@ class Sources:
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
-    # All files of points: of single releases whole, of dated stacks, which are chained in `nights`,
-    # with the anchor's copies.
+    # All files of points: those of dated stacks without what is in `nights`.
     points: tuple[Points, ...] = ()
     packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
@@ -75,7 +74,8 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     anchored = kinds.read_each(files.paths(Points, results), points_at, problems)
     anchored.sort(key=lambda points: (points.started, points.id))
     ratios, unchained = of_points(anchored)
-    anchored[:] = map(_without_nights, anchored)
+    # Points of years would fill the memory, and those of dated stacks are in the nights.
+    anchored = [p if p.release else p.model_copy(update={"cases": ()}) for p in anchored]
     runs = result_files.runs(results)
     of_runs = kinds.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
     changes = kinds.read_all(Change, results, problems)
@@ -97,33 +97,12 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     )
 
 
-def _without_nights(points: Points) -> Points:
-    """Return points without what is in the nights, which of years would fill the memory."""
-    if points.release is not None:
-        return points
-    canaries = tuple(case for case in points.cases if case.case.startswith(CANARY))
-    return points.model_copy(update={"cases": canaries})
-
-
 def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
     """Return the nights of all points of dated stacks, and sentences about points on no trend."""
     stacks, notes = trend_points(points)
     cases = [case for stack in stacks for case in stack.cases]
     places = {case.case: NightCase(case.python, case.stack) for case in cases}
     return tuple(_night(stack, places) for stack in stacks), notes
-
-
-def coverage(points: Iterable[Points]) -> tuple[int, int]:
-    """Count the anchor's intervals against itself: those that contain 1, and all of them."""
-    intervals = [
-        point.interval
-        for file in points
-        for case in file.cases
-        if case.case.startswith(CANARY)
-        for point in case.points
-        if point.duets > 1
-    ]
-    return sum(not interval.excludes(1.0) for interval in intervals), len(intervals)
 
 
 def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:

@@ -47,10 +47,6 @@ class MeasuredRelease:
     points: Mapping[str, CasePoints]  # by case
     missing: Mapping[str, str]  # case → why it has no points
 
-    def follows(self, base: MeasuredRelease) -> bool:
-        """Whether no release lies between `base` and this one."""
-        return self.previous is not None and order(self.previous) <= order(base.version)
-
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
         points = self.points[case].points if case in self.points else ()
         return next((point for point in points if point.metric == metric), None)
@@ -78,10 +74,6 @@ class ReleaseAxis:
     def steps(self) -> tuple[tuple[MeasuredRelease, MeasuredRelease], ...]:
         """Each measured release but the first, after the measured one before it."""
         return tuple(pairwise(self.measured))
-
-    def results(self) -> dict[str, Result]:
-        """Return the effect of each release but the first over the measured one before it."""
-        return {r.head.version: r for r in results([(self, step) for step in self.steps])}
 
     @cached_property
     def levels(self) -> dict[tuple[str, str, str], ReleaseEffect]:

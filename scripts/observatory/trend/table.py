@@ -275,10 +275,9 @@ class Bump:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Breaks by case, bumps of all stacks, and pairs of nights with missing nights in between."""
+    """Breaks by case, and pairs of nights with missing nights in between."""
 
     breaks: dict[str, tuple[Break, ...]]
-    bumps: tuple[Bump, ...]
     gaps: tuple[tuple[int, int], ...]
 
 
@@ -291,7 +290,7 @@ def events(table: Table) -> Events:
         for place, (before, after) in enumerate(pairwise(times))
         if after - before > _LONG * usual
     )
-    return Events(breaks(table), bumps(table), tuple(gaps))
+    return Events(breaks(table), tuple(gaps))
 
 
 def breaks(table: Table) -> dict[str, tuple[Break, ...]]:

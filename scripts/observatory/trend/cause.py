@@ -1,0 +1,34 @@
+"""The releases behind a confirmed change, by the tool's search between its two locks."""
+
+import glob
+
+from duetbench.core.change import Cause
+from duetbench.judge import causes
+from duetbench.judge.causes import SearchTask
+from duetbench.judge.duet_loop import Reporter
+from observatory.matrix.checkout import Checkout
+from observatory.store.change import Change
+from observatory.trend.confirm import find_locks
+
+
+def search(project: Checkout, record: Change, seconds: float, reporter: Reporter) -> Change:
+    """Search for the releases behind a change, and return it with them.
+
+    Raises UsageError if its case is no longer declared, or as `find_locks` and `causes.find`.
+    """
+    here, series = project.with_case(record.series.case), record.series
+    locks = find_locks(project, record, reporter)
+    task = SearchTask(record.base.stack, *locks, glob.escape(series.case), series.metric)
+    return blame(record, causes.find(here, here, task, reporter, seconds))
+
+
+def blame(record: Change, cause: Cause) -> Change:
+    """Return the record with what a search found."""
+    return record.model_copy(
+        update={
+            "culprit": cause.shares[0].releases[0] if cause.shares else None,
+            "shares": cause.shares,
+            "suspects": cause.suspects,
+            "unsettled": cause.reason,
+        }
+    )
