@@ -255,8 +255,10 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = side("base", ()), side("head", ())
-    sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
-    found = session.empty_comparison(Question(sides, Extent(seconds=90.0), notes=("before",)))
+    sides = Sides(
+        *both, Path(), (), (), notes=("before",), untouched=24, empty_reason="only documents differ"
+    )
+    found = session.empty_comparison(Question(sides, Extent(seconds=90.0)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)

@@ -96,7 +96,6 @@ class Question:
     to_repeat: tuple[str, ...] = ()  # what they lack
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
-    notes: tuple[str, ...] = ()
     spent: float = 0.0  # seconds of the budget that observing has taken
 
 
@@ -366,5 +365,5 @@ def _begin(question: Question) -> Comparison:
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=(*question.notes, *sides.notes),
+        notes=sides.notes,
     )
