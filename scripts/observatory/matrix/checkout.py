@@ -65,12 +65,10 @@ class Checkout(Subject):
 
     Attributes:
         profile: Whose cases are measured.
-        extra_pythons: Optional interpreters to treat like the others.
     """
 
     fixed: ClassVar[bool] = True
     profile: Profile = "quick"
-    extra_pythons: tuple[str, ...] = ()
     search: tuple[str, ...] = field(default=(".", ".."), kw_only=True)
 
     @classmethod
@@ -81,7 +79,7 @@ class Checkout(Subject):
     @cached_property
     def declared(self) -> Declared:
         """Its interpreters; raises DeclarationError if one is invalid."""
-        return declared_interpreters.load(self.root).adding(self.extra_pythons)
+        return declared_interpreters.load(self.root)
 
     @cached_property
     def settings(self) -> Settings:
@@ -94,8 +92,7 @@ class Checkout(Subject):
     @cached_property
     def experiments(self) -> tuple[Experiment, ...]:
         """Its experiments, by name; raises like `experiments.load_experiments`."""
-        declared = declared_interpreters.load(self.root).interpreters
-        return load_experiments(self.root, declared, load_stacks(self.root), self.extra_pythons)
+        return load_experiments(self.root, self.declared.interpreters, load_stacks(self.root))
 
     @cached_property
     def stacks(self) -> Mapping[str, tuple[str, ...]]:
@@ -121,11 +118,11 @@ class Checkout(Subject):
     def cases(
         self, setting: Setting = AS_DECLARED, profile: Profile | None = None
     ) -> tuple[Case, ...]:
-        values, profile = setting.values, profile or self.profile
+        own, profile = (setting.values, setting.python), profile or self.profile
         return tuple(
             setting.apply(case)
             for e in self.experiments
-            for case in (e.cases_with(profile, values) if values else e.cases[profile])
+            for case in (e.cases_with(profile, *own) if any(own) else e.cases[profile])
         )
 
     def plan(

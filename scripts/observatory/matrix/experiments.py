@@ -59,8 +59,7 @@ class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
 
     `titles` maps a case's id to the declared title of what it serves, if there is one; expanding
-    the cases fills it. Errors name `file`, and `raw` is its content. Optional interpreters in
-    `extra_pythons` are treated like the others.
+    the cases fills it. Errors name `file`, and `raw` is its content.
     """
 
     name: str
@@ -70,7 +69,6 @@ class Experiment:
     raw: Mapping[str, Any]
     interpreters: Mapping[str, InterpreterSpec]
     stacks: Mapping[str, StackSpec]
-    extra_pythons: Collection[str] = ()
     titles: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -109,9 +107,7 @@ class Experiment:
         owner: dict[str, int] = {}
         for index, block, axes in self._cells(profile):
             case = self._case(index, block, axes, self.declaration.profiles[profile])
-            duplicate = case.id in owner
-            # The axes of optional interpreters and of all both contain one that is asked for.
-            if duplicate and not (case.python in self.extra_pythons and case == cases[case.id]):
+            if case.id in owner:
                 other = f"in profile {profile} cases[{owner[case.id]}] has it too"
                 key = ("cases", index, "id")
                 raise self._error(key, case.id, f"unique ids; {other}")
@@ -119,15 +115,18 @@ class Experiment:
             cases[case.id] = case
         return tuple(cases.values())
 
-    def cases_with(self, profile: Profile, setting: Mapping[str, str | int]) -> tuple[Case, ...]:
+    def cases_with(
+        self, profile: Profile, setting: Mapping[str, str | int], python: str | None
+    ) -> tuple[Case, ...]:
         """Expand the cases with a setting instead of the declared values, each once.
 
+        With a `python`, these are the cases of this interpreter, which may be an optional one.
         Cases that no server can serve like this are left out. A case that is also declared keeps
         its id.
         """
         ids = {_content(case): case.id for cases in self.cases.values() for case in cases}
         cases: dict[str, Case] = {}
-        for index, block, axes in self._cells(profile):
+        for index, block, axes in self._cells(profile, python):
             with suppress(DeclarationError):
                 parameters = self.declaration.profiles[profile]
                 case = self._case(index, block, axes, parameters, setting)
@@ -138,10 +137,12 @@ class Experiment:
             for content, case in cases.items()
         )
 
-    def _cells(self, profile: Profile) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
+    def _cells(
+        self, profile: Profile, python: str | None = None
+    ) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
         for index, block in enumerate(self.declaration.cases):
             if profile in block.profiles:
-                for axes in self._combinations(index, block):
+                for axes in self._combinations(index, block, python):
                     yield index, block, axes
 
     def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
@@ -158,16 +159,20 @@ class Experiment:
                     )
                     raise self._error(("cases",), case.id, allowed)
 
-    def _combinations(self, index: int, block: CasesTable) -> Iterator[dict[str, Value]]:
+    def _combinations(
+        self, index: int, block: CasesTable, python: str | None
+    ) -> Iterator[dict[str, Value]]:
         axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
         if block.python in {ALL, OPTIONAL}:
             pythons = [self.stacks[name].interpreters for name in block.stack]
             axes["python"] = [
                 name
                 for name, spec in self.interpreters.items()
-                if (spec.optional if block.python == OPTIONAL else self._is_usual(name))
+                if (python or spec.optional == (block.python == OPTIONAL))
                 and all(name in names for names in pythons)
             ]
+        if python:
+            axes["python"] = [python] if python in axes["python"] else []
         for name in _COUNTS:
             if (values := getattr(block, name)) is not None:
                 axes[name] = values
@@ -184,9 +189,6 @@ class Experiment:
         for combination in itertools.product(*axes.values()):
             for pair in pairs:
                 yield {**dict(zip(axes, combination, strict=True)), **pair}
-
-    def _is_usual(self, python: str) -> bool:
-        return python in self.extra_pythons or not self.interpreters[python].optional
 
     def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
         taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
@@ -406,11 +408,8 @@ def load_experiments(
     root: Path,
     interpreters: Mapping[str, InterpreterSpec],
     stacks: Mapping[str, StackSpec],
-    extra_pythons: Collection[str] = (),
 ) -> tuple[Experiment, ...]:
     """Read all experiments of a checkout with these interpreters and stacks, sorted by name.
-
-    Optional interpreters in `extra_pythons` are treated like the others.
 
     Raises DeclarationError for an invalid one, with place, value and allowed values, and UsageError
     if there is none.
@@ -424,9 +423,7 @@ def load_experiments(
         raw = read_toml(path, file)
         declaration = validate(Declaration, raw, file)
         experiments.append(
-            Experiment(
-                folder.name, folder, file, declaration, raw, interpreters, stacks, extra_pythons
-            )
+            Experiment(folder.name, folder, file, declaration, raw, interpreters, stacks)
         )
     # Expand them now, so that every reader gets the error.
     return tuple(experiment for experiment in experiments if experiment.cases)

@@ -59,11 +59,9 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
 
     states, parts = preparation.copy_states(checkout.root, contrast, scope), []
     for (place, state), side in zip(states, settings, strict=True):
-        own = replace(checkout, root=place, extra_pythons=pythons)
+        own = replace(checkout, root=place)
         require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
-        if side.python:
-            cases = tuple(case for case in cases if case.python == side.python)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
         part = _part(own, state, cases, scope)
