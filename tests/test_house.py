@@ -39,9 +39,8 @@ CAPABILITIES: Final = {
         "duetbench.cli.why",
     ),
     "bisect": (
-        "duetbench.judge.search.bisection",
-        "duetbench.judge.search.commit_search",
-        "duetbench.judge.search.mixed_locks",
+        "duetbench.judge.bisection",
+        "duetbench.judge.causes",
         "duetbench.cli.bisect",
         "observatory.trend.cause",
     ),

@@ -9,7 +9,6 @@ from duetbench.core import __version__ as __version__
 
 if TYPE_CHECKING:
     from duetbench.api import (
-        bisect,
         compare,
         decide,
         duet,
@@ -17,25 +16,19 @@ if TYPE_CHECKING:
         prepare,
         read,
         render,
-        run,
-        why,
     )
     from duetbench.app.setting import Contrast
     from duetbench.app.target import Target
-    from duetbench.core.change import Cause
-    from duetbench.core.comparison import Attribution, Comparison
+    from duetbench.core.comparison import Comparison
     from duetbench.core.model import Run
     from duetbench.judge.session import Extent
 
 __all__ = [
-    "Attribution",
-    "Cause",
     "Comparison",
     "Contrast",
     "Extent",
     "Run",
     "Target",
-    "bisect",
     "compare",
     "decide",
     "duet",
@@ -43,8 +36,6 @@ __all__ = [
     "prepare",
     "read",
     "render",
-    "run",
-    "why",
 ]
 
 

@@ -1,42 +1,36 @@
 """The Python API: what `duetbench` has at its root.
 
-`prepare`, `observe`, `duet` and `decide` are the steps of `compare`, and `render` writes what it
-found. The command line stands on the same functions.
+`prepare`, `observe`, `duet` and `decide` are the steps of `compare`, `render` writes what it found,
+and `read` reads what was saved. The command line stands on the same functions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from duetbench.app import revisions
-from duetbench.app.deployment import deployed
-from duetbench.app.plan import make_plan
 from duetbench.app.pyproject import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of
 from duetbench.app.testbed import prepare_all
-from duetbench.core.change import Cause
-from duetbench.core.comparison import Attribution, Comparison, Duet, Finding
+from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Effects, Run
 from duetbench.effects import difference as effects
 from duetbench.host import paths, result_files
-from duetbench.host.console import Console, Narrator
+from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
-from duetbench.judge import attribute as attribution
 from duetbench.judge import comparison as comparisons
-from duetbench.judge import findings, preparation
+from duetbench.judge import preparation, rule
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.search import commit_search
 from duetbench.judge.session import DEFAULT_SEED, Extent
-from duetbench.load import runner
 from duetbench.report import comparison_text
 from duetbench.report.html.comparison_page import one_file
 
@@ -135,102 +129,12 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
     """
     for pair in sides.pairs:
         pair.duets.seen = seen.get(pair.case.id)
-    return findings.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
+    return rule.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:
     """Write what a comparison found, as Markdown or as one HTML file."""
     return (one_file if medium == "html" else comparison_text.as_markdown)(comparison)
-
-
-def run(
-    target: Target | None = None,
-    *,
-    launches: int | None = None,
-    seconds: float | None = None,
-    results: Path | None = None,
-    root: Path | None = None,
-) -> Run:
-    """Measure one version of a repository on this machine, and print nothing.
-
-    Args:
-        target: The application; default: what the repository declares.
-        launches: Server starts of each case; default: one.
-        seconds: Length of a load, s.
-        results: The folder for the run's file; default: the repository's.
-        root: The repository; default: the one around the working directory.
-
-    Returns:
-        The run, which is also saved. A launch that failed is recorded, and no error.
-
-    Raises:
-        DuetbenchError: Nothing can be measured; the message says what to do.
-    """
-    console = Console(quiet=True)
-    narrator = Narrator(console)
-    with _measured(root, target) as project, deployed(project, narrator) as place:
-        plan = make_plan(place.cases(), launches, seconds=seconds)
-        folder = results or project.results
-        finished, _ = runner.launch_all(plan, place, folder, console, installs=narrator)
-    return finished
-
-
-def bisect(
-    good: str,
-    bad: str = "HEAD",
-    target: Target | None = None,
-    *,
-    select: str = "*",
-    seconds: float = 1800.0,
-    root: Path | None = None,
-    reporter: Reporter | None = None,
-) -> Cause:
-    """Find which commits of a repository did it; prints nothing.
-
-    Args:
-        good: A revision before the change.
-        bad: One after it.
-        target: The application; default: what the repository declares.
-        select: A glob over the ids of cases.
-        seconds: Of load at most, where counts of instructions tell nothing.
-        root: The repository; default: the one around the working directory.
-        reporter: Gets what is done meanwhile.
-
-    Returns:
-        The cause: its shares are commits, those with the largest change first.
-
-    Raises:
-        DuetbenchError: Nothing can be searched; the message says what to do.
-    """
-    with _measured(root, target) as project:
-        return commit_search.search(project, (good, bad), select, seconds, reporter or _silent())
-
-
-def why(
-    contrast: Contrast | str | None = None,
-    target: Target | None = None,
-    *,
-    select: Sequence[str] = (),
-    root: Path | None = None,
-    reporter: Reporter | None = None,
-) -> tuple[Attribution, ...]:
-    """Rank the functions that differ between two sides, by instructions; prints nothing.
-
-    Args:
-        contrast: As of `compare`.
-        target: The application; default: what the repository declares.
-        select: Globs over the ids of cases; one to four pieces of code are counted.
-        root: The repository; default: the one around the working directory.
-        reporter: Gets what is done meanwhile.
-
-    Raises:
-        DuetbenchError: Nothing can be counted; the message says what to do.
-    """
-    reporter = reporter or _silent()
-    with _measured(root, target) as project, revisions.copies() as copies:
-        scope = attribution.scope(select, reporter, copies)
-        pairs = attribution.once(preparation.prepare(project, _contrast(contrast), scope))
-        return tuple(attribution.attribute(*pair, reporter) for pair in pairs)
 
 
 @contextmanager

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from duetbench.ci import comments
-from duetbench.core.change import SeriesName, StackState
 from duetbench.core.comparison import PackageChange
 from duetbench.host import files
 from observatory.github import issues
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from repos import commit, git, write
 from steps import Step
 from synthetic import change_record

@@ -14,14 +14,14 @@ from acting import HOSTED, PROJECT, Stage, load, need
 from anchored_files import CPU, of, ratio
 from detecting import detect
 from duetbench.app import configuration
-from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.change import Release
 from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import files
 from fake_github import BOT
 from foreign import MACHINES, conclusion, points
 from observatory.github.lock_branch import BRANCH
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import Points
 from observatory.trend.reading import of_points
 from observatory.trend.table import tables

@@ -15,7 +15,7 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Load
 from duetbench.counts import counted, counting
 from duetbench.counts.profiling import ROOT, Fact, Name, Profile
 from duetbench.counts.ranking import rank
@@ -72,7 +72,7 @@ def case() -> Case:
             expect=Expectation(status=201), floor=0,
         ),
         python="3.14", stack="project", server="uvicorn", loop="asyncio", workers=1,
-        load=Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10),
+        load=Load(connections=4, duration=1, timeout=10),
         cores="split", env={"ITEMS": "{tmp}/items"}, env_names=("TOKEN",),
         before=("echo one two three > $ITEMS",),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from comparing import SAME, comparison_of, judged_case
 from duetbench.app import stacks
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
-from duetbench.core.model import Case, InterpreterRecord, Load, LoadModel
+from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected, session
 from duetbench.judge.affected import Diff
 from duetbench.judge.pairs import Sides
@@ -272,7 +272,7 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
 
 
 def test_cases_are_compared_with_themselves_only() -> None:
-    load = Load(model=LoadModel.CLOSED, connections=256, duration=8, timeout=10)
+    load = Load(connections=256, duration=8, timeout=10)
     longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
     renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
     base = [make_case("one/a", env={"OLD": "1"}), make_case("one/b"), make_case("one/old")]

@@ -293,7 +293,7 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     assert {(p.base.case.id, "JIT" in p.base.case.env) for p in both.pairs} >= {(one, False)}
     assert {pair.case.env["JIT"] for pair in both.pairs} == {"1"}
     assert both.pairs[0].reason == "JIT=1 instead of no JIT"
-    assert not both.pairs[0].executes_alike
+    assert not both.pairs[0].alike
 
     for words, sentence in (
         ((granian, "server=hypercorn"), "hypercorn: the lock of stack current has no hypercorn"),

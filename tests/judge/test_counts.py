@@ -12,7 +12,8 @@ from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
 from duetbench.core.model import Verdict
 from duetbench.counts import counted, counting
-from duetbench.judge.findings import judge, least_change, of_instructions
+from duetbench.judge.findings import of_instructions
+from duetbench.judge.rule import judge, least_change
 from duetbench.report.findings import sentence
 from synthetic import make_testbed
 

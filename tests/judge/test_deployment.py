@@ -465,17 +465,6 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.real
-@pytest.mark.usefixtures("much", "unobserved")
-def test_the_python_api_runs_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    target = Target(app="much.web:app", requests=("GET /one",))
-    run = duetbench.run(target, launches=1, seconds=0.6)
-    ((launch,),) = (result.launches for result in run.results)
-    assert launch.metrics["requests"] > 0, launch.flags
-    assert duetbench.read(run.id) == run
-    assert capsys.readouterr() == ("", "")
-
-
 MAPPED = """\
 import pydantic_core, _asyncio, granian
 print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "x" in line.split()[1]}))

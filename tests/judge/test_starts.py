@@ -20,7 +20,7 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Endpoint, Expectation, Load, LoadModel, Verdict
+from duetbench.core.model import Endpoint, Expectation, Load, Verdict
 from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
@@ -174,7 +174,7 @@ def served(folder: Path, logs: Path, burn: float, wait: float, more: str = "") -
     endpoint = Endpoint(
         name="get", app="main:app", interface="asgi", path="/", expect=expect, floor=0
     )
-    load = Load(model=LoadModel.CLOSED, connections=4, duration=1, timeout=10)
+    load = Load(connections=4, duration=1, timeout=10)
     case = make_case("app/get/py3.14/c4", endpoint=endpoint, load=load, slots=None)
     ours, target = Checkout.here(), Target(app="main:app")
     testbed: Testbed = assemble(

@@ -234,10 +234,10 @@ def test_whatever_else_goes_wrong_gives_no_figure(
         foreign = [stack.enter_context(stranger(taken)).pid]
         real = ports.clients
 
-        def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
+        def clients(port: int) -> frozenset[int]:
             if len(foreign) < 2:  # right before the load
                 foreign.append(stack.enter_context(stranger(port)).pid)
-            return real(port, seconds)
+            return real(port)
 
         def joined(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(ports, "clients", clients)

@@ -14,7 +14,7 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_QUEUE, below_saturation, bound_queue, duet_load
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
@@ -319,11 +319,9 @@ def test_loads_of_a_duet() -> None:
     )
     assert duet_load(slow, 3).duration == pytest.approx(3.3)
     for rate, said, expected in ((200.0, 5, 2), (10.0, 5, 3), (10.0, 2.5, 2.5)):
-        load = {"model": LoadModel.PACED, "rate": rate, "duration": said}
+        load = {"rate": rate, "duration": said}
         paced = quick.model_copy(update={"load": quick.load.model_copy(update=load)})
         assert duet_load(paced, 2).duration == expected
-    opened = quick.load.model_copy(update={"model": LoadModel.OPEN, "rate": 10.0})
-    assert duet_load(quick.model_copy(update={"load": opened}), 3) == opened
 
 
 @pytest.mark.parametrize(
@@ -344,7 +342,7 @@ def test_no_more_connections_than_are_answered_in_half_of_a_load(
 ) -> None:
     load = make_case("e/x").load.model_copy(update={"connections": connections})
     assert bound_queue(load, seconds, DUET_QUEUE, least).connections == few
-    paced = load.model_copy(update={"model": LoadModel.PACED, "rate": 10.0})
+    paced = load.model_copy(update={"rate": 10.0})
     assert bound_queue(paced, seconds, DUET_QUEUE, least) == paced
 
 

@@ -15,16 +15,16 @@ from duetbench.app.plan import launch_order, plan_seconds
 from duetbench.app.testbed import ENTRY, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Flag, Launch, LoadModel, Plan, Run
+from duetbench.core.model import Case, Flag, Launch, Plan, Run
 from duetbench.host import files, ports, proc, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.judge.search.summary import summarise
+from duetbench.judge.summary import summarise
 from duetbench.load import launch, runner, validity
 from observatory.matrix.checkout import Checkout
+from observatory.show.published_page import make_page
 from observatory.show.run_text import as_markdown
-from observatory.show.run_view import make_page
 from observatory.trend import table
 from synthetic import failed, make_case, make_run, ok
 
@@ -94,7 +94,7 @@ def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     assert figures["throughput"] > 0
     assert figures["server_cpu_per_request"] > 0
     rates = {"offered", "service_p50"}
-    assert (figures.keys() & rates) == (set() if case.load.model is LoadModel.CLOSED else rates)
+    assert (figures.keys() & rates) == (set() if case.load.rate is None else rates)
     assert FlagName.CONNECTIONS_CLOSED not in {flag.name for flag in outcome.flags}
 
 

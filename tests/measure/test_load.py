@@ -15,7 +15,7 @@ import pytest
 
 from duetbench.app import testbed, tools
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Endpoint, Expectation, Load, LoadModel
+from duetbench.core.model import Endpoint, Expectation, Load
 from duetbench.core.text import from_bytes
 from duetbench.load import oha as load
 from duetbench.load import warmup
@@ -42,7 +42,7 @@ def oha() -> Path:
 
 
 def closed(connections: int = 2, duration: float = 0.3, timeout: float = 30) -> Load:
-    return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=timeout)
+    return Load(connections=connections, duration=duration, timeout=timeout)
 
 
 def client(program: Path, load_: Load, url: str, **request: Any) -> load.Client:
@@ -94,7 +94,7 @@ def busy(server: TinyServer, requests: int = 1) -> None:
 
 def test_a_command_line_says_everything() -> None:
     """Rates are latency-corrected, requests in flight are waited for, threads are pinned."""
-    paced = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=30)
+    paced = Load(connections=5, rate=10, duration=10, timeout=30)
     argv = load.command(client(Path("oha"), paced, "http://127.0.0.1:1", path="/x"))
     assert argv == [
         "oha", "--no-tui", "--output-format", "json", "--worker-threads", "1", "-t", "30000ms",
@@ -200,7 +200,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
 
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
     """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent."""
-    asked = Load(model=LoadModel.PACED, connections=2, rate=20, duration=1, timeout=30)
+    asked = Load(connections=2, rate=20, duration=1, timeout=30)
     with serving(Answer(delay=0.25)) as server:
         result = generate(oha, asked, server.url)
     found = figures(result.rows, result.summary, asked, floor=0.25)
@@ -214,7 +214,7 @@ def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) 
 
 
 def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
-    asked = Load(model=LoadModel.OPEN, connections=20, rate=4, duration=2, timeout=30)
+    asked = Load(connections=20, rate=4, duration=2, timeout=30)
     with serving(Answer(delay=1.5)) as server:
         result = generate(oha, asked, server.url)
     found = figures(result.rows, result.summary, asked, floor=1.5)

@@ -8,7 +8,7 @@ import pytest
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Load, LoadModel
+from duetbench.core.model import Load
 from duetbench.load import oha_results
 from duetbench.load.oha_results import OhaSummary, Rows
 
@@ -32,7 +32,7 @@ def told(statuses: dict[int, int], failures: dict[str, int] | None = None) -> Oh
 
 
 def closed(connections: int, duration: float) -> Load:
-    return Load(model=LoadModel.CLOSED, connections=connections, duration=duration, timeout=60)
+    return Load(connections=connections, duration=duration, timeout=60)
 
 
 def test_a_cut_wave_does_not_lower_the_throughput_of_a_waiting_service() -> None:
@@ -69,24 +69,13 @@ def test_throughput_never_exceeds_slots_over_floor(duration: float) -> None:
 
 
 def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
-    """Rate 2, floor 1 s, 4 s: eight answers between 1 s and 5 s are 2/s."""
+    """Rate 2, floor 1 s, 4 s: six answers between 1 s and 4 s are 2/s."""
     ticks = np.arange(8) / 2
-    load = Load(model=LoadModel.OPEN, connections=50, rate=2, duration=4, timeout=5)
+    load = Load(connections=8, rate=2, duration=4, timeout=5)
     answered = made(*[(t, t + 1.1) for t in ticks])
     found = oha_results.figures(answered, told({200: 8}), load, floor=1.0)
-    assert found["window"] == 4.0
     assert found["throughput"] == found["offered"] == 2.0
-    assert found["unsent"] == 0
-    assert found["lag"] == 0.0
-
-
-def test_an_open_load_that_overwhelms_is_over_when_all_is_answered() -> None:
-    """Ten requests at 10/s that share a core for 0.5 s each all end at 5 s: 2/s, not 0."""
-    load = Load(model=LoadModel.OPEN, connections=10, rate=10, duration=1, timeout=30)
-    shared = made(*[(tick / 10, 5.0) for tick in range(10)])
-    found = oha_results.figures(shared, told({200: 10}), load)
-    assert found["window"] == 5.0
-    assert found["throughput"] == 2.0
+    assert (found["unsent"], found["lag"]) == (0, 0)
 
 
 def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
@@ -98,7 +87,7 @@ def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
     # Four waves of 0.0625 s are a window.
     answered.start[:] = answered.end - 0.063
     assert oha_results.throughput_thirds(answered, closed(1, 3), status=200) == ()
-    paced = Load(model=LoadModel.PACED, connections=5, rate=2, duration=3, timeout=5)
+    paced = Load(connections=5, rate=2, duration=3, timeout=5)
     assert oha_results.throughput_thirds(answered, paced, status=200) == ()
 
 
@@ -148,13 +137,13 @@ def test_a_rate_asks_for_the_ticks_before_the_deadline(
     rate: float, duration: float, ticks: int
 ) -> None:
     """The first tick is due at 0; the one at the deadline itself is not sent."""
-    load = Load(model=LoadModel.PACED, connections=1, rate=rate, duration=duration, timeout=1)
+    load = Load(connections=1, rate=rate, duration=duration, timeout=1)
     assert oha_results.ticks(load) == ticks
 
 
 def test_a_paced_recording_of_oha_gives_its_figures() -> None:
     """10/s for 5 s, at most five in flight, 1 s each: 25 of 50 requests are sent."""
-    load = Load(model=LoadModel.PACED, connections=5, rate=10, duration=5, timeout=30)
+    load = Load(connections=5, rate=10, duration=5, timeout=30)
     recorded = oha_results.read_rows(RECORDED / "paced.sqlite")
     summary = oha_results.read_summary((RECORDED / "paced.json").read_text())
     found = oha_results.figures(recorded, summary, load, floor=1.0)

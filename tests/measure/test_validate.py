@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Endpoint, Expectation, Flag, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Flag, Load
 from duetbench.load.validity import Facts, judge
 
-CLOSED = Load(model=LoadModel.CLOSED, connections=128, duration=30, timeout=30)
-PACED = Load(model=LoadModel.PACED, connections=5, rate=10, duration=10, timeout=60)
-OPEN = Load(model=LoadModel.OPEN, connections=600, rate=10, duration=10, timeout=60)
+CLOSED = Load(connections=128, duration=30, timeout=30)
+PACED = Load(connections=5, rate=10, duration=10, timeout=60)
+OPEN = Load(connections=100, rate=10, duration=10, timeout=60)
 
 GOOD = {
     "requests": 300_000, "good": 300_000, "timeouts": 0, "errors": 0, "window": 30.0,
@@ -209,7 +209,7 @@ def test_what_lies_within_its_limit_fails_nothing(seen: Facts) -> None:
 
 def test_one_connection_may_pause_between_quick_answers() -> None:
     """0.1 ms an answer and 20 µs of pause: 0.83 in flight is the generator's pace, not a fault."""
-    one = Load(model=LoadModel.CLOSED, connections=1, duration=10, timeout=30)
+    one = Load(connections=1, duration=10, timeout=30)
     quick = {name: 1e-4 for name in GOOD if name.startswith("response")}
     seen = facts({**quick, "in_flight": 0.83}, case=case(one, 0.0), connections=(1,))
     assert judge(seen) == ()

@@ -22,7 +22,7 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, Workspace, assemble, fill, forget, secrets
 from duetbench.core.comparison import Instructions
 from duetbench.core.errors import FlagName, UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
 from duetbench.counts import counted, counting
 from duetbench.effects import observation
@@ -71,7 +71,7 @@ def case() -> Case:
             body='{"item": 7}', expect=Expectation(status=201), floor=0,
         ),
         python="3.14", stack="current", server="uvicorn", loop="asyncio", workers=1,
-        load=Load(model=LoadModel.CLOSED, connections=4, duration=0.6, timeout=10),
+        load=Load(connections=4, duration=0.6, timeout=10),
         cores="split",
         env={"WORD": "blue", "PORT": "{port}", "SHOP_DATABASE": "{tmp}/shop.json"},
         env_names=("TOKEN",),

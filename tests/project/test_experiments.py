@@ -11,7 +11,7 @@ import pytest
 from bench import all_cases
 from duetbench.app.servers import SERVERS
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, LoadModel, Profile
+from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
@@ -123,25 +123,21 @@ def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path)
     pythons = {**PYTHONS, "3.14-jit": jit}
     stacks = {"current": StackSpec(interpreters=tuple(pythons))}
 
-    def named(profile: Profile, python: str | None = None) -> Counter[str]:
-        load_text(tmp_path, GOOD)
-        (tmp_path / "apps" / "naps" / "experiment.toml").write_text(text, "utf-8")
-        (experiment,) = load_experiments(tmp_path, pythons, stacks)
-        cases = experiment.cases[profile]
-        cases = experiment.cases_with(profile, {}, python) if python else cases
-        return Counter(case.python for case in cases)
-
+    load_text(tmp_path, GOOD)
+    (tmp_path / "apps" / "naps" / "experiment.toml").write_text(text, "utf-8")
+    (experiment,) = load_experiments(tmp_path, pythons, stacks)
     usual = {"3.14": 4, "3.14t": 4}
-    assert named("quick") == usual
-    assert named("published") == {**usual, "3.14-jit": 4}
-    assert named("quick", "3.14-jit") == named("published", "3.14-jit") == {"3.14-jit": 4}
+    named = {profile: Counter(case.python for case in cases)
+             for profile, cases in experiment.cases.items()}  # fmt: skip
+    assert named["quick"] == usual
+    assert named["published"] == {**usual, "3.14-jit": 4}
 
 
 def test_formulas_resolve_per_case(tmp_path: Path) -> None:
     quick = {case.id: case for case in load_text(tmp_path, GOOD).cases["quick"]}
     gil = quick["naps/nap/py3.14/paced/w2/c32/wait0.2"]
     assert (gil.endpoint.floor, gil.slots, gil.env) == (0.4, 3, {"WAIT": "0.2"})
-    assert (gil.load.model, gil.load.connections) == (LoadModel.PACED, 10)
+    assert gil.load.connections == 10
     assert (gil.load.rate, gil.load.duration) == (16, 7)
     free = quick["naps/nap/py3.14t/closed/w2/c32/wait0.2"]
     assert (free.slots, free.load.rate, free.load.connections) == (None, None, 32)
@@ -283,12 +279,10 @@ def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) ->
 
 
 def test_an_open_load_never_waits_for_a_connection() -> None:
-    for case in declared("nightly").values():
-        if case.load.model is LoadModel.OPEN:
-            assert case.load.rate is not None
-            assert case.load.connections >= case.load.rate * min(
-                case.load.duration, case.load.timeout
-            )
+    loads = {case.id: case.load for case in declared("nightly").values()}
+    assert {id_ for id_, load in loads.items() if load.open} == {
+        id_ for id_ in loads if id_.endswith("/open")
+    }
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain, launch_seconds, plan_seconds
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Load, LoadModel
+from duetbench.core.model import Case, Load
 from duetbench.host import files, paths
 from duetbench.judge.duet_loop import duet_seconds
 from observatory.cli import app
@@ -23,7 +23,6 @@ from synthetic import make_case
 
 def case(
     *,
-    model: LoadModel = LoadModel.CLOSED,
     connections: int = 10,
     rate: float | None = None,
     duration: float = 10,
@@ -32,7 +31,7 @@ def case(
     **endpoint: float,
 ) -> Case:
     """A case of uvicorn, of an endpoint with this floor, or that takes so long."""
-    load = Load(model=model, connections=connections, rate=rate, duration=duration, timeout=1000)
+    load = Load(connections=connections, rate=rate, duration=duration, timeout=1000)
     made = make_case("x/a", load=load, workers=workers, slots=slots)
     changed = made.endpoint.model_copy(update={"floor": 0.0, **endpoint})
     return made.model_copy(update={"endpoint": changed})
@@ -45,11 +44,11 @@ def case(
         (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
         (case(floor=3), 3),
         (case(), 0),
-        (case(floor=3, model=LoadModel.PACED, connections=5, rate=10), 3),
+        (case(floor=3, connections=5, rate=10), 3),
         # 100 requests of 0.35 s, one at a time: 29 were answered in 10 s.
-        (case(takes=0.35, slots=1, model=LoadModel.OPEN, connections=100, rate=10), 72 * 0.35),
+        (case(takes=0.35, slots=1, connections=100, rate=10), 72 * 0.35),
         # 30 in flight of 40 possible: the last one ends its 3 s later.
-        (case(floor=3, slots=40, model=LoadModel.OPEN, connections=100, rate=10), 3),
+        (case(floor=3, slots=40, connections=100, rate=10), 3),
     ],
 )
 def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:

@@ -16,7 +16,7 @@ from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Endpoint, Expectation, Interface, InterpreterRecord, LoadModel
+from duetbench.core.model import Endpoint, Expectation, Interface, InterpreterRecord
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 
@@ -120,8 +120,8 @@ def test_each_request_is_a_case(shop: Path) -> None:
     assert cases[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load
-    found = (load.model, load.connections, load.rate, load.duration)
-    assert found == (LoadModel.CLOSED, 64, None, 2.0)
+    found = (load.connections, load.rate, load.duration)
+    assert found == (64, None, 2.0)
 
 
 def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert post.endpoint.body == text
     assert (many.threads, many.workers, many.endpoint.factory) == (3, 2, True)
-    assert (many.load.model, many.load.rate, many.ceiling) == (LoadModel.PACED, 12.5, 12.5)
+    assert (many.load.rate, many.ceiling) == (12.5, 12.5)
     assert (many.before, many.after) == (("python -m seed",), ("x", "y"))
 
 

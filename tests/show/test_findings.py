@@ -15,7 +15,7 @@ from duetbench.core.comparison import CaseComparison, Comparison, Duet
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
 from duetbench.host import files
-from duetbench.judge.search.summary import RunSummary, summarise
+from duetbench.judge.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
 from observatory.matrix.published import Published, load_published
 from observatory.show import published_page
@@ -299,13 +299,13 @@ def test_what_was_not_measured_is_never_claimed() -> None:
     assert answered(*apart).reason == "never in one run"
 
 
-def stored() -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
+def stored() -> dict[str, tuple[Evidence, Section]]:
     """The experiments of this checkout, from two of its runs."""
     paths = (path for path in RUNS.rglob("*.json") if path.name.startswith("20261120"))
     return experiments([summarise(files.read(Run, path)) for path in paths])
 
 
-def experiments(runs: list[RunSummary]) -> dict[str, tuple[Evidence, tuple[Section, ...]]]:
+def experiments(runs: list[RunSummary]) -> dict[str, tuple[Evidence, Section]]:
     declared = load_published(ROOT)
     return {name: published_page.experiment(name, runs, declared) for name in declared}
 
@@ -333,8 +333,7 @@ def test_tables_have_the_figures_of_the_stored_runs() -> None:
     for experiment, keys, column, expected in CELLS:
         cells = [
             cell
-            for section in known[experiment][1]
-            for table in section.tables
+            for table in known[experiment][1].tables
             for row in table.rows
             if " ".join(row.keys) == keys
             for name, cell in zip(table.columns, row.cells, strict=True)
@@ -349,10 +348,9 @@ def test_tables_have_the_figures_of_the_stored_runs() -> None:
 def test_nine_of_ten_published_statements_are_answered_each_with_its_reason() -> None:
     """Our own experiments have no answer to repeat: more launches may be wanted of them."""
     known = experiments(reference_runs(ROOT / "results"))
-    answers = {name: [a for s in sections for a in s.answers]
-               for name, (_, sections) in known.items()}  # fmt: skip
+    answers = {name: section.answers for name, (_, section) in known.items()}
     repeated = [name for name, p in load_published(ROOT).items() if p.source]
-    published = [answer for name in repeated for answer in answers.get(name, [])]
+    published = [answer for name in repeated for answer in answers.get(name, ())]
     answered = [answer for answer in published if answer.verdict in ANSWERED]
     assert len(published) >= 30
     assert len(answered) >= 0.9 * len(published)

@@ -23,7 +23,7 @@ from duetbench.core.model import CaseResult, Flag, Run
 from duetbench.host import files, result_files
 from duetbench.host.files import encode
 from duetbench.host.result_files import save_comparison
-from duetbench.judge.search.summary import summarise
+from duetbench.judge.summary import summarise
 from duetbench.report.comparison_text import as_markdown as report
 from duetbench.report.comparison_text import print_comparison
 from duetbench.report.run import print_cases
@@ -102,8 +102,8 @@ def test_markdown_literally() -> None:
         "| 3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms | 200/s "
         "| host\\_noise |\n"
         "| 3.14t | failed | — | — |  |\n\n"
-        "- host\\_noise — something else took core time, moved processes, or made "
-        "the load late (for example: 0.2 cores)\n"
+        "- host\\_noise — something else took core time, or moved "
+        "processes (for example: 0.2 cores)\n"
         "- 3.14t: 3 of 3 launches failed: wrong\\_answer: expected a \\| b, found c\n\n"
         "### Further cases\n\n"
         "| case | throughput |\n"

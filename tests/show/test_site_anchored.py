@@ -55,7 +55,7 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
     )
     assert re.search(lead, page, re.DOTALL)
     assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
-    assert "instructions per request" in page
+    assert "instructions, counted" in page
     assert "observatory anchor run --select" in page
 
 

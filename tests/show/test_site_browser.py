@@ -158,7 +158,7 @@ def test_the_visible_part_of_an_anchored_series_is_a_ratio(
         page = WatchedPage(new_page(), base).open(addresses.case(JSON))
         # t(10) = 2.228 times 0.003 each, in quadrature: 0.00945 on the logarithm.
         expect(page.locator("#trend [role=status]")).to_contain_text(
-            "2026-10-01 to 2026-10-02: +20.0 % (+18.9 %…+21.1 %)"
+            "2026-10-01 to 2026-10-02: +20.0 % (+18.9…+21.1 %)"
         )
 
 

@@ -18,7 +18,6 @@ import site_builds
 import sites
 import synthetic as runs
 from disks import small_disk
-from duetbench.core.change import SeriesName
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
@@ -26,7 +25,7 @@ from duetbench.host import files, result_files
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName
 from observatory.store.night import NightRecord, ShardRecord
 
 pytestmark = pytest.mark.long

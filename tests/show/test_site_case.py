@@ -10,13 +10,13 @@ import made_up
 import site_builds
 import synthetic
 from anchored_files import OTHER, a_file, of, ratio
-from duetbench.core.change import SeriesName
 from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from made_up import History
 from observatory.show import addresses
 from observatory.show.site.pages import case, trends
 from observatory.show.site.pages.site import Site
+from observatory.store.change import SeriesName
 from site_builds import JSON, a_run, failed, scattered
 
 pytestmark = pytest.mark.long

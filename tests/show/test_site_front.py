@@ -12,13 +12,13 @@ import site_builds
 import sites
 import synthetic
 from bench import PROJECT
-from duetbench.core.change import Release, SeriesName
+from duetbench.core.change import Release
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.front import headline_case
 from observatory.show.site.pages.site import Site, repository
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long

@@ -8,7 +8,7 @@ import numpy as np
 from duetbench.core.comparison import FAILURE, CaseComparison, Comparison, Duet, Finding, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
-from duetbench.core.model import Case, Flag, Load, LoadModel, Verdict
+from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
 from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.report.report import Report
@@ -109,7 +109,7 @@ def busy(name: str, **changes: Any) -> Case:
 
 
 def paced(name: str) -> Case:
-    load = Load(model=LoadModel.PACED, connections=10, rate=10, duration=8, timeout=10)
+    load = Load(connections=10, rate=10, duration=8, timeout=10)
     return make_case(name, load=load)
 
 
@@ -150,7 +150,7 @@ def sampled(case: Case, *duets: Duet, mode: Mode = Mode.TOGETHER) -> CaseDuets:
 
 def judged(samples: CaseDuets, limits: rule.Limits = MATERIAL) -> dict[str, Finding]:
     """The findings on a case alone, by subject."""
-    return {finding.subject: finding for finding in rule.judge({"": samples}, limits)[""]}
+    return {finding.subject: finding for finding in rule.of_duets({"": samples}, limits)[""]}
 
 
 def duets(case: str, metric: str, logs: Iterable[float]) -> list[Duet]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from duetbench.core.change import SeriesName, StackState
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import result_files
 from histories import FIRST
-from observatory.store.change import Candidates, Change, Step
+from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.trend import candidates
 from observatory.trend import table as history
 from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table

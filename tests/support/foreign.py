@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from duetbench import __version__
-from duetbench.core.change import SeriesName, StackState
 from duetbench.core.comparison import CaseComparison, Comparison, Finding, SideRecord
 from duetbench.core.model import Case, CaseResult, Machine, Missing, Plan, Run, StackRecord, Verdict
 from duetbench.host import files
 from observatory.github.incoming import Lock
 from observatory.measure import asv_runs
-from observatory.store.change import Change, Step
+from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.night import NightPlan, Shard
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.candidates import figures_of

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from detecting import night_of
-from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.change import Release
 from duetbench.core.comparison import PackageChange
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.host import files, result_files
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend.reading import Sources
 from observatory.trend.reading import read as read_results
 from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status

@@ -11,7 +11,7 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
-from duetbench.core.change import Release, SeriesName, StackState
+from duetbench.core.change import Release
 from duetbench.core.comparison import (
     Attribution,
     CaseComparison,
@@ -26,7 +26,7 @@ from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site, gather
 from observatory.store import packages
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.packages import VersionLinks
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes

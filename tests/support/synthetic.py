@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from duetbench.app.testbed import Testbed
-from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.errors import FlagName
 from duetbench.core.model import (
@@ -19,7 +19,6 @@ from duetbench.core.model import (
     InterpreterRecord,
     Launch,
     Load,
-    LoadModel,
     Machine,
     Profile,
     Run,
@@ -28,7 +27,7 @@ from duetbench.core.model import (
     Verdict,
 )
 from observatory.matrix.checkout import Checkout
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 
 PACKAGES = [
     "annotated-doc",
@@ -85,7 +84,7 @@ def make_case(case_id: str, **changes: Any) -> Case:
         "id": case_id, "experiment": experiment, "endpoint": endpoint,
         "python": "3.14t" if "py3.14t" in case_id else "3.14", "stack": "current",
         "server": "uvicorn", "loop": "asyncio", "workers": 1, "threads": None, "slots": 40,
-        "load": Load(model=LoadModel.CLOSED, connections=128, duration=8, timeout=10),
+        "load": Load(connections=128, duration=8, timeout=10),
         "cores": "split",
     }  # fmt: skip
     return Case(**{**fields, **changes})

@@ -18,10 +18,17 @@ from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
 from duetbench.judge import rule, statistics
-from duetbench.judge.findings import of_effects
-from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Answer, Means, StuckError, first_bad
-from duetbench.judge.search.commit_search import CommitSearch
-from duetbench.judge.search.mixed_locks import PackageSearch
+from duetbench.judge.bisection import (
+    MEANS,
+    TIME_IS_UP,
+    Answer,
+    Means,
+    Search,
+    State,
+    StuckError,
+    first_bad,
+)
+from duetbench.judge.findings import of_effects, within_limit
 from duetbench.report.change import commit_lines
 from observatory.trend.cause import blame
 from synthetic import make_case
@@ -125,7 +132,7 @@ class Stack:
         moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
         verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
         ratio, (low, high) = found.sample.interval.estimate, found.sample.interval.ends or (0, 9)
-        return rule.within_limit(
+        return within_limit(
             Finding(
                 case=CASE, subject=CPU, verdict=Verdict.SAME if same and not moved else verdict,
                 ratio=ratio, low=low, high=high, limit=0.02, n=len(logs),
@@ -136,8 +143,7 @@ class Stack:
 def searched(stack: Stack, packages: int = 7) -> Cause:
     row = [f"p{number}" for number in range(packages)]
     releases = {name: Release(package=name, version="2", previous="1") for name in row}
-    search = PackageSearch(releases, stack.look, lambda _: None)
-    return search.run(search.row(frozenset()), ["duets"])
+    return Search("releases", releases, stack.look, lambda _: None).run(["duets"])
 
 
 def names(share: Share) -> list[str]:
@@ -287,8 +293,8 @@ class Repository:
     means: list[Means] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
 
-    def look(self, before: str, commit: str, means: Means, case: str) -> Comparison:
-        good, number = int(before, 16), int(commit, 16)
+    def look(self, before: State, after: State, means: Means, case: str) -> Comparison:
+        good, number = len(before), len(after)
         assert case in {"", CASE}
         if len(self.means) == self.most:
             raise StuckError(TIME_IS_UP)
@@ -327,9 +333,8 @@ class Repository:
         return comparison_of(judged_case(CASE, *of_effects(case_, seen), effects=seen))
 
     def search(self, number: int = 40, order: Sequence[Means] = MEANS) -> Cause:
-        commits = COMMITS[:number]
-        search = CommitSearch(commits, self.look, self.heard.append)
-        return search.run(["0", *(commit.id for commit in commits)], order)
+        commits = {commit.id: commit for commit in COMMITS[:number]}
+        return Search("commits", commits, self.look, self.heard.append).run(order)
 
 
 def subjects(cause: Cause) -> list[list[str]]:
@@ -476,10 +481,10 @@ def test_kept_bytes_that_a_commit_does_not_explain_may_be_their_error(
 
 
 def test_a_count_that_failed_is_not_called_the_same() -> None:
-    def search(look: Callable[[str, str, Means, str], Comparison]) -> None:
+    def search(look: Callable[[State, State, Means, str], Comparison]) -> None:
         heard: list[str] = []
-        row = ["0", *(commit.id for commit in COMMITS)]
-        (share,) = CommitSearch(COMMITS, look, heard.append).run(row).shares
+        commits = {commit.id: commit for commit in COMMITS}
+        (share,) = Search("commits", commits, look, heard.append).run().shares
         assert share.commits == COMMITS[2:3]
         assert heard[:2] == [
             "what a request does shows nothing; no count (Valgrind failed): duets decide",
@@ -489,10 +494,10 @@ def test_a_count_that_failed_is_not_called_the_same() -> None:
     repository = Repository(cpu=multiplied({3: 1.5}), no_count="Valgrind failed")
     search(repository.look)
 
-    def look(before: str, commit: str, means: Means, case: str) -> Comparison:
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
         if means == "counts":
             raise CountError("Valgrind failed")
-        return repository.look(before, commit, means, case)
+        return repository.look(before, after, means, case)
 
     search(look)
 

@@ -29,7 +29,6 @@ from detecting import (
     run_of,
     table,
 )
-from duetbench.core.change import SeriesName
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import HistoryError
 from duetbench.core.metrics import INSTRUCTIONS
@@ -39,7 +38,7 @@ from fake_sessions import FakeInstruments, compared_by
 from histories import FIRST, night_run, save
 from made_up import History, Shift
 from observatory.store import kinds
-from observatory.store.change import Candidates, Change, Step, finding_on
+from observatory.store.change import Candidates, Change, SeriesName, Step, finding_on
 from observatory.trend import reading
 from observatory.trend import table as history
 from observatory.trend.candidates import of_table, steps

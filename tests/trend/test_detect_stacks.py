@@ -14,21 +14,20 @@ from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.app import locks
-from duetbench.core.change import Cause, SeriesName, StackState
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import comparison, session
+from duetbench.judge import causes, comparison, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.search import mixed_locks
 from duetbench.judge.session import Question, empty_comparison
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
-from observatory.store.change import Change
+from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.remotes import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
@@ -359,8 +358,8 @@ def test_a_search_that_was_stopped_goes_on(
 
     def find(base: str, head: str, played: Ratios) -> Cause:
         monkeypatch.setattr(comparison, "Real", making(played))
-        sought = mixed_locks.SearchTask("one", base, head, DEPENDENT, CPU)
-        return mixed_locks.find(here, here, sought, QUIETLY, 6000.0)
+        sought = causes.SearchTask("one", base, head, DEPENDENT, CPU)
+        return causes.find(here, here, sought, QUIETLY, 6000.0)
 
     with pytest.raises(UsageError, match="same versions"):
         find(four[0], four[0], Ratios(None))

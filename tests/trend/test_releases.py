@@ -8,11 +8,12 @@ from typing import Final
 import pytest
 
 import synthetic
-from duetbench.core.change import Release, SeriesName
+from duetbench.core.change import Release
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from observatory.show import quoting
+from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
 from observatory.trend.quotes import Quote

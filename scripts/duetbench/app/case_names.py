@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from duetbench.app.target import STACK
-from duetbench.core.model import Case, Endpoint, LoadModel
+from duetbench.core.model import Case, Endpoint
 from duetbench.core.text import short
 from duetbench.core.units import count
 
@@ -102,7 +102,7 @@ def _load(case: Case) -> str:
     load = case.load
     if load.rate is None:
         return f"{count(load.connections)} connections"
-    if load.model is LoadModel.PACED and load.rate == load.connections:
+    if load.rate == load.connections:
         return f"{count(load.connections)} users"
-    schedule = ", each on schedule" if load.model is LoadModel.OPEN else ""
+    schedule = ", each on schedule" if load.open else ""
     return f"{load.rate:g} requests/s{schedule}"

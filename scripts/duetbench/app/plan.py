@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, LoadModel, Plan, Profile
+from duetbench.core.model import Case, Plan, Profile
 from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
 from duetbench.core.text import some
 
@@ -97,8 +97,8 @@ def drain(case: Case) -> float:
     single, load = max(case.endpoint.takes, case.endpoint.floor), case.load
     slots = case.slots or load.connections
     waiting = float(load.connections)
-    if load.model is LoadModel.OPEN and load.rate and single:
-        waiting = load.duration * (load.rate - slots / single)
+    if load.rate and single:
+        waiting = min(waiting, load.duration * (load.rate - slots / single))
     return single * max(1, math.ceil(waiting / slots))
 
 

@@ -20,7 +20,7 @@ from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.target import FOLDER, STACK, Target
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, LoadModel
+from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
 from duetbench.host.ports import most_connections
 
 _COMPARED: Final = (
@@ -181,7 +181,6 @@ class Subject:
                 workers=target.workers,
                 threads=target.threads or (_THREADS if blocking else None),
                 load=Load(
-                    model=LoadModel.CLOSED if target.rate is None else LoadModel.PACED,
                     connections=target.connections,
                     rate=target.rate,
                     idle=target.idle,

@@ -2,6 +2,7 @@
 
 import glob
 from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from typer import Argument, Context, Option
@@ -26,9 +27,11 @@ from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
+from duetbench.judge import causes
+from duetbench.judge.bisection import means_of
 from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
-from duetbench.judge.search import commit_search, mixed_locks
 from duetbench.report.change import cause_lines, commit_lines
 
 
@@ -96,9 +99,13 @@ def bisect_command(
         comparison = find_comparison(ends[0], results or results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
-        clearest = mixed_locks.clearest(comparison, select)
-        select, metric = glob.escape(clearest.case), clearest.subject
-        contrast = contrast_of(comparison)
+        contrast, cases = contrast_of(comparison), select or "*"
+        found = clearest(
+            comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
+        )
+        if found is None:
+            raise UsageError(f"{comparison.id}: expected a case of {cases} that moved in duets")
+        select, metric = glob.escape(found.case), found.subject
     project = with_options(here, context.obj)
     if start and len(ends) != 2:
         raise UsageError("--start searches between two commits: give GOOD and BAD")
@@ -107,11 +114,11 @@ def bisect_command(
     with machine(wait, console.say), nullcontext() if len(ends) == 2 else resumable():
         if len(ends) == 2:
             good, bad = ends
-            cause = commit_search.search(project, ends, cases, limit, reporter, start=start)
+            cause = causes.search_commits(project, ends, cases, limit, reporter, start=start)
             safe, private = repetition(context.obj)
             lines = commit_lines(cause, good, bad, [*safe, *private])
         else:
-            cause = mixed_locks.search(project, contrast, cases, limit, reporter, metric)
+            cause = causes.search_packages(project, contrast, cases, limit, reporter, metric)
             lines = cause_lines(cause)
     if as_json:
         print_json(cause.model_dump(mode="json"))

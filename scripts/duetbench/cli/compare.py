@@ -141,7 +141,8 @@ def run(
     from duetbench.judge.comparison import compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
-    from duetbench.judge.session import InterruptedComparison, require_code
+    from duetbench.judge.pairs import require_code
+    from duetbench.judge.session import InterruptedComparison
     from duetbench.report import findings
     from duetbench.report.comparison_text import as_markdown, print_comparison
     from duetbench.report.report import check_line

@@ -28,7 +28,7 @@ from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.model import Run, Status
 from duetbench.core.text import short, visible_json
 from duetbench.host.console import Console, Narrator, write_summary
-from duetbench.judge.search.summary import summarise
+from duetbench.judge.summary import summarise
 from duetbench.load import runner
 from duetbench.report.run import as_markdown, print_cases
 

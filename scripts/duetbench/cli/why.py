@@ -27,10 +27,9 @@ from duetbench.host.machine import measuring
 from duetbench.host.result_files import find_comparison
 from duetbench.judge import attribute as explain
 from duetbench.judge import preparation
-from duetbench.judge.pairs import Sides
+from duetbench.judge.pairs import Sides, require_code
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import contrast_of
-from duetbench.judge.session import require_code
 from duetbench.report.attribution import print_attribution
 
 
@@ -90,7 +89,7 @@ def run(
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
-        sides = prepare(contrast, explain.scope(select, narrator, copies))
+        sides = prepare(contrast, Scope(tuple(select), narrator, copies, loaded=False))
         moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
             found = explain.attribute(*pair, narrator)

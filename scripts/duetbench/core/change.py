@@ -9,22 +9,6 @@ from duetbench.core.model import Frozen, Many
 from duetbench.core.units import Interval
 
 
-class SeriesName(Frozen):
-    """One case and metric over runs on one machine."""
-
-    machine: str
-    case: str
-    metric: str
-
-
-class StackState(Frozen):
-    """The stack on one side of a change."""
-
-    stack: str
-    digest: str = Field(description="SHA-256 of the lock file.")
-    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
-
-
 class Release(Frozen):
     """The release of a package that caused a change."""
 

@@ -217,7 +217,7 @@ class Finding(Frozen):
     The figures of both sides are in SI units, or in times per request; `ratio` is head over base.
     """
 
-    case: str = Field(description="Its id, or a benchmark in process; empty: all cases together.")
+    case: str = Field(description="Its id; empty: all cases together.")
     subject: str = Field(
         description="A metric, `instructions`, a kind of effect, `answer`, `memory kept`, or "
         "`failure`."

@@ -289,17 +289,6 @@ CPU: Final = "server_cpu_per_request"
 INSTRUCTIONS: Final = "instructions"
 """Instructions per request inside the process. No launch has this metric."""
 
-TIME_INSIDE: Final = Metric(
-    "seconds",
-    seconds,
-    "CPU time of a call inside the process.",
-    "time in process (seconds)",
-    "time in process",
-    verb="takes",
-    floor=0.01,
-)
-"""The time of asv's benchmarks, and of anchored points until 2026-11. No launch has it."""
-
 _COUNTED: Final = Metric(
     INSTRUCTIONS,
     count,
@@ -367,8 +356,8 @@ _OTHERS: Final[dict[str, Metric]] = {
 
 
 def row(name: str) -> Metric:
-    """The row of what a finding is about; for times inside the process, `TIME_INSIDE`."""
-    return METRICS.get(name) or EFFECTS.get(name) or _OTHERS.get(name, TIME_INSIDE)
+    """The row of what a finding is about, which anybody may have written."""
+    return {**METRICS, **EFFECTS, **_OTHERS}.get(name) or Metric(name, units.plain, "Unknown.")
 
 
 HEADLINES: Final = (

@@ -145,20 +145,16 @@ class Artefact(Frozen):
         return self.place.format(self)
 
 
-class LoadModel(StrEnum):
-    """How requests are offered."""
-
-    CLOSED = "closed"  # c connections, each sends as soon as it has its answer
-    PACED = "paced"  # a rate, but at most c in flight (N users at 1/s: rate N, c N)
-    OPEN = "open"  # a rate whatever the server does; latency counts from the schedule
-
-
 class Load(Frozen):
-    """The load of one case."""
+    """The load of one case: a closed loop, or a rate with at most `connections` in flight."""
 
-    model: LoadModel
     connections: int = Field(gt=0, description="Connections, all kept alive.")
-    rate: float | None = Field(default=None, gt=0, description="Requests per second offered.")
+    rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="Requests per second offered; null: each connection sends as soon as it has "
+        "its answer.",
+    )
     duration: float = Field(gt=0, description="Seconds in which requests are sent.")
     timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
     idle: int = Field(
@@ -169,11 +165,10 @@ class Load(Frozen):
         description="Further connections that stay open and send nothing.",
     )
 
-    @model_validator(mode="after")
-    def _rate_belongs_to_model(self) -> Self:
-        if (self.rate is None) != (self.model is LoadModel.CLOSED):
-            raise ValueError("a rate belongs to paced and open loads, and to them only")
-        return self
+    @property
+    def open(self) -> bool:
+        """Whether each request has a connection, so that all are sent on schedule."""
+        return self.rate is not None and self.connections == self.rate * self.duration
 
     @property
     def times(self) -> Literal["response", "service"]:

@@ -3,13 +3,13 @@
 import math
 from typing import Final
 
-from duetbench.core.model import Case, Load, LoadModel, Profile
+from duetbench.core.model import Case, Load, Profile
 
 WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
 """Length of a warm-up window, s."""
 
 RATE_WINDOWS: Final = 2
-"""Windows that warm up a paced or open load: thousands of requests, more than it will send.
+"""Windows that warm up a load with a rate: thousands of requests, more than it will send.
 
 Whether they are steady says nothing about a load far below them.
 """
@@ -76,13 +76,8 @@ one side serves fewer at once, as behind a lock."""
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
-    """The load of a case in a duet: as declared, except for its duration.
-
-    An open load keeps its duration, as its connections follow from it.
-    """
+    """The load of a case in a duet: as declared, except for its duration."""
     load, slowest = case.load, max(case.endpoint.takes, case.endpoint.floor)
-    if load.model is LoadModel.OPEN:
-        return load
     duration = max(seconds, DUET_WAVES * slowest)
     if load.rate is not None:
         duration = min(load.duration, max(duration, DUET_REQUESTS / load.rate))

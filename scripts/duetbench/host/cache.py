@@ -71,14 +71,12 @@ def _lock(target: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(target.parent / f".{target.name}.lock")
 
 
-def _absent(target: Path) -> str | None:
-    return "it is not there" if facts(target) is None else None
-
-
 def make(
     target: Path,
     *,
-    fault: Callable[[Path], str | None] = _absent,
+    fault: Callable[[Path], str | None] = lambda target: (
+        "it is not there" if facts(target) is None else None
+    ),
     build: Callable[[Path], Facts],
     say: Say,
 ) -> bool:

@@ -1,21 +1,19 @@
 """Run other programs: their logs, and what a log or an error page says about a failure."""
 
-import contextlib
 import html
 import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import uv as uv_package
 
-from duetbench.core.errors import SetupError
+from duetbench.core.errors import LaunchError, SetupError
 from duetbench.core.text import without_control
 from duetbench.host import paths
+from duetbench.host.process_session import Session
 
 Tick = Callable[[str], None]
 """Called from time to time with a few words about the progress of a step."""
@@ -134,41 +132,26 @@ def run(
 ) -> None:
     """Run a tool to its end; append its output to `log`, and pass its last line to `tick`.
 
-    Its process group is killed whatever ends the wait, so an interrupted set-up leaves no compiler
-    running. `env` is added to ours. Raises SetupError if the tool fails.
+    Whatever ends the wait ends its session, so an interrupted set-up leaves no compiler running.
+    `env` is added to ours. Raises SetupError if the tool fails.
     """
     paths.make_logs(log.parent)
-    log.touch(0o600)
-    with log.open("ab") as output:
-        try:
-            process = subprocess.Popen(
-                # The kernel ends the tool if we are killed.
-                [
-                    *(["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []),
-                    *map(str, argv),
-                ],
-                cwd=cwd,
-                env={**os.environ, **(env or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SetupError(f"{what}: {argv[0]} cannot be started: {error.strerror}") from error
-        try:
-            while process.returncode is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=_POLL_S)
-                tick(_last_line(log))
-        finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    if code := process.returncode:
-        words = _explanation(log).replace(f"{cwd}/", "")  # nobody knows a copy's path
-        raise SetupError(f"{what} failed (exit code {code}): {words}. Log: {log}")
+    words, variables = [*map(str, argv)], {**os.environ, **(env or {})}
+    try:
+        with Session.start(
+            words, role="command", cores=None, env=variables, cwd=cwd or Path.cwd(), log=log
+        ) as session:
+            try:
+                while (code := session.wait(_POLL_S)) is None:
+                    tick(_last_line(log))
+            finally:
+                session.stop(0)
+    except LaunchError as error:
+        raise SetupError(f"{what}: {error.detail}") from error
+    tick(_last_line(log))
+    if code:
+        said = _explanation(log).replace(f"{cwd}/", "")  # nobody knows a copy's path
+        raise SetupError(f"{what} failed (exit code {code}): {said}. Log: {log}")
 
 
 def read_log(path: Path) -> str:
@@ -243,13 +226,12 @@ def last_words(text: str) -> str:
 
 def _last_lines(text: str) -> str:
     """Quote the last lines that fit, whole, or the end of a line that does not."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    words = lines.pop() if lines else "nothing"
-    if len(words) > MOST:
-        return f"… {words[-MOST:]}"
-    while lines and len(f"{lines[-1]} / {words}") <= MOST:
-        words = f"{lines.pop()} / {words}"
-    return f"… / {words}" if lines else words
+    lines = (" ".join(line.split()) for line in text.splitlines() if line.strip())
+    words = " / ".join(lines) or "nothing"
+    if len(words) <= MOST:
+        return words
+    _, cut, whole = words[-MOST - 3 :].partition(" / ")
+    return f"…{cut}{whole}" if cut else f"… {words[-MOST:]}"
 
 
 def page_text(page: str) -> str:

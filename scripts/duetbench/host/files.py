@@ -193,9 +193,7 @@ def require_writable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             if new:
-                file.write(bytes(_ROOM))
-                file.flush()
-                os.fsync(file.fileno())
+                os.posix_fallocate(file.fileno(), 0, _ROOM)
     except OSError as problem:
         raise RecordError(
             f"{path}: cannot be written ({problem.strerror}); {remedy(problem)}. Nothing was done"

@@ -25,8 +25,6 @@ from duetbench.host import proc
 _HOST: Final = "127.0.0.1"
 _HEX_HOST: Final = f"{int.from_bytes(socket.inet_aton(_HOST), sys.byteorder):08X}"
 _LISTEN: Final = "0A"
-_FORGETTING: Final = "03"  # the timer of an ended connection
-_TIME_WAIT: Final = 60.0  # s that it stays in the table: TCP_TIMEWAIT_LEN of the kernel
 _POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
 _LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
@@ -131,20 +129,18 @@ def connections_per_process(
     return dict(Counter(pid for address, pid in holders.items() if address.port not in without))
 
 
-def clients(port: int, seconds: float = -1.0) -> frozenset[int]:
-    """Client ports of connections to `port` that are open, or ended in the last `seconds`.
+def clients(port: int) -> frozenset[int]:
+    """Client ports of connections to `port` that are open, or ended in the last minute.
 
-    There may have been more: the kernel lists a connection for a minute after its end (TIME_WAIT),
-    unless another connection uses the same client port.
+    The kernel lists a connection for so long after its end (TIME_WAIT), unless another connection
+    uses the same client port.
     """
     server, others = f"{_HEX_HOST}:{port:04X}", set()
     with (proc.PROC / "net/tcp").open(encoding="ascii") as table:  # proc_net_tcp.rst
         for line in table:
             if f":{port:04X} " in line:
-                _, local, remote, _, _, when = line.split()[:6]
-                timer, rest = when.split(":")
-                age = _TIME_WAIT - int(rest, 16) * proc.TICK if timer == _FORGETTING else None
-                if server in {local, remote} and (age is None or age <= seconds):
+                _, local, remote = line.split()[:3]
+                if server in {local, remote}:
                     other = remote if local == server else local
                     others.add(int(other.rpartition(":")[2], 16))
     return frozenset(others - {0})  # a listener's remote port is 0

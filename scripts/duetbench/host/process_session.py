@@ -185,7 +185,7 @@ class Session:
         log: Path,
         recorded: Sequence[str] | None = None,
     ) -> Session:
-        """Start a command: stdin empty, stdout and stderr to `log`, pinned to `cores` unless None.
+        """Start a command: stdin empty, output appended to `log`, pinned to `cores` unless None.
 
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
         contains private values.
@@ -198,7 +198,7 @@ class Session:
         record.save()
         try:
             log.touch(0o600)  # it may get private values
-            with log.open("wb") as output:
+            with log.open("ab") as output:
                 popen = record.spawn(argv, cores, env=env, cwd=cwd, stdout=output)
                 return cls(popen, record, log)
         except BaseException as error:

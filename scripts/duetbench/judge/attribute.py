@@ -4,8 +4,8 @@ The case is one that is given, or the one that moved most in a change or a compa
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -23,9 +23,8 @@ from duetbench.counts import counted, profiling, ranking
 from duetbench.counts.profiling import DRIVER, Name, Profile
 from duetbench.host.console import Narrator
 from duetbench.judge import affected
-from duetbench.judge.findings import least
+from duetbench.judge.findings import clearest
 from duetbench.judge.pairs import Sides
-from duetbench.judge.preparation import Scope
 
 RUNS: Final = 5
 """Profiles of each side, each in an environment of another length: memory lies elsewhere."""
@@ -63,7 +62,7 @@ def attribute(
         if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
             raise CountError(
                 f"to count by function, CPython 3.12 or newer is needed, found {python.version}: "
-                "repeat it --with python=3.14"
+                "repeat it with --with python=3.14"
             )
     began = time.monotonic()
     with narrator.step("counting", "the instructions of a request on both sides"):
@@ -72,7 +71,7 @@ def attribute(
         raise CountError(plain)
     narrator.say(f"{plain.base:,.0f} → {plain.head:,.0f} instructions")
     with narrator.step("profiling", "function by function, up to a minute") as show:
-        profiles = _profiles(base, head, runs, show)
+        profiles = _profiles(sides, runs, show)
     before, after = map(_named, sides, profiles)
     medians, *each = zip(before, after, strict=True)
     return Attribution(
@@ -93,26 +92,18 @@ def attribute(
 
 
 def _profiles(
-    base: SideCase, head: SideCase, runs: int, show: Callable[[str], object]
+    sides: BothSides, runs: int, show: Callable[[str], object]
 ) -> Sequence[Sequence[Profile]]:
-    """Count instructions by function on both sides; `show` is told the progress."""
+    """Count instructions by function on both sides at once; `show` is told the progress."""
     turns = []
     for run in range(runs):
         show(f"{run} of {runs} runs of each side")
-        with _profiling(base, run) as one, _profiling(head, run) as other:
-            turns.append((one(), other()))
+        with ExitStack() as stack:
+            started = [stack.enter_context(programs.program(side)) for side in sides]
+            # The padding is no multiple of what memory is aligned to.
+            collect = [stack.enter_context(profiling.profile(one, 23 * run)) for one in started]
+            turns.append([one() for one in collect])
     return list(zip(*turns, strict=True))
-
-
-@contextmanager
-def _profiling(side: SideCase, run: int) -> Iterator[Callable[[], Profile]]:
-    """Profile a side beside other work."""
-    # The padding is no multiple of what memory is aligned to.
-    with (
-        programs.program(side) as program,
-        profiling.profile(program, 23 * run) as collect,
-    ):
-        yield collect
 
 
 def _named(side: SideCase, profiles: Sequence[Profile]) -> list[Profile]:
@@ -162,20 +153,8 @@ def name_of(
 def moved_most(comparison: Comparison, sides: Sides) -> BothSides | None:
     """The case that moved most surely in what requests execute, on both sides; None: none did."""
     served = {pair.case.id: pair.sides for pair in sides.pairs}
-    moved = [
-        finding
-        for finding in comparison.findings
-        if finding.moved
-        and finding.ratio
-        and row(finding.subject).executes
-        and finding.case in served
-    ]
-    return served[max(moved, key=least).case] if moved else None
-
-
-def scope(select: Sequence[str], narrator: Narrator, copies: Path) -> Scope:
-    """Return the scope of sides that are only looked into: no server of theirs is loaded."""
-    return Scope(tuple(select), narrator, copies, loaded=False)
+    found = clearest(comparison, lambda f: f.case in served and row(f.subject).executes)
+    return served[found.case] if found else None
 
 
 _MOST: Final = 4

@@ -51,9 +51,6 @@ class Instruments(Protocol):
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
 
-MakeInstruments = Callable[[], Instruments]
-"""Creates instruments: `instruments.Real`."""
-
 
 class Reporter(Progress):
     """Prints a line per duet, of starts one in ten; on a terminal one line that is replaced.
@@ -64,7 +61,6 @@ class Reporter(Progress):
     _void = ""
     _known = ""
     _cases = 2  # of one case the lines need no name
-    _left = 0.0
 
     def begin(self, cases: int, seconds: float, budget: float | None) -> None:
         """Announce a comparison of some cases: s to a first answer."""
@@ -75,9 +71,8 @@ class Reporter(Progress):
         self.start(sentence, seconds, until="to the next decisions")
 
     def work(self, name: str, done: int, remaining: float) -> None:
-        self._left = remaining
-        text = f"pair {done + 1}" + (f" · {self._known}" if self._known else "")
-        super().work(f"{name} · {text}" if self._cases > 1 else text, done, remaining)
+        words = (name * (self._cases > 1), f"pair {done + 1}", self._known)
+        super().work(" · ".join(filter(None, words)), done, remaining)
 
     def know(self, sentence: str) -> None:
         """Take what is known so far: `CPU per request +26 % so far`."""
@@ -85,15 +80,16 @@ class Reporter(Progress):
 
     def report(self, duet: Duet) -> None:
         """Print the result of a duet: changes of head against base, or why there are none."""
-        failures = {side: "; ".join(duet.failures(side)) for side in duet.failed}
         start = not {*BRIEF} & {*duet.base, *duet.head}
-        if start and not failures and duet.order % 10:
-            return
-        if failures:
-            words = join_reasons(failures)
+        noun, name = "duet", f" of {duet.case}" * (self._cases > 1)
+        if duet.failed:
+            words = join_reasons({side: "; ".join(duet.failures(side)) for side in duet.failed})
             again, self._void = reason(words) == self._void, reason(words)
             text = "void again" if again else f"void: {words}"
+        elif self._console.is_terminal or (start and duet.order % 10):
+            return
         else:
+            noun = "start" if start else "duet"
             changes = [
                 f"{METRICS[name].noun} {duet.head[name] / duet.base[name] - 1:+.1%}"
                 for name in (*BRIEF, *judged_in({"start alone"}))
@@ -102,12 +98,7 @@ class Reporter(Progress):
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
             text = text if with_noise(duet).usable else f"disturbed: {text}"
-        self._left -= duet.seconds
-        left = f"; next decision in about {duration(self._left)}" if self._left >= 1 else ""
-        name = f" of {duet.case}" if self._cases > 1 else ""
-        if failures or not self._console.is_terminal:
-            noun = "start" if start and not failures else "duet"
-            self.say(f"{noun} {duet.order + 1}{name}: {text}{left}")
+        self.say(f"{noun} {duet.order + 1}{name}: {text}")
 
 
 class Rule(Protocol):

@@ -1,12 +1,13 @@
-"""Everything that is known of two sides, as findings: the most important first. Pure.
+"""What is known of two sides without a rule, as findings: the most important first. Pure.
 
-Three instruments speak: `effects` of what one request does, exactly; `counts` of the instructions
-that it executes; `rule` of what duets measure. Where several of them see the same, such as memory
-that requests keep, whichever saw more decides, and one finding says so.
+Two instruments speak here: `effects` of what one request does, exactly, and `counts` of the
+instructions that it executes; `rule` adds what duets measure. Where several of them see the same,
+such as memory that requests keep, whichever saw more decides, and one finding says so.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from duetbench.core import units
@@ -33,9 +34,6 @@ from duetbench.core.model import (
     Verdict,
 )
 from duetbench.core.text import shorten_alike
-from duetbench.judge import rule
-from duetbench.judge.rule import Limits, within_limit
-from duetbench.judge.samples import CaseDuets
 
 _LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too small
 UNDECIDED: Final = 3
@@ -47,60 +45,14 @@ MEASURED: Final[frozenset[str]] = frozenset({"function", "peak", "young collecti
 INSIDE: Final[frozenset[str]] = frozenset({"library exception", "young collections", "function"})
 """Kinds that explain what was measured, rather than say what a request does."""
 
-FASTEST: Final = 25e9
-"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
-
-A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
-
 _SHOWN: Final = 3  # details of one kind
 _ORDER: Final = (Verdict.UNKNOWN, Verdict.SAME)  # after what moved
 
 
-def judge(
-    cases: Sequence[CaseDuets],
-    limits: Limits,
-    most: Mapping[EffectKind, float],
-    *,
-    loaded: bool = True,
-) -> tuple[Finding, ...]:
-    """Judge all that was seen so far, at any time.
-
-    `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something. `loaded`: whether duets were asked for.
-    """
-    samples = {of.case.id: of for of in cases if loaded}
-    measured = rule.judge(samples, limits)
-    found = [finding for findings in measured.values() for finding in findings]
-    if together := rule.together(samples, limits):
-        found.append(together)
-    for of in cases:
-        found += _of_request(of, most)
-        if isinstance(of.counts, Instructions):
-            counted = of_instructions(of.case.id, of.counts, limits["cpu"])
-            if loaded and counted.moved:
-                cpu = next((f for f in measured[of.case.id] if f.subject == CPU), None)
-                counted = counted.model_copy(update=_of_counts(of, of.counts, cpu, limits["cpu"]))
-            found.append(counted)
-        elif of.counts is not None:
-            lacking = {"verdict": Verdict.UNKNOWN, "why": of.counts, "lack": "time"}
-            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **lacking))
-    return sort(found)
-
-
-def _of_counts(
-    of: CaseDuets, counts: Instructions, cpu: Finding | None, limit: float
-) -> dict[str, Any]:
-    """Judge counts that moved by what they mean for the CPU of a whole request."""
-    needs = [duet.base.get(CPU, 0.0) for duet in of.all]
-    least = None if of.partial else least_change(counts, max(needs, default=0.0))
-    known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
-    if known or least is None or abs(math.log(least)) < math.log1p(limit):
-        return {"verdict": Verdict.DIFFERENT}
-    low, high = (cpu.low or 0.0, cpu.high or math.inf) if cpu else (0.0, math.inf)
-    if (high < least) if least > 1 else (low > least):  # duets exclude that
-        return {"verdict": Verdict.DIFFERENT}
-    size = f"{units.significant(100 * abs(least - 1), 2)} % {'more' if least > 1 else 'less'}"
-    return {"text": f"at least {size} CPU for the whole request"}
+def within_limit(finding: Finding) -> Finding:
+    """Call a change that is smaller than its limit the same, as nobody acts on it."""
+    small = finding.moved and finding.weight < 1
+    return finding.model_copy(update={"verdict": Verdict.SAME}) if small else finding
 
 
 def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
@@ -132,20 +84,6 @@ def of_instructions(case: str, counts: Instructions, limit: float) -> Finding:
     )
 
 
-def least_change(counts: Instructions, seconds: float) -> float | None:
-    """Return the least ratio of the whole request's CPU, of which base needs `seconds`.
-
-    The server and the kernel have the rest of it, which no count contains. None: nothing is sure.
-    """
-    if seconds <= 0:
-        return None
-    sign = 1 if counts.head > counts.base else -1
-    error = counts.error * max(counts.base, counts.head)
-    least = max(0.0, sign * (counts.head - counts.base) - error)
-    ratio = 1 + sign * least / FASTEST / seconds
-    return ratio if ratio > 0 else None  # base itself cannot have needed so little
-
-
 # What one request does.
 
 
@@ -153,18 +91,31 @@ def of_effects(
     case: Case, effects: Effects, most: Mapping[EffectKind, float] | None = None
 ) -> tuple[Finding, ...]:
     """Turn what one request does into findings, sorted."""
-    of = CaseDuets(case)
-    of.seen = effects
-    return sort(_of_request(of, most or {}))
+    return sort(of_request(case.id, effects, most or {}))
 
 
-def _of_request(of: CaseDuets, most: Mapping[EffectKind, float]) -> Iterator[Finding]:
-    if effects := of.effects:
-        yield from _answers(of.case.id, effects)
+def of_request(
+    case: str,
+    effects: Effects | None,
+    most: Mapping[EffectKind, float],
+    growths: Mapping[SideName, Growth] = MappingProxyType({}),
+    *,
+    leaks: bool = False,
+) -> Iterator[Finding]:
+    """Judge what a request does, and what it keeps, if known by its growth under load.
+
+    `leaks`: whether head then keeps memory for every request, unlike base.
+    """
+    if effects is not None:
+        yield from _answers(case, effects)
         for kind in (*effects.totals, *effects.unsteady):
-            yield _of_kind(of.case.id, effects, kind, most.get(kind))
-    if kept := _memory(of):
-        yield kept
+            yield _of_kind(case, effects, kind, most.get(kind))
+    kept = (effects.kept_base, effects.kept_head) if effects else (None, None)
+    update = _of_load(growths, leaks=leaks) or (_of_first_requests(effects) if effects else {})
+    courses = {memory.course for memory in (*growths.values(), *kept) if memory}
+    if update or "constant" in courses:
+        fields = {"case": case, "subject": KEPT, "verdict": Verdict.SAME}
+        yield Finding.model_validate({**fields, **_kept(kept, growths), **update})
 
 
 def _answers(case: str, effects: Effects) -> Iterator[Finding]:
@@ -214,26 +165,14 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     return {"text": lines[0], "place": effects[0].place, "details": details}
 
 
-def _memory(of: CaseDuets) -> Finding | None:
-    """Judge the memory that requests keep: by load, or by what few requests in process showed."""
-    growths, effects = of.growth, of.effects
-    kept = (effects.kept_base, effects.kept_head) if effects else (None, None)
-    update = _of_load(of) or (_of_first_requests(effects) if effects else {})
-    courses = {memory.course for memory in (*growths.values(), *kept) if memory}
-    if not (update or "constant" in courses):
-        return None
-    fields = {"case": of.case.id, "subject": KEPT, "verdict": Verdict.SAME}
-    return Finding.model_validate({**fields, **_kept(kept, growths), **update})
-
-
-def _of_load(of: CaseDuets) -> dict[str, Any]:
+def _of_load(growths: Mapping[SideName, Growth], *, leaks: bool) -> dict[str, Any]:
     """Judge the memory by its growth under load; empty if that says nothing."""
-    growths = of.growth
     leaking = {side for side, growth in growths.items() if growth.course == "constant"}
-    if of.leaks:
+    if leaks:
         text = growths["head"].words if "head" in growths else ""
         return {"verdict": Verdict.WORSE, "exact": False, "text": text}
-    if leaking == {"base"} and growths["head"].course != "undecided":
+    head = growths.get("head")
+    if leaking == {"base"} and head and head.curve and head.course != "undecided":
         return {"verdict": Verdict.BETTER, "text": growths["base"].words}
     if len(leaking) == 1:
         why = "the other side, loaded alone, did not show whether it does"
@@ -286,10 +225,15 @@ def sort(findings: Sequence[Finding] | Iterator[Finding]) -> tuple[Finding, ...]
     return tuple(sorted(findings, key=lambda finding: _place(finding, cpus.get(finding.case))))
 
 
-def least(finding: Finding) -> float:
-    """Least size of a change, as the logarithm of a ratio; zero if there may be none."""
-    low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
-    return 0.0 if low * high < 0 else min(abs(low), abs(high))
+def clearest(comparison: Comparison, wanted: Callable[[Finding], bool]) -> Finding | None:
+    """Find what moved most surely of what is wanted, by the near end of its interval."""
+
+    def least(finding: Finding) -> float:
+        low, high = (math.log(end or 1.0) for end in (finding.low, finding.high))
+        return 0.0 if low * high < 0 else min(abs(low), abs(high))
+
+    ratios = (f for f in comparison.findings if f.moved and f.ratio and f.case and wanted(f))
+    return max(ratios, key=least, default=None)
 
 
 def _place(finding: Finding, cpu: Finding | None) -> tuple[float, ...]:

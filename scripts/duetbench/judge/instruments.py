@@ -8,6 +8,7 @@ different ones do. A copy has its own files of what processes map into memory, a
 
 from __future__ import annotations
 
+import os
 import shutil
 import weakref
 from collections import Counter
@@ -193,16 +194,9 @@ def _installation(side: SideCase) -> Hashable:
 
 def mirror(source: Path, target: Path) -> None:
     """Copy a folder's files that processes map, programs and libraries, and link to the rest."""
-    files = (*source.rglob(f"{_PROGRAMS}/*"), *source.rglob("*.so*"))
-    mapped = {file for file in files if file.is_file() and not file.is_symlink()}
-    inside = {folder for file in mapped for folder in file.relative_to(source).parents}
-    for folder in sorted({Path(), *inside}):
-        (target / folder).mkdir()
-        for place in (source / folder).iterdir():
-            there = target / folder / place.name
-            if place in mapped:
-                shutil.copy2(place, there)
-            elif place.is_symlink() and not place.readlink().is_absolute():
-                there.symlink_to(place.readlink())
-            elif folder / place.name not in inside:
-                there.symlink_to(place)
+
+    def place(file: str, there: str) -> None:
+        mapped = Path(file).parent.name == _PROGRAMS or ".so" in Path(file).name
+        (shutil.copy2 if mapped else os.symlink)(file, there)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=place)

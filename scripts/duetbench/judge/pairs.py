@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from duetbench.app.inside.programs import MOST_PATHS
-from duetbench.app.setting import SERVED
+from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
 from duetbench.core.comparison import PackageChange, SideRecord
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.judge.samples import CaseDuets, Mode
-
-DERIVED: Final = frozenset({"id", "slots", "env_names"})
-"""Fields that follow from those in which sides differ on purpose."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +21,8 @@ class Pair:
     """One case as each side serves it, why the change can affect it, and what is known of it.
 
     `label` names head's stack if several are measured against one base. With `start`, each sample
-    is one start of each side. `mixed`: code or packages may differ beside how it is served.
+    is one start of each side. `alike`: both sides execute the same for a request, and differ only
+    in how they are served.
     """
 
     base: SideCase
@@ -33,11 +31,11 @@ class Pair:
     label: str = ""
     duets: CaseDuets = field(init=False)
     start: bool = False
-    mixed: bool = False
+    alike: bool = False
 
     def __post_init__(self) -> None:
         mode = Mode.START if self.start else Mode.ALONE if self.alone else Mode.TOGETHER
-        loads = {part.case.load.connections for part in self.sides}
+        loads = {side.case.load.connections for side in self.sides}
         self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
         self.duets.partial = len(self.case.endpoint.paths) >= MOST_PATHS
 
@@ -57,16 +55,8 @@ class Pair:
     @property
     def unequal(self) -> bool:
         """Whether the declarations give the sides unequal workers, threads or connections."""
-        parts = [(part.case.workers, part.case.threads, part.case.load) for part in self.sides]
-        (workers, threads, load), (others, other, another) = parts
-        return (workers, threads, load.connections) != (others, other, another.connections)
-
-    @property
-    def executes_alike(self) -> bool:
-        """Whether the sides execute the same code and differ only in how they are served."""
-        base, head = (flatten(part.case) for part in self.sides)
-        differ = {name for name in head.keys() - DERIVED if base[name] != head[name]}
-        return bool(differ) and differ <= SERVED and not self.mixed
+        cases = [side.case for side in self.sides]
+        return len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
 
     @property
     def alone(self) -> bool:
@@ -75,7 +65,7 @@ class Pair:
         Several workers, or threads without the GIL, compute at once on several cores. Sides with
         unequal workers, threads or connections, or with other servers, share no core equally.
         """
-        cases = [part.case for part in self.sides]
+        cases = [side.case for side in self.sides]
         computing = {case.workers * (case.threads or 1 if case.free_threaded else 1)
                      for case in cases}  # fmt: skip
         several = len(self.head.testbed.server_cores(self.case)) > 1
@@ -137,13 +127,10 @@ class Sides:
     @property
     def to_observe(self) -> tuple[BothSides, ...]:
         """The pairs to judge, without those whose sides execute the same."""
-        return tuple(pair.sides for pair in self.pairs if not pair.executes_alike)
+        return tuple(pair.sides for pair in self.pairs if not pair.alike)
 
 
-def flatten(case: Case) -> dict[str, object]:
-    """Flatten a case's fields: endpoint and load by path, an expected answer as one value."""
-    fields = dict[str, object](case)
-    for part in ("endpoint", "load"):
-        del fields[part]
-        fields |= {f"{part}.{name}": value for name, value in getattr(case, part)}
-    return fields
+def require_code(option: str, contrast: Contrast) -> None:
+    """Refuse an option about the code if both sides execute the same; raises UsageError."""
+    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
+        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")

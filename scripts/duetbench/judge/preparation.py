@@ -12,7 +12,7 @@ Each side has its own copy of the files.
 
 import math
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from duetbench.app import plan as planning
 from duetbench.app.configuration import Interpreter
 from duetbench.app.revisions import Revision
 from duetbench.app.servers import SERVERS
-from duetbench.app.setting import LOCKED, Contrast, Setting, read_pin
+from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target_locks import module_files, source_folders
@@ -68,7 +68,6 @@ class Part:
     cases: tuple[Case, ...]
     interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
-    python: str = ""  # its interpreter, if the other side may have another one
     lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
     """Makes what some cases need; returns those that cannot be served here, with the reason."""
 
@@ -103,16 +102,16 @@ def join(
     kinds, commits = sorted(contrast.kinds), {part.record.commit for part in parts}
     if len(kinds) > 1 and len(commits) == 1 and not any(part.record.dirty for part in parts):
         kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
-    if "python" in crossing and parts[0].python == parts[1].python:
-        python = parts[0].python
-        raise UsageError(f"python: expected two different interpreters, found {python} twice")
+    pythons = [next((case.python for case in part.cases), "") for part in parts]
+    if "python" in crossing and pythons[0] == pythons[1] != "":
+        raise UsageError(f"python: expected two different interpreters, found {pythons[0]} twice")
     pairs, missing = matches
     texts, ready = (contrast.base, contrast.head), []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
         cases = [pair[index] for pair in pairs]
         _lock(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
-        words = [part.record.label, part.python * ("python" in crossing), packages]
+        words = [part.record.label, pythons[index] * ("python" in crossing), packages]
         if "setting" in kinds:
             way, able = _served(part, cases, own, settings[1 - index])
             why = f"only {SIDES[1 - index]} can be served like this"
@@ -134,7 +133,8 @@ def join(
     if len(kinds) > 1:
         differ = ", ".join(kinds)
         notes = (*notes, f"{differ}: these differ at once, and no finding tells them apart")
-    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, mixed=len(kinds) > 1)
+    alike = kinds == ["setting"] and crossing <= SERVED
+    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, alike=alike)
     return replace(both, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -186,7 +186,7 @@ def _parts(
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         find = own.find_interpreters
-        parts.append(Part(record_of(state), own, cases, find, state.tree, python))
+        parts.append(Part(record_of(state), own, cases, find, state.tree))
     return parts, [*notes, *told], copies[-1]
 
 
@@ -238,18 +238,19 @@ def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[s
     """Lend the application's module, of the other side or the checkout, to sides without it."""
     module = project.target.app.partition(":")[0]
     lacking = [state for state in states if _find_module(module, state[0]) is None]
-    if not lacking:
-        return []
     owners = [state for state in states if state not in lacking]
-    if not owners:
+    if lacking and not owners:
         owners = [(revisions.copy(project.root, scope.copies), Revision("the checkout", ""))]
     source, owner = owners[0]
-    if (module_file := _find_module(module, source)) is None:
+    if (file := _find_module(module, source)) is None:
         return []
-    around = [folder / "__init__.py" for folder in module_file.parents]
-    notes = []
+    notes, parts = [], (file, *(folder / "__init__.py" for folder in file.parents))
     for place, side in lacking:
-        some = " and ".join(_lend([module_file, *around], source, place))
+        files = [p for p in parts if (source / p).is_file() and not (place / p).exists()]
+        for part in files:
+            (place / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / part, place / part)
+        some = " and ".join(part.as_posix() for part in files)
         notes.append(f"{side.label} has no module {module}: lent {owner.label}'s {some}")
     return notes
 
@@ -259,15 +260,6 @@ def _find_module(module: str, root: Path) -> Path | None:
     files = module_files(module)
     places = (Path(place, file) for place in source_folders(root, module) for file in files)
     return next((place for place in places if (root / place).is_file()), None)
-
-
-def _lend(places: Iterable[Path], source: Path, to: Path) -> list[str]:
-    """Copy files that only the source has, and return them as paths from the copy's root."""
-    files = [place for place in places if (source / place).is_file() and not (to / place).exists()]
-    for place in files:
-        (to / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source / place, to / place)
-    return [place.as_posix() for place in files]
 
 
 def record_of(state: Revision) -> SideRecord:
@@ -319,7 +311,7 @@ def pair_up(
     crossing: Collection[str] = (),
     reason: str = "",
     *,
-    mixed: bool = False,
+    alike: bool = False,
 ) -> Sides:
     """Prepare what both sides need for the cases that they have in common.
 
@@ -336,7 +328,7 @@ def pair_up(
     before = side_of(base, [old for old, _ in pairs], scope, generator)
     after = side_of(head, [new for _, new in pairs], scope, generator)
     made = tuple(
-        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, mixed=mixed)
+        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, alike=alike)
         for old, new in pairs
     )
     return Sides(before, after, repository, made, tuple(missing), bool(crossing))

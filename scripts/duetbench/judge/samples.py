@@ -14,7 +14,7 @@ from duetbench.core import metrics
 from duetbench.core.comparison import SIDES, Curve, Duet, Growth, Instructions, SideName
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Effects, LoadModel
+from duetbench.core.model import Case, Effects
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
@@ -109,32 +109,25 @@ class CaseDuets:
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
-        self.overloaded = self._most(_overloaded)
+        self.overloaded = self._most(lambda duet: _flagged(duet, FlagName.OVERLOADED) == {*SIDES})
         self.waits = self._most(lambda duet: duet.wait is not None)
         self.leading, self.tails = choose_metrics(
             self.case,
             start=self.mode is Mode.START,
-            timed=self._timed or self._most(_idle),
+            timed=self._timed or self._most(lambda duet: bool(_flagged(duet, FlagName.NOT_BUSY))),
             waits=self.waits,
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
         self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
-        failures = {
-            side: [f for duet in self.all for f in duet.failures(side)[:1]] for side in SIDES
-        }
-        texts = {
-            side: failed[0]
-            for side in SIDES[::-1]
-            if (failed := failures[side]) and (len(failed) >= FAILURES or ENDLESS in failed[0])
-        }
+        texts: dict[SideName, str] = {}
+        for side in SIDES[::-1]:
+            failed = [text for duet in self.all for text in duet.failures(side)[:1]]
+            if failed and (len(failed) >= FAILURES or ENDLESS in failed[0]):
+                texts[side] = failed[0]
         self.failed, self.void = tuple(texts), join_reasons(texts)
 
     def _most(self, shows: Callable[[Duet], bool]) -> bool:
         return sum(map(shows, self.usable)) > len(self.usable) / 2
-
-    @property
-    def unused(self) -> int:
-        return len(self.all) - len(self.usable)
 
     def expects(self, metric: str) -> bool:
         """Whether a leading metric is judged, or too few usable duets have what all could have."""
@@ -149,16 +142,16 @@ class CaseDuets:
         """Whether head, unlike base, keeps memory for every request."""
         if self._soaks:
             return growth.leaks(self.growth)
-        base, head = ([g for duet in self.usable if (g := duet.growth(side))] for side in SIDES)
-        return len(head) >= FAILURES > len(base)
+        base, head = (sum(bool(d.growth(side)) for d in self.usable) for side in SIDES)
+        return head >= FAILURES > base
 
     def _unsettled(self, metric: str) -> bool:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded
-        flags = (duet.growth(side) for duet in self.usable for side in SIDES)
         leaks = any(soak.course == "constant" for soak in self._soaks.values())
-        return METRICS[metric].unit == "B" and (leaks or any(flags))
+        leaks = leaks or any(duet.growth(side) for duet in self.usable for side in SIDES)
+        return METRICS[metric].unit == "B" and leaks
 
     def logs(self, metric: str) -> Logs:
         """Return the log ratios of a metric from the usable duets that have it."""
@@ -168,21 +161,17 @@ class CaseDuets:
         base, head = np.log(np.maximum(figures.reshape(-1, 2), least).T)
         return np.asarray(head - base)
 
-    def means(self, side: SideName) -> dict[str, float]:
-        """Average the figures of a side that the other side's server beside it does not change."""
-        names = {*metrics.judged_in({"start"}), metrics.CPU, metrics.CPU_IDLE}
-        if self.waits:  # the other server leaves the cores idle
-            names |= {n for n in self.metrics if METRICS[n].concern == "latency"}
-        shown = [
-            name
-            for name in self.metrics
-            if self.alone or name in names or METRICS[name].unit == "B"
-        ]
-        values = {
-            name: [figure for duet in self.usable if (figure := duet.metrics(side).get(name))]
-            for name in shown
-        }
-        return {name: fmean(figures) for name, figures in values.items() if figures}
+    def mean(self, metric: str) -> float | None:
+        """Average base's figure; None if head's server beside it has changed it, or there is none.
+
+        Where handlers wait, it leaves the cores idle, and so changes no times.
+        """
+        untouched = {*metrics.judged_in({"start"}), metrics.CPU, metrics.CPU_IDLE}
+        waited = self.waits and METRICS[metric].concern == "latency"
+        if not (self.alone or waited or metric in untouched or METRICS[metric].unit == "B"):
+            return None
+        figures = [figure for duet in self.usable if (figure := duet.base.get(metric))]
+        return fmean(figures) if figures and metric in self.metrics else None
 
     @property
     def alone(self) -> bool:
@@ -211,13 +200,8 @@ def _has(duet: Duet, metric: str) -> bool:
     return all(0 < value < math.inf for value in values)
 
 
-def _overloaded(duet: Duet) -> bool:
-    return all(any(f.name == FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
-
-
-def _idle(duet: Duet) -> bool:
-    """Whether requests of a side wait while nobody computes."""
-    return any(flag.name is FlagName.NOT_BUSY for side in SIDES for flag in duet.flags(side))
+def _flagged(duet: Duet, name: FlagName) -> set[SideName]:
+    return {side for side in SIDES if any(flag.name is name for flag in duet.flags(side))}
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:
@@ -237,7 +221,7 @@ def choose_metrics(
     - In a closed loop whose handlers do not wait, throughput is what the server can do.
     - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
       shows that, the median latency the rest.
-    - A paced or open load fixes the throughput: latency and CPU show the cost.
+    - A rate fixes the throughput: latency and CPU show the cost.
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
     - Starts alone have no load.
@@ -250,9 +234,9 @@ def choose_metrics(
         )
     times = case.load.times
     situations: set[str] = {"always", times}
-    if case.load.model is LoadModel.CLOSED and case.endpoint.floor == 0:
+    if case.load.rate is None and case.endpoint.floor == 0:
         situations = {"always", times if waits else "unlimited"}
-    elif case.load.model is LoadModel.CLOSED:
+    elif case.load.rate is None:
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
     return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from duetbench.app import case_names, tools
 from duetbench.app import plan as planning
-from duetbench.app.setting import SERVED, Contrast
+from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
     SIDES,
@@ -36,9 +36,9 @@ from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import findings, rule
+from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import Pair, Sides, require_code
 from duetbench.judge.samples import Mode
 from duetbench.load import growth
 
@@ -47,14 +47,8 @@ DEFAULT_SEED: Final = 1
 COUNTING: Final = 1 / 3
 """Share of the budget in which instruction counts may begin: they are an answer, too."""
 
-MOST_COUNTING: Final = 0.7
-"""Largest share of the time that is left for counts and for what prepares both sides of them."""
-
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
-
-QUICK: Final = 0.8
-"""Least share of its predicted time that a duet may take before any was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +83,6 @@ class Extent:
             require_code("--only", contrast)
         if self.only == "counts" and (lacking := counting.missing()):
             raise CountError(lacking)
-
-
-def require_code(option: str, contrast: Contrast) -> None:
-    """Refuse an option about the code if both sides execute the same; raises UsageError."""
-    if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
-        raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +148,8 @@ def compare(
 
 def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    return _record(question, "complete", utc_now(), nothing=question.sides.empty_reason)
+    nothing = {"status": "complete", "nothing": question.sides.empty_reason}
+    return _begin(question).model_copy(update=nothing)
 
 
 class _Session:
@@ -176,12 +165,12 @@ class _Session:
         self.question, self.reporter, self.instruments = question, reporter, instruments
         self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
         self.limits = {**MATERIAL, **self.extent.material}
-        self.started, self.began = utc_now(), clock()
+        self.record, self.began = _begin(question), clock()
         self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
         counted = () if self.extent.start else self.pairs
-        self.counted = {pair.case.id: pair for pair in counted if not pair.executes_alike}
+        self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
         served = {name: pair.sides for name, pair in self.counted.items()}
         endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
         self.counts = Counts(instruments.instructions, served, endless)
@@ -206,7 +195,10 @@ class _Session:
         turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
-        if self._fits():
+        # Where counts moved, a single duet shows what they are of the whole request.
+        least = 1 if any(differ(self._counts(pair)) for pair in self.pairs) else rule.FEWEST
+        soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
+        if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
         if self.open() and not any(map(self._needs_no_time, self.pairs)):
             # Twice what was calculated: a duet may be slower.
@@ -220,15 +212,13 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
-        began = self.clock()
+        began, share = self.clock(), 1.0 if self.extent.only else COUNTING
 
         def left() -> float:
             return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            ends = began + most * (self.ends - began)
-            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
+            self.counts.count(self.counted, left, self.reporter.note, self._tell, self.ends)
         self.count_seconds = self.clock() - began
 
     def _tell(self, case: str) -> None:
@@ -241,15 +231,6 @@ class _Session:
 
     def _counts(self, pair: Pair) -> Instructions | None:
         return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
-
-    def _fits(self) -> bool:
-        """Whether there is time for a first look at any case, on a machine that is quick.
-
-        If counts moved, a single duet shows what they are of the whole request.
-        """
-        duet = min(map(self.loop.seconds, self.pairs), default=0.0)
-        moved = any(differ(self._counts(pair)) for pair in self.pairs)
-        return QUICK * (1 if moved else rule.FEWEST) * duet <= self.ends - self.clock()
 
     def _needs_no_time(self, pair: Pair) -> bool:
         """Whether more time is not what a case lacks: it is judged, or it failed."""
@@ -342,35 +323,26 @@ class _Session:
             for pair in self.pairs
         )
         known, limits = [pair.duets for pair in self.pairs], self.question.limits
-        return _record(
-            self.question,
-            status,
-            self.started,
-            wall_seconds=self.clock() - self.began,
-            cases=cases,
-            findings=findings.judge(known, self.limits, limits, loaded=not self.extent.only),
-            notes=tuple(self.notes),
-            first_answer_seconds=self.first_answer_seconds,
-        )
+        update = {
+            "status": status,
+            "wall_seconds": self.clock() - self.began,
+            "cases": cases,
+            "findings": rule.judge(known, self.limits, limits, loaded=not self.extent.only),
+            "notes": (*self.record.notes, *self.notes),
+            "first_answer_seconds": self.first_answer_seconds,
+        }
+        return self.record.model_copy(update=update)
 
 
-def _record(
-    question: Question,
-    status: ResultStatus,
-    started: str,
-    *,
-    notes: tuple[str, ...] = (),
-    **measured: Any,
-) -> Comparison:
-    """Build the record of a comparison."""
-    sides, extent = question.sides, question.extent
+def _begin(question: Question) -> Comparison:
+    """Begin the record of a comparison."""
+    sides, extent, now = question.sides, question.extent, datetime.now(UTC)
     base, head = sides.base, sides.head
-    # Names sort by time.
-    moment = datetime.fromisoformat(started).astimezone(UTC)
     return Comparison(
-        id=f"{moment:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
-        status=status,
-        started=started,
+        # Names sort by time.
+        id=f"{now:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
+        status="partial",
+        started=utc_now(),
         budget_seconds=extent.seconds,
         duetbench=__version__,
         oha=tools.oha_version(head.testbed.oha),
@@ -387,6 +359,5 @@ def _record(
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=(*question.notes, *sides.notes, *notes),
-        **measured,
+        notes=(*question.notes, *sides.notes),
     )

@@ -4,7 +4,6 @@ It ends with figures, or with a fail flag and a reason, and leaves nothing runni
 Duets use the same observation under load, and derive figures and flags from it in the same way.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,8 +123,7 @@ class Observation(Facts):
         self.host = machine.core_times().since(self._host)
         used = self.serving.workspace.cpu_seconds() - self._commands
         self.beside = max(0.0, used) / self.usage.wall_seconds
-        seconds = time.monotonic() - self.before.at
-        opened = len(ports.clients(self.serving.port, seconds) - self._earlier)
+        opened = len(ports.clients(self.serving.port) - self._earlier)
         expected = self.case.load.connections + self.checks.sent
         self.figures = {
             "host_steal": self.host.steal_share,

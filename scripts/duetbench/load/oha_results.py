@@ -20,7 +20,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.metrics import PERCENTILES
-from duetbench.core.model import Load, LoadModel
+from duetbench.core.model import Load
 from duetbench.core.units import student
 from duetbench.host.files import first_problem
 
@@ -117,7 +117,7 @@ def read_rows(database: Path) -> Rows:
 def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float, float]:
     """Choose the time that throughput refers to: begin and end on the clock of the rows, s.
 
-    It ends at the deadline, with two exceptions; `floor` is the service floor, s.
+    It ends at the deadline, with one exception; `floor` is the service floor, s.
 
     Slow requests are answered in waves. The deadline cuts the last wave, and N/t would fall short
     by up to a service time over the duration. So the window ends with the last good answer before
@@ -125,16 +125,12 @@ def window(rows: Rows, load: Load, *, status: int, floor: float) -> tuple[float,
     N(t)/t <= slots/floor for every t. Nor does it hide a stall: after more than `LAST_WAVE` service
     times of silence, the deadline counts.
 
-    An open load ends when all its requests have been answered, but not before one floor after the
-    deadline. It also begins one floor late, since no answer can come before.
+    An open load has no waves. It begins one floor late, since no answer can come before.
     """
-    begin, deadline = float(rows.start.min()), load.duration
+    begin, deadline = float(rows.start.min()) + floor * load.open, load.duration
     good = rows.status == status
-    if load.model is LoadModel.OPEN:
-        last = float(rows.end[good].max(initial=0.0))
-        return begin + floor, max(deadline + floor, last)
     in_time = good & (rows.end <= deadline)
-    if not in_time.any():
+    if load.open or not in_time.any():
         return begin, deadline
     last = float(rows.end[in_time].max())
     # Only answers in time: those that a stall delayed would excuse it.

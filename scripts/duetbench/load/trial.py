@@ -1,7 +1,7 @@
 """Serves an application once, without load, to find out which requests it answers."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -68,7 +68,9 @@ def _candidates(serving: Serving) -> Iterator[Case]:
     """Yield cases of the application's paths, the likeliest first."""
     case = serving.case
     plain = (path for path in serving.workers[0].routes if not _PARAMETERS & set(path))
-    for path in likely({"/", *plain})[:_TRIES]:
+    # The likeliest first to be worth measuring.
+    paths_ = {"/", *plain}
+    for path in sorted(paths_, key=lambda p: (_rank(p), p.count("/"), len(p), p))[:_TRIES]:
         endpoint = case.endpoint.model_copy(update={"path": path})
         yield case.model_copy(update={"endpoint": endpoint})
 
@@ -79,11 +81,6 @@ def _problem(serving: Serving, case: Case) -> str:
     with serving.blamed():
         serving.verify(repeats=1)
     return reason(serving.flags[0].detail) if serving.flags else ""
-
-
-def likely(routes: Iterable[str]) -> list[str]:
-    """Sort paths, those that are likeliest to be worth measuring first."""
-    return sorted(routes, key=lambda path: (_rank(path), path.count("/"), len(path), path))
 
 
 def _rank(path: str) -> int:

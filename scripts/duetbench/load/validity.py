@@ -12,7 +12,7 @@ from typing import Final
 from duetbench.core import units
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, Flag, LoadModel
+from duetbench.core.model import Case, Flag
 from duetbench.host.machine import OTHER_CORES, STEAL
 
 LITTLES_LAW: Final = 0.05
@@ -276,10 +276,8 @@ def _overload(facts: Facts) -> Iterator[str]:
     due = load.rate * load.duration
     if unsent > (1 - KEPT_UP) * due:
         yield f"{unsent:.0f} of {due:.0f} requests were never sent"
-    # Even an idle server answers nothing in the first moments; the windows of open loads already
-    # leave the floor out.
-    idle = facts.figures.get("service_min", 0.0)
-    idle -= facts.case.endpoint.floor * (load.model is LoadModel.OPEN)
+    # Even an idle server answers nothing in the first moments; an open load's window has no floor.
+    idle = facts.figures.get("service_min", 0.0) - facts.case.endpoint.floor * load.open
     if answered < KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
         yield f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"
 

@@ -86,26 +86,19 @@ class AttributionText:
         return tuple(map(self._row, self.record.rows))
 
     def _row(self, row: FunctionChange) -> RowText:
+        change, package = 100 * (row.head - row.base) / self.record.counted, row.package
+        moves = (str(move) for move in self.record.packages if move.package == package)
+        if package != APPLICATION:
+            package = f"Python {self.record.python}" if package == PYTHON else next(moves, package)
         return RowText(
-            self._part(row),
-            " → ".join(map(_entries, row.entries)) if row.entries else "",
+            f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %",
+            " → ".join(map(_entries, row.entries or ())),
             row.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
             f"{row.file}:{row.line}" if row.line else row.file,
-            self._package(row.package),
+            package,
             row.caller or "",
             row,
         )
-
-    def _part(self, figures: FunctionChange) -> str:
-        """Return a change as a signed share of a request of the base: `+8.0 %`."""
-        change = 100 * (figures.head - figures.base) / self.record.counted
-        return f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %"
-
-    def _package(self, package: str) -> str:
-        if package == PYTHON:
-            return f"Python {self.record.python}"
-        moves = (str(move) for move in self.record.packages if move.package == package)
-        return package if package == APPLICATION else next(moves, package)
 
 
 def _entries(figure: float) -> str:

@@ -7,9 +7,11 @@ from typing import Final
 from duetbench.core.change import Cause, Share
 from duetbench.core.comparison import Finding
 from duetbench.core.metrics import INSTRUCTIONS
+from duetbench.core.metrics import row as row_of
+from duetbench.core.model import KEPT
 from duetbench.core.text import some
 from duetbench.core.units import Interval
-from duetbench.report import findings, formats
+from duetbench.report import formats
 
 _SUSPECTS: Final = 20  # named
 
@@ -71,7 +73,9 @@ def share_effect(share: Share) -> str:
 def _change(finding: Finding) -> str:
     """Describe what changed; of duets, how much."""
     if finding.exact:
-        return findings.effect_change(finding.subject, finding.base or 0.0, finding.head or 0.0)
+        of, kept = row_of(finding.subject), " for every request" * (finding.subject == KEPT)
+        name = KEPT if kept else of.noun
+        return f"{name}{kept} {of.format(finding.base or 0.0)} → {of.format(finding.head or 0.0)}"
     size = formats.change(finding.interval or Interval(1.0))
     if finding.subject == INSTRUCTIONS:
         return f"{size} {formats.title(finding.subject)}"

@@ -124,20 +124,16 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"md": formats.escape, "code": _code, "unbroken": _unbroken,
-                     "indented": _indent}  # fmt: skip
+    made.filters |= {
+        "md": formats.escape,
+        "code": _code,
+        # Numbers and their units stay on one line.
+        "unbroken": lambda text: _UNIT.sub("\u00a0", text),
+        # A command is indented, rather than fenced: no text can close an indented block.
+        "indented": lambda command: textwrap.indent(visible(command), "    "),
+    }
     made.globals |= {"grid": formats.grid, "facts": formats.facts, "wordy": formats.WORDY}
     return made
-
-
-def _unbroken(text: str) -> str:
-    """Keep numbers and their units on one line."""
-    return _UNIT.sub("\u00a0", text)
-
-
-def _indent(command: str) -> str:
-    """Indent a command, rather than fence it: no text can close an indented block."""
-    return textwrap.indent(visible(command), "    ")
 
 
 def _code(cause: str) -> str:

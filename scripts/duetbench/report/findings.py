@@ -36,13 +36,7 @@ def titles(comparison: Comparison) -> dict[str, str]:
     served = Counter(name.what for name in cases.values())
     names = {id_: n.what if served[n.what] == 1 else str(n) for id_, n in cases.items()}
     others = {finding.case for finding in comparison.findings} - names.keys()
-    return {**names, **{case: _other(case) for case in others}}
-
-
-def _other(series: str) -> str:
-    """Name what is no case of a comparison, as of one that ran benchmarks inside a process."""
-    name = case_names.name(series)
-    return f"{name.what}, {name.python}" if name.known else series or "all cases, tested as one,"
+    return names | {case: case or "all cases, tested as one," for case in others}
 
 
 def noun(finding: Finding) -> str:
@@ -77,11 +71,11 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
         what = finding.place or short(text, _DETAIL)
         what = short(finding.why, _REASON) if finding.subject == FAILURE else what
         return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
-    change, ends = sizes(finding)
+    change, ends = _sizes(finding)
     return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"
 
 
-def sizes(finding: Finding) -> tuple[str, str]:
+def _sizes(finding: Finding) -> tuple[str, str]:
     """Write the change and its interval; signs show that both directions are possible."""
     if finding.interval is None:
         return formats.MISSING, ""
@@ -121,12 +115,8 @@ def sentence(finding: Finding) -> str:
         return f"does different work: {finding.text}"
     if finding.subject == KEPT:
         return _keeps(finding)
-    kind = EFFECTS.get(finding.subject)
-    return _does(finding, kind) if kind else _moves(finding)
-
-
-def _moves(finding: Finding) -> str:
-    """Say how a metric or a count moved."""
+    if kind := EFFECTS.get(finding.subject):
+        return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
     if finding.subject == INSTRUCTIONS:
         return ", ".join(filter(None, (_executes(ratio), finding.text)))
@@ -223,7 +213,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     place = ""
     if comparison.cross:
         place = f"{comparison.head.label} in place of {comparison.base.label}: "
-    moved = _served(comparison, [finding for finding in comparison.findings if finding.moved])
+    moved = [finding for finding in comparison.findings if finding.moved]
     told = ""
     for verdict in dict.fromkeys(finding.verdict for finding in moved):
         of_verdict = [finding for finding in moved if finding.verdict is verdict]
@@ -235,17 +225,11 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
         told, place = title, ""
     expected, seconds = awaited(comparison), sufficient_budget(comparison)
-    unknown = _served(comparison, [f for f in expected if f.verdict is Verdict.UNKNOWN])
+    unknown = [finding for finding in expected if finding.verdict is Verdict.UNKNOWN]
     if unknown:
         yield _open(unknown, comparison, names, seconds)
     elif not moved and (comparison.findings or any(case.effects for case in comparison.cases)):
         yield f"= {Verdict.SAME}: {place}{_same(comparison, names)}"
-
-
-def _served(comparison: Comparison, findings: Sequence[Finding]) -> Sequence[Finding]:
-    """The findings that speak of cases, one or all, before what benchmarks in process found."""
-    cases = {"", *(case.case.id for case in comparison.cases)}
-    return [finding for finding in findings if finding.case in cases] or findings
 
 
 def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison: Comparison) -> str:
@@ -422,16 +406,6 @@ def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
         yield noun(finding), old, new, text
         for detail in finding.details:
             yield "", "", "", detail
-
-
-# The words of effects.
-
-
-def effect_change(kind: str, base: float, head: float) -> str:
-    """Describe how an effect moved: `SQL statements 2 → 21`."""
-    of = row_of(kind)
-    name = f"{KEPT} for every request" if kind == KEPT else of.noun
-    return f"{name} {of.format(base)} → {of.format(head)}"
 
 
 def doubts(seen: Effects) -> Iterator[str]:

@@ -201,7 +201,9 @@ def _next(comparison: Comparison) -> tuple[str, str]:
     """Say what to do next, and with which command."""
     moved = [finding for finding in comparison.findings if finding.moved]
     if moved:
-        explained = next((finding for finding in moved if _is_explained(finding)), None)
+        # Counts of a request's instructions may say which code it is.
+        measured = (f for f in moved if not f.exact and f.subject not in {KEPT, FAILURE})
+        explained = next((f for f in measured if row_of(f.subject).executes), None)
         if explained is None:
             return "", ""
         case = explained.case if comparison.planned > 1 else ""
@@ -218,13 +220,6 @@ def _next(comparison: Comparison) -> tuple[str, str]:
     if "samples" in lacks:
         return "Any change is too small or too unsteady for this machine; more time won't help.", ""
     return "", ""
-
-
-def _is_explained(finding: Finding) -> bool:
-    """Whether counts of a request's instructions may say which code it is."""
-    if finding.exact or finding.subject in {KEPT, FAILURE}:
-        return False
-    return row_of(finding.subject).executes
 
 
 # All figures.

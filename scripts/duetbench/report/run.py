@@ -12,7 +12,7 @@ from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
 from duetbench.core.model import Machine
-from duetbench.judge.search.summary import CaseSummary, RunSummary, WarningCount
+from duetbench.judge.summary import CaseSummary, RunSummary, WarningCount
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, escape, grid, print_rows
 

@@ -29,7 +29,7 @@ def site_command(
     ] = "",
     asv: Annotated[bool, Option("--asv/--no-asv", help="With asv's own site, below asv/.")] = True,
 ) -> None:
-    """Build the site from results/: trends, experiments, changes, releases, downloads.
+    """Build the site from results/: releases, experiments, servers side by side, trends.
 
     $ observatory site
     $ observatory site -o public --url https://OWNER.github.io/REPO/

@@ -140,7 +140,8 @@ def of_changes(
 def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
     """`granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`."""
     more = f", and {len(record.others)} more" if record.others else ""
-    cause = "" if quote_of(record, quotes) else f"{describe(record).releases or 'Unknown cause'}: "
+    causes = ", ".join(map(str, record.releases)) or "Unknown cause"
+    cause = "" if quote_of(record, quotes) else f"{causes}: "
     return f"{cause}{finding_of(record, quotes)}{more}"
 
 

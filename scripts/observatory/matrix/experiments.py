@@ -24,7 +24,7 @@ from duetbench.app.schema import Place, key_path, mistake
 from duetbench.app.schema import validate as validate_table
 from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
-from duetbench.core.model import Case, Endpoint, Frozen, Load, LoadModel, Profile
+from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
 from observatory.matrix import declared_interpreters
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.schema import (
@@ -121,8 +121,7 @@ class Experiment:
         """Expand the cases with a setting instead of the declared values, each once.
 
         With a `python`, these are the cases of this interpreter, which may be an optional one.
-        Cases that no server can serve like this are left out. A case that is also declared keeps
-        its id.
+        Cases that no server can serve like this are left out. A declared case keeps its id.
         """
         ids = {_content(case): case.id for cases in self.cases.values() for case in cases}
         cases: dict[str, Case] = {}
@@ -298,15 +297,17 @@ class Experiment:
         key = ("loads", name, "connections")
         connections = self._count(key, table.connections, {**values, **numbers})
         if "connections" in setting:
-            if table.model is LoadModel.OPEN:
+            if table.model == "open":
                 raise self._error(key, setting["connections"], "the product of rate and duration")
             connections = int(setting["connections"])
         idle = int(setting.get("idle", 0))
+        if (table.rate is None) != (table.model == "closed"):
+            allowed = "a rate belongs to paced and open loads, and to them only"
+            raise self._error(("loads", name), table.model, allowed)
         try:
-            return Load(model=table.model, connections=connections, idle=idle, **numbers)
+            return Load(connections=connections, idle=idle, **numbers)
         except ValidationError as error:
             place, actual, allowed = mistake(error)
-            actual = actual if place else table.model.value
             raise self._error(("loads", name, *place), actual, allowed) from error
 
     def _evaluate(self, key: Place, formula: str, values: Mapping[str, float]) -> float:

@@ -22,7 +22,7 @@ from simpleeval import InvalidExpression, SimpleEval
 
 from duetbench.app.schema import HeaderName, HeaderText, Place, Text, key_path, mistake, several
 from duetbench.core.errors import DeclarationError, DuetbenchError
-from duetbench.core.model import Expectation, Frozen, Interface, LoadModel, Profile
+from duetbench.core.model import Expectation, Frozen, Interface, Profile
 
 FILE: Final = "experiment.toml"
 ANCHOR: Final = "anchor.toml"
@@ -93,7 +93,10 @@ class EndpointTable(Frozen):
 class LoadTable(Frozen):
     """One kind of load. Its numbers may use parameters and axes; connections also the others."""
 
-    model: LoadModel
+    model: Literal["closed", "paced", "open"] = Field(
+        description="closed: each connection sends as soon as it has its answer. paced: a rate, "
+        "but at most `connections` in flight. open: a rate whatever the server does."
+    )
     connections: Formula
     rate: Formula | None = None
     duration: Formula

@@ -26,7 +26,7 @@ from duetbench.core.model import Case, Missing
 from duetbench.core.text import short
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
-from duetbench.judge.pairs import DERIVED, Side, Sides, flatten
+from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Matches, Part, Scope
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
@@ -36,6 +36,9 @@ from observatory.matrix.declared_interpreters import Declared
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """Fields in which a case may differ and still be the same question: where its application is, and
 how long planning expects it to take (a duet has its own duration)."""
+
+_DERIVED: Final = frozenset({"id", "slots", "env_names"})
+"""Fields that follow from those in which sides differ on purpose."""
 
 _LONGEST: Final = 40  # characters of a value in a sentence
 
@@ -64,8 +67,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         cases = own.cases(side)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-        part = _part(own, state, cases, scope)
-        parts.append(replace(part, python=side.python or ""))
+        parts.append(_part(own, state, cases, scope))
     matches = match(parts, scope, contrast.crossing)
     return preparation.join(checkout.root, contrast, scope, parts, matches)
 
@@ -116,7 +118,7 @@ def match_cases(
 
 def _differences(base: Case, head: Case) -> list[str]:
     """List the fields in which two cases differ: `load.connections 128 → 256`."""
-    before, after = flatten(base), flatten(head)
+    before, after = _flatten(base), _flatten(head)
     names = after.keys() - _MAY_DIFFER
     if sorted(base.env.values()) == sorted(head.env.values()):
         names -= {"env"}  # the code of one side calls its variable something else
@@ -127,13 +129,22 @@ def _differences(base: Case, head: Case) -> list[str]:
     ]
 
 
+def _flatten(case: Case) -> dict[str, object]:
+    """Flatten a case's fields: endpoint and load by path, an expected answer as one value."""
+    fields = dict[str, object](case)
+    for part in ("endpoint", "load"):
+        del fields[part]
+        fields |= {f"{part}.{name}": value for name, value in getattr(case, part)}
+    return fields
+
+
 def _key(case: Case, crossing: Collection[str]) -> Hashable:
     """Return what a case and its partner have in common."""
     if not crossing:
         return case.id
-    fields = flatten(case)
+    fields = _flatten(case)
     return tuple(
-        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - DERIVED - {*crossing})
+        repr(fields[name]) for name in sorted(fields.keys() - _MAY_DIFFER - _DERIVED - {*crossing})
     )
 
 

@@ -25,24 +25,15 @@ def contains(record: Attribution, releases: Iterable[Release]) -> bool:
 def between(record: Attribution, releases: Collection[Release]) -> str:
     """Which versions were counted, if these contain the releases; otherwise empty.
 
-    `Counted between fastapi 0.141.1 and 0.143.2, which contain 0.142.0; in this count,
-    unlike the size above, 14 other packages moved, too.`
+    `Counted from fastapi 0.141.1 → 0.143.2, together with 14 other packages.`
     """
     if not releases or not contains(record, releases):
         return ""
-    moves = {move.package: move for move in record.packages}
-    sides = []
-    for package in dict.fromkeys(release.package for release in releases):
-        own = [release for release in releases if release.package == package]
-        move = moves.pop(package)
-        side = f"{package} {move.base or '(none)'} and {move.head}"
-        if [(release.previous, release.version) for release in own] != [(move.base, move.head)]:
-            versions = sorted((release.version for release in own), key=order)
-            side += f", which contain {' and '.join(versions)}"
-        sides.append(side)
-    more = formats.quantity(len(moves), "other package")
-    others = f"; in this count, unlike the size above, {more} moved, too" if moves else ""
-    return f"Counted between {', and between '.join(sides)}{others}."
+    named = {release.package for release in releases}
+    own = [str(move) for move in record.packages if move.package in named]
+    more = formats.quantity(len(record.packages) - len(own), "other package")
+    others = f", together with {more}" if len(record.packages) > len(own) else ""
+    return f"Counted from {', '.join(own)}{others}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +51,6 @@ class ChangeText:
     change: str
     interval: str
     cause: str
-
-    @property
-    def releases(self) -> str:
-        """The releases behind it, each package's in order: `pydantic 2.14.1 → 2.14.2 → 2.14.3`.
-
-        Empty while they are unknown. The package with the largest share comes first.
-        """
-        chains = {release.package: "" for release in self.record.releases}
-        for release in sorted(self.record.releases, key=lambda release: order(release.version)):
-            chain = chains[release.package]
-            follows = chain.endswith(f" {release.previous}")
-            more = f" → {release.version}" if follows else f", {release}"
-            chains[release.package] = f"{chain}{more}".removeprefix(", ")
-        return ", ".join(chains.values())
-
-    @property
-    def release(self) -> str:
-        """The first of them, for narrow places: `fastapi 0.142.0 and 1 more`."""
-        first, *others = self.record.releases or (None,)
-        more = f" and {len(others)} more" if others else ""
-        return f"{first.package} {first.version}{more}" if first else ""
 
 
 def describe(record: Change) -> ChangeText:

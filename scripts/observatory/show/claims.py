@@ -30,7 +30,7 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
-from duetbench.judge.search.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
+from duetbench.judge.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
 from duetbench.report import formats
 from observatory.matrix.published import Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
@@ -220,7 +220,7 @@ def _cell(case: Case) -> Hashable:
     load = case.load
     threads = (case.workers, case.threads, case.cores)
     server = (case.stack, case.server, case.server_args, case.loop, *threads)
-    offer = (load.model, load.connections, load.rate, load.idle)
+    offer = (load.connections, load.rate, load.idle)
     own = (case.experiment, case.endpoint.name, server, offer, frozenset(case.env.items()))
     return case.python, own
 

@@ -1,6 +1,6 @@
 """The findings of many runs and comparisons, in Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -25,19 +25,19 @@ machines, so only the shape is compared with them."""
 
 
 def write_findings(
-    experiments: Mapping[str, tuple[Evidence, Sequence[Section]]],
+    experiments: Mapping[str, tuple[Evidence, Section]],
     links: Mapping[str, str],
 ) -> str:
     """Write the findings: every answer, and tables with published figures.
 
     `links`: address of each file of a run or a comparison, by its id.
     """
-    flat = [section for _, sections in experiments.values() for section in sections]
+    flat = [section for _, section in experiments.values()]
     parts = [_FINDINGS, f"{tally([a for section in flat for a in section.answers])}."]
-    for name, (_, sections) in experiments.items():
-        parts += write_head(name, sections[0]) if sections else [f"## {name}", "Not measured."]
-        if answers := [answer for section in sections for answer in section.answers]:
-            parts += write_table(answer_table(answers))
+    for name, (_, section) in experiments.items():
+        parts += write_head(name, section)
+        if section.answers:
+            parts += write_table(answer_table(section.answers))
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."

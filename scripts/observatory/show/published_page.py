@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
-from duetbench.judge.search.summary import CaseSummary, RunSummary, summarise
+from duetbench.judge.summary import CaseSummary, RunSummary, summarise
+from duetbench.report.run import facts, title
 from observatory.matrix.published import Published
-from observatory.show import run_view
 from observatory.show.claims import Evidence, check
-from observatory.show.run_view import RunPage, Section
+from observatory.show.run_view import Answer, RunPage, Section, different, experiment_tables
 from observatory.store import kinds
 
 _RECENT: Final = 8  # runs of a machine and profile that statements use
@@ -30,22 +31,22 @@ def reference_runs(results: Path) -> list[RunSummary]:
 
 def make_page(
     summary: RunSummary,
-    published: Mapping[str, Published],
+    published: Mapping[str, Published] = MappingProxyType({}),
     reference: Sequence[RunSummary] = (),
 ) -> RunPage:
-    """Make the page of a run, whose answers use all of it.
+    """Make the page of a run, whose answers use all of it; declared experiments come first.
 
     Those that it leaves open add the answers of `reference` runs.
     """
-    return run_view.make_page(
-        summary,
-        published,
-        lambda name: check(
-            Evidence.of([summary], name),
-            published.get(name, Published()),
-            Evidence.of(reference, name, published),
-        ),
-    )
+    of = defaultdict[str, list[CaseSummary]](list)
+    for case in summary.cases.values():
+        of[case.case.experiment].append(case)
+    sections = []
+    for name in sorted(of, key=lambda name: (name not in published, name)):
+        about = published.get(name, Published())
+        ours, others = Evidence.of([summary], name), Evidence.of(reference, name, published)
+        sections.append(make_section(name, of[name], about, check(ours, about, others)))
+    return RunPage(title(summary), facts(summary), tuple(sections))
 
 
 def experiment(
@@ -53,20 +54,22 @@ def experiment(
     runs: Sequence[RunSummary],
     published: Mapping[str, Published],
     comparisons: Iterable[Comparison] = (),
-) -> tuple[Evidence, tuple[Section, ...]]:
-    """Return all evidence of an experiment, and its section, if it is declared or measured."""
+) -> tuple[Evidence, Section]:
+    """Return all evidence of an experiment, and its section."""
     evidence = Evidence.of(runs, name, published, comparisons)
-    known = name in published or evidence.cases
-    return evidence, (make_section(name, evidence, published.get(name)),) if known else ()
+    about, cases = published.get(name, Published()), [*evidence.cases.values()]
+    return evidence, make_section(name, cases, about, check(evidence, about))
 
 
 def make_section(
-    experiment: str,
-    evidence: Evidence,
-    published: Published | None,
-    cases: Sequence[CaseSummary] | None = None,
+    experiment: str, cases: Sequence[CaseSummary], about: Published, answers: tuple[Answer, ...]
 ) -> Section:
-    """Make the section of one experiment; tables show all cases of the evidence, or `cases`."""
-    published = published or Published()
-    shown = [*evidence.cases.values()] if cases is None else cases
-    return run_view.make_section(experiment, shown, published, check(evidence, published))
+    """Make the section of one experiment, with tables of all cases."""
+    return Section(
+        experiment=experiment,
+        question=about.question,
+        source=". ".join(filter(None, (about.source, about.setting))),
+        answers=answers,
+        tables=experiment_tables(cases, about),
+        notes=(*about.notes, *different(about.deviations)),
+    )

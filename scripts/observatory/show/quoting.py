@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from duetbench.app import case_names
-from duetbench.core.metrics import METRICS, row
+from duetbench.core.metrics import INSTRUCTIONS, METRICS, row
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show.changes import describe
@@ -60,11 +60,17 @@ def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
     return finding(quote, within=True) if quote else describe(record).sentence
 
 
+def title(metric: str) -> str:
+    """Name a metric, or instructions, which are counted."""
+    if metric == INSTRUCTIONS:
+        return "instructions, counted"
+    return METRICS[metric].title if metric in METRICS else metric or "figure"
+
+
 def place(quote: Quote) -> str:
     """Say where it was measured: `CPU per request on Granian, Python 3.14, 128 connections`."""
-    name = case_names.name(quote.case)
-    title = "memory" if quote.metric == MEMORY else METRICS[quote.metric].title
-    return f"{title}: {name}" if name.known else f"{title}: {quote.case}"
+    what = "memory" if quote.metric == MEMORY else title(quote.metric)
+    return f"{what}: {case_names.name(quote.case)}"
 
 
 def affected(quote: Quote) -> list[str]:

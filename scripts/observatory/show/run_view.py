@@ -4,59 +4,23 @@ An experiment may declare tables; cases that none of them selects get a table of
 no measurement is left out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.core.units import Interval, significant
-from duetbench.judge.search.summary import CaseSummary, RunSummary
+from duetbench.judge.summary import CaseSummary
 from duetbench.report import formats
-from duetbench.report.run import explain_flags, facts, failed_launches, title
+from duetbench.report.run import explain_flags, failed_launches
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
+from observatory.matrix.published import Published
 
 
 def select(cases: Iterable[CaseSummary], globs: Sequence[str]) -> list[CaseSummary]:
     """Select the cases whose id matches one of the globs, in their order."""
     return [case for case in cases if any(fnmatchcase(case.id, glob) for glob in globs)]
-
-
-class Presentation(Protocol):
-    """How an experiment's cases are presented: what it asks, its tables, and published figures."""
-
-    @property
-    def question(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def setting(self) -> str | None: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def deviations(self) -> tuple[str, ...]: ...
-    @property
-    def tables(self) -> tuple[TableLayout, ...]: ...
-
-    def figures_of(self, case_id: str) -> Mapping[str, float]:
-        """Return all published figures of a case, in SI units."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """The presentation of cases of which nothing is declared."""
-
-    question: str = ""
-    source: str = ""
-    setting: str | None = None
-    notes: tuple[str, ...] = ()
-    deviations: tuple[str, ...] = ()
-    tables: tuple[TableLayout, ...] = ()
-
-    def figures_of(self, case_id: str) -> Mapping[str, float]:  # noqa: ARG002 - of no case
-        return {}
 
 
 StatementVerdict = Literal[
@@ -122,12 +86,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One row: its keys, its cells, and its flags, or a verdict with its `tone`."""
+    """One row: its keys, its cells, and its flags, or a verdict."""
 
     keys: tuple[str, ...]
     cells: tuple[Cell, ...]
     marks: str = ""
-    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +120,6 @@ def answer_table(answers: Iterable[Answer], *, published: bool = True) -> Figure
                 (answer.statement,),
                 (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
                 ": ".join(filter(None, (answer.verdict, answer.reason))),
-                answer.verdict,
             )
             for answer in answers
         ),
@@ -186,50 +148,12 @@ class RunPage:
     sections: tuple[Section, ...]
 
 
-def make_page(
-    summary: RunSummary,
-    experiments: Mapping[str, Presentation] = MappingProxyType({}),
-    answers: Callable[[str], tuple[Answer, ...]] = lambda _: (),
-) -> RunPage:
-    """Make the page of a run.
-
-    `experiments` say how their cases are presented, and `answers` what the run says about an
-    experiment's statements.
-    """
-    by_experiment: dict[str, list[CaseSummary]] = {}
-    for case in summary.cases.values():
-        by_experiment.setdefault(case.case.experiment, []).append(case)
-    sections = (
-        make_section(name, by_experiment[name], experiments.get(name), answers(name))
-        for name in sorted(by_experiment, key=lambda name: (name not in experiments, name))
-    )
-    return RunPage(title(summary), facts(summary), tuple(sections))
-
-
-def make_section(
-    experiment: str,
-    cases: Sequence[CaseSummary],
-    presentation: Presentation | None = None,
-    answers: tuple[Answer, ...] = (),
-) -> Section:
-    """Make the section of one experiment, with tables of all cases."""
-    about = presentation or Plain()
-    return Section(
-        experiment=experiment,
-        question=about.question,
-        source=". ".join(filter(None, (about.source, about.setting))),
-        answers=answers,
-        tables=experiment_tables(cases, about),
-        notes=(*about.notes, *different(about.deviations)),
-    )
-
-
 def different(deviations: Iterable[str]) -> Iterator[str]:
     """Describe differences from the source, as notes."""
     return (f"Different from the source: {text}" for text in deviations)
 
 
-def experiment_tables(cases: Sequence[CaseSummary], about: Presentation) -> tuple[FigureTable, ...]:
+def experiment_tables(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
     """Make all tables of one experiment: the declared ones, then one of the remaining cases.
 
     A declared table is left out if other tables already show all of its cases.
@@ -268,7 +192,7 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(KEYS[key].text(case.case) for key in keys)
 
 
-def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Presentation) -> FigureTable:
+def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) -> FigureTable:
     """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
@@ -293,7 +217,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Presentatio
     )
 
 
-def _cell(case: CaseSummary, metric: str, about: Presentation, *, first: bool) -> Cell:
+def _cell(case: CaseSummary, metric: str, about: Published, *, first: bool) -> Cell:
     """Make the cell of one figure; the first cell of a case without figures says so."""
     source = about.figures_of(case.id).get(metric)
     ours, interval = formats.cells(metric, case.metrics.get(metric))

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal, Self
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, model_validator
 
-from duetbench.core.change import Release, SeriesName, Share, StackState
+from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Attribution, Comparison, Finding, PackageChange
 from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
 from duetbench.core.units import Interval
@@ -23,6 +23,22 @@ FORMAT_VERSION: Final = 1
 MOST_TRIES: Final = 3  # undecided comparisons after which a candidate is not judged again
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+class SeriesName(Frozen):
+    """One case and metric over runs on one machine."""
+
+    machine: str
+    case: str
+    metric: str
+
+
+class StackState(Frozen):
+    """The stack on one side of a change."""
+
+    stack: str
+    digest: str = Field(description="SHA-256 of the lock file.")
+    as_of: str | None = Field(default=None, description="Date for which it was resolved.")
 
 
 def order(version: str) -> tuple[bool, Version, str]:

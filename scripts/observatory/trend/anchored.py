@@ -223,7 +223,7 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
                 se=round(standard_error(duets, metric), 7),
                 anchor=float(f"{mean:.5g}"),
                 duets=len(duets.usable),
-                excluded=duets.unused,
+                excluded=len(duets.all) - len(duets.usable),
             )
         )
     return points

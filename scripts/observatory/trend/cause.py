@@ -3,9 +3,9 @@
 import glob
 
 from duetbench.core.change import Cause
+from duetbench.judge import causes
+from duetbench.judge.causes import SearchTask
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.search import mixed_locks
-from duetbench.judge.search.mixed_locks import SearchTask
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
 from observatory.trend.confirm import find_locks
@@ -14,12 +14,12 @@ from observatory.trend.confirm import find_locks
 def search(project: Checkout, record: Change, seconds: float, reporter: Reporter) -> Change:
     """Search for the releases behind a change, and return it with them.
 
-    Raises UsageError if its case is no longer declared, or as `find_locks` and `mixed_locks.find`.
+    Raises UsageError if its case is no longer declared, or as `find_locks` and `causes.find`.
     """
     here, series = project.with_case(record.series.case), record.series
     locks = find_locks(project, record, reporter)
     task = SearchTask(record.base.stack, *locks, glob.escape(series.case), series.metric)
-    return blame(record, mixed_locks.find(here, here, task, reporter, seconds))
+    return blame(record, causes.find(here, here, task, reporter, seconds))
 
 
 def blame(record: Change, cause: Cause) -> Change:

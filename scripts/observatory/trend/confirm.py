@@ -15,7 +15,6 @@ from typing import Final
 from duetbench.app import locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.core.change import SeriesName, StackState
 from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
@@ -31,7 +30,7 @@ from duetbench.judge.preparation import Scope
 from duetbench.judge.session import Extent
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, Step, finding_on, release_of
+from observatory.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring

@@ -12,7 +12,6 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app.case_names import name
-from duetbench.core.metrics import CPU, METRICS, judged_in
 from duetbench.core.model import Verdict
 from duetbench.core.text import visible
 from duetbench.report import formats
@@ -62,13 +61,6 @@ def labelled(table: Markup) -> Markup:
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
-def figure(case: str, metric: str) -> str:
-    """Name a case, and its metric if it is not the usual one; a start has no load to name."""
-    its, of_start = name(case), metric in judged_in({"start", "start alone"})
-    text = str(its).removesuffix(f", {its.rest}" if of_start else "")
-    return text if metric == CPU else f"{text} · {METRICS[metric].title}"
-
-
 def point_command(night: Night, case_id: str) -> str:
     """Return the shell command that measures a night's case again, at the same commit."""
     select = ("--select", glob.escape(case_id))
@@ -104,6 +96,6 @@ def _environment() -> jinja2.Environment:
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
     filters = (day, prose, labelled, formats.change, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
-    names = {"at": addresses, "figure": figure, "topic_of": experiment, "ends": formats.ends}
+    names = {"at": addresses, "topic_of": experiment, "ends": formats.ends}
     site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}
     return site

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import to_json
 
-from duetbench.core.metrics import METRICS
-from duetbench.core.model import Case, LoadModel
+from duetbench.core.model import Case
 from duetbench.report import formats
-from observatory.show import addresses
+from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
@@ -18,8 +17,6 @@ from observatory.show.site.pages.site import PageFile, Site, explanations, guard
 from observatory.show.site.pages.story import request_table, trace
 from observatory.store.change import Change
 from observatory.trend.table import Table
-
-_MEANINGS: Final = {"instructions": "Counted in the process, for one request; not sampled."}
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -46,6 +43,7 @@ def _of_case(
     place = header.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
     experiment = page_of(case)
+    main = next(iter(trends.metrics(tables[0], case)), "") if tables else ""
     # One night makes no line: its figures are below.
     has_line = tables and len(trends.nights(tables[0], case)) > 1
     yield render(
@@ -55,11 +53,14 @@ def _of_case(
         case,
         f"Trend and newest figures of {case}.",
         case=case,
-        experiment=experiment if experiment in site.experiments() else "",
+        experiment=experiment if experiment in site.experiments else "",
         views=views,
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
-        changes=[(describe(record), site.quote(record)) for record in changes],
+        changes=sorted(
+            ((describe(record), site.quote(record)) for record in changes),
+            key=lambda change: change[1] is None or change[1].metric != main,
+        ),
         # What has no release has no page but this one.
         traces=[
             (
@@ -88,9 +89,8 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
     newest = trends.newest(table, case, metric)
     lines = []
     for name in measured:
-        row, point = METRICS.get(name), trends.newest(table, case, name)
-        meaning = row.meaning if row else _MEANINGS.get(name, "")
-        lines.append((trends.title(name), *trends.cells(table, name, point)[:2], meaning))
+        point = trends.newest(table, case, name)
+        lines.append((quoting.title(name), *trends.cells(table, name, point)[:2]))
     return {
         "table": table,
         "title": trends.title(metric, table),
@@ -106,25 +106,17 @@ def _declared_facts(case: Case) -> list[tuple[str, str]]:
     endpoint, load = case.endpoint, case.load
     connections = formats.quantity(load.connections, "connection")
     model = f"closed loop, {connections}"
-    if load.model is not LoadModel.CLOSED:
-        model = f"{load.model.value}, {load.rate:g} requests/s, at most {connections}"
+    if load.rate is not None:
+        model = (
+            f"{'open' if load.open else 'paced'}, {load.rate:g} requests/s, at most {connections}"
+        )
     method = "" if endpoint.method == "GET" else f"{endpoint.method} "
     further = len({endpoint.path, *endpoint.paths}) - 1
     request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
-    pairs = [
+    return [
         ("endpoint", f"{request} ({endpoint.interface.upper()}, {endpoint.app})"),
-        ("takes at least", formats.figure("service_min", endpoint.floor) if endpoint.floor else ""),
         ("Python", case.python),
         ("stack", case.stack),
         ("server", f"{case.server}, event loop {case.loop}"),
-        ("workers", str(case.workers)),
-        ("blocking threads per worker", str(case.threads or "")),
-        ("load", f"{model}, {load.duration:g} s, timeout {load.timeout:g} s"),
-        ("cores", "server and generator apart" if case.cores == "split" else "shared by both"),
-        ("ceiling", formats.figure("ceiling", case.ceiling) if case.ceiling else ""),
-        ("environment", ", ".join(f"{name}={text}" for name, text in case.env.items())),
-        ("private variables", ", ".join(case.env_names)),
-        ("before", "; ".join(case.before)),
-        ("after each stop", "; ".join(case.after)),
+        ("load", f"{model}, {load.duration:g} s"),
     ]
-    return [(name, text) for name, text in pairs if text]

@@ -28,9 +28,8 @@ from duetbench.report.run import facts
 from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
-from observatory.show import addresses, published_page
-from observatory.show.claims import Evidence
-from observatory.show.run_view import ANSWERED, Answer, Section, ratio
+from observatory.show import addresses
+from observatory.show.run_view import ANSWERED, Answer, ratio
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
 _DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
@@ -52,7 +51,7 @@ class Topic:
 def pages(site: Site) -> Iterator[PageFile]:
     """Make the list, and one page for each experiment."""
     yield from guard(site, addresses.EXPERIMENTS, "Experiments", partial(_list, site))
-    for name in site.experiments():
+    for name in site.experiments:
         address = addresses.experiment(name)
         yield from guard(site, address, name, partial(_page, site, name))
 
@@ -70,26 +69,16 @@ def _list(site: Site) -> Iterator[PageFile]:
 
 def questions(site: Site) -> Iterator[Topic]:
     """Return each experiment with its finding."""
-    for name in site.experiments():
-        sections = _content(site, name)[1]
-        yield _question(name, sections, _answers(sections))
+    for name in site.experiments:
+        yield _topic(site, name)
 
 
-def _content(site: Site, name: str) -> tuple[Evidence, tuple[Section, ...]]:
-    known = site.comparisons.values()
-    return published_page.experiment(name, site.newest, site.published, known)
-
-
-def _answers(sections: Sequence[Section]) -> tuple[Answer, ...]:
-    return tuple(answer for section in sections for answer in section.answers)
-
-
-def _question(name: str, sections: Sequence[Section], answers: Sequence[Answer]) -> Topic:
+def _topic(site: Site, name: str) -> Topic:
     """Title an experiment by its first statement that holds here, or else by what it is about."""
-    question = sections[0].question if sections else ""
-    holding = (answer for answer in answers if answer.verdict == "holds")
-    answered = (answer for answer in answers if answer.verdict in ANSWERED)
-    first = next(holding, next(answered, None))
+    section = site.experiments[name][1]
+    holding = (answer for answer in section.answers if answer.verdict == "holds")
+    answered = (answer for answer in section.answers if answer.verdict in ANSWERED)
+    first, question = next(holding, next(answered, None)), section.question
     if first and first.verdict == "holds":
         return Topic(name, question, first.statement[:1].upper() + first.statement[1:], first)
     topic = titles.experiment(name)
@@ -97,15 +86,11 @@ def _question(name: str, sections: Sequence[Section], answers: Sequence[Answer])
 
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
-    evidence, sections = _content(site, name)
-    published, answers = site.published.get(name, Published()), _answers(sections)
-    about = _question(name, sections, answers)
-    commands = []
-    if name in site.published or evidence.cases:
-        profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
-        profile = profile if profile in PROFILES else "nightly"
-        words = ("duetbench", "run", "--profile", profile, "--select", f"{glob.escape(name)}/*")
-        commands.append(shlex.join(words))
+    (evidence, section), about = site.experiments[name], _topic(site, name)
+    profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
+    profile = profile if profile in PROFILES else "nightly"
+    command = ("duetbench", "run", "--profile", profile, "--select", f"{glob.escape(name)}/*")
+    answers = section.answers
     yield render(
         site,
         "experiment.html.j2",
@@ -115,12 +100,11 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         about=about,
         chart=draw(answers),
         reasons=[(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
-        sections=sections,
-        article_url=published.url,
-        source=published.source,
+        section=section,
+        published=site.published.get(name, Published()),
         runs=[(run.run.id, facts(run)) for run in evidence.runs],
         compared=sorted({name for answer in answers for name in answer.comparisons}),
-        commands=commands,
+        command=shlex.join(command),
         cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     )
 

@@ -55,7 +55,7 @@ def _first(site: Site) -> Iterator[PageFile]:
     if headline:
         chart, finding = trends.year(site, headline, tables[headline][0])
     year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
-    by_size = sorted(year, key=lambda quote: (not quote.reaches_limit, -quote.size))
+    by_size = sorted(year, key=lambda quote: -quote.size)
     yield render(
         site,
         "front.html.j2",
@@ -65,6 +65,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         "and the same question for your own application.",
         cards=cards(site, year),
         nights=longest,
+        last=max((table.nights[-1].time for table in site.tables.values()), default=0),
         chart=chart,
         finding=finding,
         headline=headline,
@@ -143,7 +144,7 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
         yield quoting.finding(quote), addresses.release(*quote.key), "release"
     for package in site.packages:
         yield package, addresses.package(package), "package"
-    for name in site.experiments():
+    for name in site.experiments:
         yield titles.experiment(name), addresses.experiment(name), "experiment"
     for case in sorted(site.planned):
         yield str(case_names.name(case)), addresses.case(case), "case"

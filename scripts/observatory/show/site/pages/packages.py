@@ -10,20 +10,27 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.comparison import PackageChange, differences
-from duetbench.core.metrics import CPU, METRICS
+from duetbench.core.comparison import differences
+from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from duetbench.report.html.charts import Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.site import PageFile, ReleasedPackage, Site, group, guard, render
+from observatory.show.site.pages.site import (
+    PageFile,
+    ReleasedPackage,
+    Site,
+    explanations,
+    group,
+    guard,
+    render,
+)
 from observatory.show.site.pages.story import (
     before_after,
     function,
     measurements,
-    release_explanations,
     request_table,
     rows,
     still_there,
@@ -34,7 +41,6 @@ from observatory.trend.quotes import Quote
 from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, Result
 
 _FIRST: Final = "Each release alone, since the first, whose error is in the other intervals."
-_MOST: Final = 10  # releases that are drawn on a package's page
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -52,7 +58,7 @@ def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
 
 
 def _list(site: Site) -> Iterator[PageFile]:
-    by_size = sorted(site.quotes.values(), key=lambda quote: (not quote.reaches_limit, -quote.size))
+    by_size = sorted(site.quotes.values(), key=lambda quote: -quote.size)
     measured = [release.when for axis in site.effects for release in axis.measured]
     unknown = [describe(record) for record in site.changes if not site.quote(record)]
     yield render(
@@ -72,20 +78,10 @@ def _list(site: Site) -> Iterator[PageFile]:
         yield render(site, "moved.html.j2", address, title, f"{title}.", to=to)
 
 
-def _of(site: Site, package: ReleasedPackage) -> list[Quote]:
-    """Return the quotes of a package, the newest first."""
-    return [quote for quote in site.quotes.values() if quote.package == package.name]
-
-
-def _rows(site: Site, axis: ReleaseAxis) -> list[tuple[MeasuredRelease, Result | None]]:
-    """Return the releases, newest first, each with its effect over the one before."""
-    known = site.effects[axis]
-    return [(release, known.get(release.version)) for release in axis.releases[::-1]]
-
-
 def _package(site: Site, package: ReleasedPackage) -> PageFile:
     address = addresses.package(package.name)
-    quotes = sorted(_of(site, package), key=lambda quote: (not quote.reaches_limit, -quote.size))
+    own_quotes = (site.quotes[package.name, version] for version in package.versions)
+    quotes = sorted(own_quotes, key=lambda quote: -quote.size)
     largest = quotes[0] if quotes else None
     own = sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
     return render(
@@ -97,13 +93,12 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         if largest
         else f"The effect of each measured release of {package.name} on requests.",
         package=package,
-        rows=rows(site, quotes[:_MOST]),
-        more=quotes[_MOST:],
+        rows=rows(site, quotes),
         judged=sum(name == package.name for name, _ in site.judged),
         locked=group((version, stack) for stack, version in package.locked.items()),
         links=package.labelled_links(),
         chart=_chart(site, own[0], largest) if own else None,
-        sections=[(axis, _rows(site, axis)) for axis in own],
+        sections=[(axis, site.effects[axis]) for axis in own],
     )
 
 
@@ -130,7 +125,7 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
         "metrics": [
             {
                 "name": metric,
-                "title": _title(metric),
+                "title": quoting.title(metric),
                 "format": "×",
                 "mean": [figure and figure.estimate for figure in figures],
                 "low": [figure and figure.low for figure in figures],
@@ -150,13 +145,9 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
          note)
         for release, figure, note in reversed(points)
     ]  # fmt: skip
-    about = Caption("releases", f"{_title(metric)}: {case_names.name(case)}", _FIRST)
+    about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
     config = {"document": {"format": trends.FORMAT, "tables": [line]}, "metric": metric}
     return trends.figure(about, config, "change since the first", written)
-
-
-def _title(metric: str) -> str:
-    return METRICS[metric].title if metric in METRICS else "time of a call"
 
 
 def over_first(
@@ -214,7 +205,7 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
             for number, record in enumerate(told.get(True, ()))
         ],
         others=told.get(False, ()),
-        why=release_explanations(site, name, version),
+        why=explanations(site.changes, quote.key),
         differences=_differences,
         command=partial(_command, name),
     )
@@ -237,13 +228,8 @@ def _command(name: str, result: Result) -> str:
     return shlex.join(words)
 
 
-def _differences(result: Result) -> list[tuple[PackageChange, str]]:
-    """Return what differs between the locks of two releases, and in which stacks."""
-    moves = group(
-        ((move.package, move.base, move.head), move)
-        for stack in sorted(result.base.stacks.keys() & result.head.stacks.keys())
-        for move in differences(
-            stack, dict(result.base.stacks[stack]), dict(result.head.stacks[stack])
-        )
-    )
-    return [(first, ", ".join(m.stack for m in (first, *more))) for first, *more in moves.values()]
+def _differences(result: Result) -> list[str]:
+    """Return what differs between the locks of two releases, in any stack."""
+    before, after = result.base.stacks, result.head.stacks
+    moves = (differences(s, dict(before[s]), dict(after[s])) for s in before.keys() & after.keys())
+    return sorted({str(move) for of_stack in moves for move in of_stack})

@@ -44,21 +44,27 @@ def _alone(address: str, comparison: Comparison) -> Iterator[PageFile]:
 
 
 def _sides(site: Site) -> Iterator[PageFile]:
+    # Of equal sides and cases the newest counts; servers come before interpreters.
     newest = {
         ((comparison.base.label, comparison.head.label), case.case.id): comparison
         for comparison in reversed([*site.comparisons.values()])
         if comparison.base.kind in {"interpreter", "setting"}
         for case in comparison.cases
     }
-    rows = ((sides, row) for (sides, case), c in newest.items() if (row := _row(c, case)))
+    rows = ((_title(c), row) for (_, case), c in newest.items() if (row := _row(c, case)))
     yield render(
         site,
         "sides.html.j2",
         addresses.SIDES,
         "Side by side",
         "What another server, event loop, interpreter or setting changes, measured side by side.",
-        groups=group(rows),
+        groups=group(sorted(rows, key=lambda row: row[1].comparison.base.kind != "setting")),
     )
+
+
+def _title(comparison: Comparison) -> str:
+    what = "Python " * (comparison.base.kind == "interpreter")
+    return f"{what}{comparison.base.label} → {comparison.head.label}"
 
 
 def _row(comparison: Comparison, case: str) -> SideRow | None:

@@ -17,12 +17,14 @@ from typing import Any, Final, TypeVar
 from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
 from duetbench.host import git
-from duetbench.judge.search.summary import RunSummary
+from duetbench.judge.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published
 from observatory.show import addresses, quoting
 from observatory.show.changes import between, contains
-from observatory.show.published_page import reference_runs
+from observatory.show.claims import Evidence
+from observatory.show.published_page import experiment, reference_runs
+from observatory.show.run_view import Section
 from observatory.show.site.words import fill
 from observatory.store.change import Change, order
 from observatory.store.packages import PackageRecord, VersionLinks
@@ -66,12 +68,16 @@ class ExplanationText(AttributionText):
         return between(self.record, self.releases)
 
 
-def explanations(changes: Iterable[Change]) -> list[ExplanationText]:
-    """Return the attributions of changes, without those of versions that lack its releases."""
+def explanations(changes: Iterable[Change], cause: Key | None = None) -> list[ExplanationText]:
+    """Return the attributions of changes, or of those that a release caused.
+
+    An attribution of versions that lack the change's releases is left out.
+    """
     return [
         ExplanationText(change.why, change.releases)
         for change in changes
         if change.why and contains(change.why, change.releases)
+        if cause is None or change.blames(*cause)
     ]
 
 
@@ -137,6 +143,7 @@ class Site:
         newest: The newest runs of each machine and profile, summarised.
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
+        experiments: The declared ones, then others that have cases, with their evidence.
         planned: All cases with a page: those that any night planned.
         packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
@@ -157,6 +164,7 @@ class Site:
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     published: Mapping[str, Published]
+    experiments: Mapping[str, tuple[Evidence, Section]]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     effects: Mapping[ReleaseAxis, Mapping[str, Result]]
@@ -214,12 +222,6 @@ class Site:
             for record in self.changes
             for case in dict.fromkeys(series.case for series in record.all_series)
         )
-
-    def experiments(self) -> tuple[str, ...]:
-        """Return the names of experiments: declared ones, then others that have cases."""
-        runs = (table for table in self.tables.values() if not table.ratio)
-        measured = {case.partition("/")[0] for table in runs for case in table.cases}
-        return (*sorted(self.published), *sorted(measured - self.published.keys()))
 
 
 def render(
@@ -283,16 +285,27 @@ def gather(
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
     broken: list[str] = []
-    axes_of = spare(broken, "Releases", lambda: axes(sources.points), {})
-    every = [axis for of_package in axes_of.values() for axis in of_package]
-    effects = spare(broken, "Effects of releases", lambda: judged(every), {})
     known = {
         (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
     }
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
-    quoted = spare(broken, "Sizes of releases", lambda: quotes(effects, changes), {})
+    planned = frozenset(chain.from_iterable(night.cases for night in nights.values()))
+    newest = tuple(s for s in reference_runs(results) if s.run.id in sources.runs)
+    published = load_published(root)
+    of_runs = {case.partition("/")[0] for summary in newest for case in summary.cases}
+    found = {
+        name: spare(
+            broken,
+            name,
+            partial(experiment, name, newest, published, sources.comparisons),
+            (Evidence(), Section(name)),
+        )
+        for name in (*sorted(published), *sorted(of_runs - published.keys()))
+    }
+    none: Released = {}, {}, {}
+    released = spare(broken, "Releases", lambda: _released(sources, changes), none)
     return Site(
         root=root,
         base=base,
@@ -300,19 +313,15 @@ def gather(
         tables={key: table for key, (table, _) in known.items()},
         events={key: moves for key, (_, moves) in known.items()},
         nights=nights,
-        newest=tuple(s for s in reference_runs(results) if s.run.id in sources.runs),
+        newest=newest,
         changes=tuple(changes),
         comparisons={record.id: record for record in reversed(sources.comparisons)},
-        published=load_published(root),
-        planned=frozenset(chain.from_iterable(night.cases for night in nights.values())),
-        packages=spare(
-            broken,
-            "Packages",
-            lambda: _packages(sources, axes_of, quoted),
-            {},
-        ),
-        effects=effects,
-        quotes=quoted,
+        published=published,
+        experiments=found,
+        planned=planned,
+        packages=released[0],
+        effects=released[1],
+        quotes=released[2],
         raw=raw_files(sources),
         documented=documented,
         repository=repository(os.environ, _remote(root)),
@@ -368,15 +377,20 @@ def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events
         yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
 
 
-def _packages(
-    sources: Sources, axes_of: Mapping[str, tuple[ReleaseAxis, ...]], quoted: Iterable[Key]
-) -> dict[str, ReleasedPackage]:
+Released = tuple[dict[str, ReleasedPackage], dict[ReleaseAxis, dict[str, Result]], dict[Key, Quote]]
+"""Packages by name, the effects of their releases by axis and version, and the sizes of these."""
+
+
+def _released(sources: Sources, changes: Iterable[Change]) -> Released:
+    axes_of = axes(sources.points)
+    effects = judged(axis for of_package in axes_of.values() for axis in of_package)
+    quoted = quotes(effects, changes)
     stacks: dict[str, Mapping[str, str]] = {}
     for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
     versions = group(quoted)
     metadata = {record.id: record for record in sources.packages}
-    return {
+    packages = {
         name: ReleasedPackage(
             name,
             axes_of.get(name, ()),
@@ -386,3 +400,4 @@ def _packages(
         )
         for name in sorted({*axes_of, *versions})
     }
+    return packages, effects, quoted

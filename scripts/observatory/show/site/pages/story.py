@@ -8,7 +8,6 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.change import SeriesName
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
@@ -20,10 +19,10 @@ from duetbench.report.change import share_effect
 from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe
-from observatory.show.site.pages.site import ExplanationText, Site, explanations
+from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
-from observatory.store.change import Change, finding_on
+from observatory.store.change import Change, SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseEffect, Result
 from observatory.trend.table import KINDS
@@ -109,28 +108,6 @@ def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
     return Markup(svg)  # noqa: S704 - numbers and our own names only
 
 
-def release_explanations(site: Site, package: str, version: str) -> list[ExplanationText]:
-    """Return the attributions of changes that a release caused, or in which only it moved."""
-    axes = site.packages[package].axes if package in site.packages else ()
-    steps = [result for axis in axes if (result := site.effects[axis].get(version))]
-    brought = [
-        {
-            (name, number)
-            for stack, lock in step.head.stacks.items()
-            for name, number in lock.items()
-            if step.base.stacks.get(stack, lock).get(name) != number or name == package
-        }
-        for step in steps
-    ]
-    alone = [{(package, version)}, *brought]
-    return explanations(
-        change
-        for change in site.changes
-        if change.blames(package, version)
-        or {(move.package, move.head) for move in change.packages} in alone
-    )
-
-
 def function(site: Site, quote: Quote) -> RowText | None:
     """Return the function that moved most with a release's effect on requests.
 
@@ -138,11 +115,11 @@ def function(site: Site, quote: Quote) -> RowText | None:
     """
     if quote.metric == "start_cpu":
         return None
-    name, version = quote.package, quote.version
+    name, version = quote.key
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
-    for text in release_explanations(site, name, version):
-        if text.releases and text.releases[0].version != version:
+    for text in explanations(site.changes, quote.key):
+        if text.releases[0].version != version:
             continue  # it counts a change that is mostly another release's
         moved = {move.package for move in text.record.packages} - together
         change = text.record.instructions.head - text.record.instructions.base
@@ -182,11 +159,7 @@ def request_table(
 def trace(site: Site, record: Change, chart: str = "") -> Trace:
     """Return how a change was found; `chart` is the id of its chart in the page, if it has one."""
     name = record.series
-    kinds = (site.tables.get((name.machine, kind)) for kind in KINDS)
-    # If several kinds have the case, the one with the change's own run comes first.
-    known = sorted(
-        filter(None, kinds), key=lambda table: all(n.run != record.after_run for n in table.nights)
-    )
+    known = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
     trends = (trend_around(site, table, record, chart) for table in known if chart)
     return Trace(
         text=describe(record),
@@ -250,7 +223,7 @@ def _further(site: Site, quote: Quote) -> Iterator[Dot]:
     ]
     for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):
         what, where = case_names.name(effect.case).what, _where(effect.case, machine)
-        yield _effect(f"{_title(effect.metric)}: {what}, {where}", effect)
+        yield _effect(f"{quoting.title(effect.metric)}: {what}, {where}", effect)
 
 
 def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
@@ -258,7 +231,7 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
     for machine, result in _on(site, quote):
         for effect in result.effects:
             if (effect.case, effect.metric, machine) != own and _is_repeated(effect, quote):
-                how = "" if effect.metric == quote.metric else f"{_title(effect.metric)}, "
+                how = "" if effect.metric == quote.metric else f"{quoting.title(effect.metric)}, "
                 yield _effect(f"Alone, {how}{_where(effect.case, machine)}", effect)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
@@ -279,7 +252,7 @@ def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
         if first and (first.package, first.version) == quote.key and series_of.metric in {
             quote.metric, "throughput",
         }:  # fmt: skip
-            how = "" if series_of.metric == quote.metric else f"{_title(series_of.metric)}, "
+            how = "" if series_of.metric == quote.metric else f"{quoting.title(series_of.metric)}, "
             days = [state.as_of for state in (record.base, record.head) if state.as_of]
             stacks = f"All packages as of {' and '.join(days)}" if days else "All packages"
             yield _dot(
@@ -300,12 +273,6 @@ def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
 def _where(case: str, machine: str) -> str:
     name = case_names.name(case)
     return ", ".join(filter(None, (name.server, name.python, machine)))
-
-
-def _title(metric: str) -> str:
-    if metric == INSTRUCTIONS:
-        return "instructions, counted"
-    return METRICS[metric].title
 
 
 def _effect(label: str, effect: ReleaseEffect) -> Dot:

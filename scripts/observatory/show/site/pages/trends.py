@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,18 +39,6 @@ Nights = npt.NDArray[np.intp]
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """What an axis shows, and how its figures are written.
-
-    `script` is the name of the format in formats.js, or the unit if formats.js lacks the format.
-    """
-
-    title: str
-    format: units.Formatter
-    script: str = ""
-
-
 def metrics(table: Table, case: str) -> tuple[str, ...]:
     """Return the metrics that a case has figures of, beginning with its main metric."""
     present = ~np.isnan(table.figures[:, table.cases.index(case), :, 0]).all(axis=0)
@@ -70,27 +57,24 @@ def newest(table: Table, case: str, metric: str) -> Point:
     return history.points(table, case, metric, [int(nights(table, case)[-1])])[0]
 
 
-def title(metric: str, table: Table | None = None) -> str:
-    """Return the title of a metric; with its table, also whether the figures are ratios."""
-    other = {"instructions": "instructions per request"}
-    text = METRICS[metric].title if metric in METRICS else other.get(metric, metric or "figure")
-    return f"{text}, compared with the fixed stack" if table is not None and table.ratio else text
+def title(metric: str, table: Table) -> str:
+    """Return the title of a metric, which says whether the figures are ratios."""
+    return quoting.title(metric) + ", compared with the fixed stack" * table.ratio
 
 
-def quantity(table: Table, metric: str) -> Quantity:
-    """Return the quantity of a metric, or of a ratio."""
-    name = title(metric, table)
+def writer(table: Table, metric: str) -> tuple[units.Formatter, str]:
+    """Return how figures are written, and the name of that in formats.js, or else the unit."""
     if metric in METRICS and not table.ratio:
-        return Quantity(name, METRICS[metric].format, METRICS[metric].format.name)
+        return METRICS[metric].format, METRICS[metric].format.name
     unit = "×" if table.ratio else metric
-    return Quantity(name, lambda figure: f"{units.significant(figure, 4)} {unit}", unit)
+    return lambda figure: f"{units.significant(figure, 4)} {unit}", unit
 
 
 def cells(table: Table, metric: str, point: Point) -> tuple[str, str, str]:
     """Return a night's figure, its interval, and its flags or why the figure is missing."""
     if (figure := point.figure) is None:
         return formats.MISSING, "", point.reason
-    write, case = quantity(table, metric).format, point.case
+    (write, _), case = writer(table, metric), point.case
     state = "" if case.status == "measured" else case.status
     note = ": ".join(filter(None, (state, ", ".join(case.flags))))
     return write(figure.estimate), formats.spread(write, figure), note
@@ -141,7 +125,7 @@ def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
         "name": metric,
         "title": title(metric, table),
         "unit": "1" if ratio else definition.unit if definition else metric,
-        "format": quantity(table, metric).script,
+        "format": writer(table, metric)[1],
         "better": definition.better if definition else "lower",
         "mean": _round(mean, _DIGITS),
         "low": _round(low, ends),
@@ -246,7 +230,7 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
     Return also what it did, in a sentence.
     """
     name, metric = case_names.name(case), metrics(table, case)[0]
-    finding, text = f"{name.what}: {title(metric)}", ""
+    finding, text = f"{name.what}: {quoting.title(metric)}", ""
     if known := since(table, case):
         finding, begun, change = known
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
@@ -260,8 +244,8 @@ def _reading(table: Table) -> str:
     if not table.ratio:
         return "Band: 95 % interval."
     return (
-        "Line: all packages of the day, with its 95 % interval. Labels: releases that did this "
-        "by themselves."
+        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
+        "figure by themselves."
     )
 
 
@@ -270,7 +254,7 @@ def _chart(
 ) -> Markup:
     metric = config["metric"]
     rows = _rows(table, case, metric, of[-ROWS:]) if metric else ()
-    return figure(Caption(place, title(metric), text), config, title(metric, table), rows)
+    return figure(Caption(place, quoting.title(metric), text), config, title(metric, table), rows)
 
 
 def figure(

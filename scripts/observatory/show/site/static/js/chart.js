@@ -165,8 +165,11 @@ class Chart {
   }
 
   #draw() {
-    const shown = this.#shown;
-    if (!shown.length) return;
+    const every = this.#shown;
+    if (!every.length) return;
+    // A point alone is no line: of a ratio it says nothing.
+    const long = every.filter(([table, metric]) => points(table, metric).filter(({ judged }) => judged).length > 1);
+    const shown = long.length ? long : every.slice(0, 1);
     const [table, figures] = shown[0];
     const lines = shown.map(([table, metric]) => points(table, metric));
     const cuts = shown.map(([table]) => [...table.gaps.map((time) => time + 1), ...(table.anchor ? [] : table.breaks.map(({ time }) => time - 1))]);
@@ -177,6 +180,8 @@ class Chart {
     this.write = table.anchor ? named("change") : named(figures.format);
     this.#width = this.place.clientWidth;
     this.place.replaceChildren();
+    this.figure.querySelector(".chart-legend")?.replaceChildren(...(shown.length > 1 ? this.labels : []).map((textContent, place) =>
+      Object.assign(document.createElement("li"), { textContent, className: `s${place % 5}` })));
     const names = Object.assign(document.createElement("ol"), { className: "chart-marks", hidden: !marks.length });
     names.append(...marks.map(({ name, label, href, tone }) => {
       const item = document.createElement("li");
@@ -248,8 +253,7 @@ class Chart {
 
   /** @param {Point} point */
   #within({ mean, low, high }) {
-    const ratio = this.#shown[0][0].anchor;
-    return ratio ? quotient({ mean: 1, low: 1, high: 1 }, { mean, low, high }).within : interval(Number(mean), low, high, this.write ?? String);
+    return this.#shown[0][0].anchor ? quotient({ mean: 1, low: 1, high: 1 }, { mean, low, high }).within : interval(Number(mean), low, high, this.write ?? String);
   }
 
   /** What the visible range did: both ends stand against one anchor. */

@@ -89,5 +89,6 @@ export function quotient(base, head) {
   const half = (/** @type {Estimate} */ figure) => Math.log(Number(figure.high) / Number(figure.low)) / 2;
   const ratio = Number(head.mean) / Number(base.mean);
   const factor = Math.exp(Math.hypot(half(base), half(head)));
-  return { change: percent(ratio), within: `${percent(ratio / factor)}…${percent(ratio * factor)}` };
+  const [low, high] = [percent(ratio / factor), percent(ratio * factor)];
+  return { change: percent(ratio), within: `${low.replace(/ %$/, "")}…${high}` };
 }

@@ -7,8 +7,8 @@ A failed launch has no figures and is left out.
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import Final, Literal
 
 from duetbench.core.errors import FlagName
@@ -73,11 +73,6 @@ def summarise(run: Run) -> RunSummary:
 def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
     """Summarise one case of which `expected` launches were planned."""
     good = result.usable
-    failures = tuple(
-        Failure(round=launch.round, reason=launch.failure)
-        for launch in result.launches
-        if launch.status is Status.FAILED
-    )
     return CaseSummary(
         case=result.case,
         status=result.status,
@@ -85,7 +80,11 @@ def summarise_case(result: CaseResult, expected: int) -> CaseSummary:
         measured=len(good),
         metrics=intervals(good),
         warnings=_warnings(good),
-        failures=failures,
+        failures=tuple(
+            Failure(round=launch.round, reason=launch.failure)
+            for launch in result.launches
+            if launch.status is Status.FAILED
+        ),
         missing=result.missing,
     )
 
@@ -102,9 +101,7 @@ def estimate(values: Sequence[float]) -> Interval:
     if number == 1:
         return Interval(values[0])
     scale = [math.log(value) for value in values] if logarithmic else values
-    mean = math.fsum(scale) / number
-    squares = math.fsum((value - mean) ** 2 for value in scale)
-    half = student(number - 1) * math.sqrt(squares / (number - 1) / number)
+    mean, half = fmean(scale), student(number - 1) * stdev(scale) / math.sqrt(number)
     known = mean, mean - half, mean + half
     mean, low, high = map(math.exp, known) if logarithmic else known
     return Interval(mean, low, high, number)
@@ -112,14 +109,14 @@ def estimate(values: Sequence[float]) -> Interval:
 
 def _warnings(usable: Sequence[Launch]) -> tuple[WarningCount, ...]:
     """Count the launches with each flag; the first one gives its detail."""
-    names = (dict.fromkeys(flag.name for flag in launch.flags) for launch in usable)
-    counts = Counter(name for of_launch in names for name in of_launch)
-    flags = [flag for launch in usable for flag in launch.flags]
-    details = {flag.name: flag.detail for flag in reversed(flags)}
+    details: dict[FlagName, list[str]] = {}
+    for launch in usable:
+        for name, detail in {flag.name: flag.detail for flag in reversed(launch.flags)}.items():
+            details.setdefault(name, []).append(detail)
+    details.pop(FlagName.FEW_LAUNCHES, None)
     warnings = [
-        WarningCount(name=name, launches=number, detail=details[name])
-        for name, number in counts.most_common()
-        if name is not FlagName.FEW_LAUNCHES
+        WarningCount(name=name, launches=len(some), detail=some[0])
+        for name, some in sorted(details.items(), key=lambda item: -len(item[1]))
     ]
     if 0 < len(usable) < ENOUGH_LAUNCHES:
         detail = f"{len(usable)} of at least {ENOUGH_LAUNCHES} launches"

@@ -1,81 +1,83 @@
-"""Which release did it: the search among the packages that moved between two locks.
+"""Which commit did it, and which release: the two rows that are searched, state by state.
 
 In a mixed lock some packages have their later versions, and all others the earlier ones. A package
 that the later ones require in a newer version moves too, at most to its later version. uv resolves
 the lock; which packages have really moved is read from it, and the environment has exactly that.
 
-Each comparison of a search is kept as soon as it is over: if a search is interrupted, its next
-start continues with these.
+Each comparison of a search among packages is kept as soon as it is over: if a search is
+interrupted, its next start continues with these.
 """
 
 import glob
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 
 from packaging.version import Version
 
 from duetbench.app import locks, revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import Comparison, Finding, differences
+from duetbench.core.change import Cause, Commit, Release
+from duetbench.core.comparison import Comparison, differences
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.cache import digest
 from duetbench.host.console import Console
 from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, State
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import least
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.search.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, means_of
-
-Names = frozenset[str]
-"""Packages that have moved in a mixed lock."""
 
 
-class PackageSearch(Search[Names]):
-    """A search among packages: of the n-th state of the row, the first n of them have moved.
+def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
+    """List the commits after GOOD up to BAD, oldest first, of a branch merged only the merge.
 
-    Fresh comparisons measure what is found alone, since two releases may have an effect only
-    together, and then all others on a stack in which it has moved.
+    Raises UsageError if a name is no commit, or there is none between.
     """
+    ends = [revisions.resolve(root, name).commit for name in (good, bad)]
+    log = ["log", "--first-parent", "--reverse", "--format=%H %p%x00%s", f"{ends[0]}..{ends[1]}"]
+    commits = []
+    for line in git.ask(root, *log).splitlines():
+        ids, _, subject = line.partition("\0")
+        commit, *parents = ids.split()
+        commits.append(Commit(id=commit, subject=subject, merge=len(parents) > 1))
+    if not commits:
+        raise UsageError(f"no commit is between {good} and {bad}: is {good} the earlier one?")
+    return tuple(commits)
 
-    unit = "releases"
 
-    def __init__(
-        self,
-        releases: Mapping[str, Release],
-        look: Callable[[Names, Names, Means, str], Comparison],
-        say: Callable[[str], None],
-    ) -> None:
-        super().__init__(look, say)
-        self.releases = releases
+def search_commits(
+    project: Subject,
+    ends: tuple[str, str],
+    select: str,
+    seconds: float,
+    reporter: Reporter,
+    *,
+    start: bool = False,
+) -> Cause:
+    """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
-    def row(self, base: Names) -> list[Names]:
-        """Return the states in which base, and ever more packages, have moved."""
-        left = [name for name in self.releases if name not in base]
-        return [base.union(left[:number]) for number in range(len(left) + 1)]
+    `select` is a glob over the ids of cases, `seconds` of load are used at most, or of starts if
+    what changed is the `start` of servers. Raises as `list_commits` and `Search.run`.
+    """
+    commits = list_commits(project.root, *ends)
+    quiet = Reporter(Console(quiet=True))
+    budget = Budget(seconds, len(commits))
 
-    def between(
-        self, before: Names, after: Names, shown: Comparison | None = None
-    ) -> Sequence[Release]:
-        # The shortest comes first, which others extend: pydantic, then pydantic-core.
-        names = sorted(after - before, key=lambda name: (len(name), name))
-        moved = {move.package for move in shown.packages} if shown else set()
-        dragged = sorted(moved & self.releases.keys() - {*names})
-        return [self.releases[name] for name in (*names, *dragged)]
+    names = [ends[0], *(commit.id for commit in commits)]
 
-    def apart(
-        self, row: Sequence[Names], found: Sequence[Names]
-    ) -> tuple[Names, Names, Sequence[Sequence[Names]]]:
-        head = row[0] | (found[-1] - row[row.index(found[0]) - 1])
-        return row[0], head, [self.row(head)]
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
+        extent = budget.extent(means, glob.escape(case) if case else select, start=start)
+        told = reporter if extent.seconds else quiet
+        return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
+
+    items = {commit.id: commit for commit in commits}
+    return Search("commits", items, look, reporter.say).run(MEANS[2:] if start else MEANS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +95,7 @@ class SearchTask:
     metric: str = ""
 
 
-def clearest(comparison: Comparison, select: str | None) -> Finding:
-    """Return what duets showed most surely, of the selected cases; UsageError if there is none."""
-    judged = [
-        finding
-        for finding in comparison.findings
-        if finding.case and means_of(finding) == "duets"
-        if (fnmatchcase(finding.case, select) if select else finding.moved)
-    ]
-    if not judged:
-        which = f"that {select!r} selects" if select else "that moved"
-        raise UsageError(f"{comparison.id}: expected a case {which}, measured by duets")
-    return max(judged, key=lambda finding: (finding.moved, least(finding)))
-
-
-def search(
+def search_packages(
     project: Subject,
     contrast: Contrast,
     select: str,
@@ -156,7 +144,7 @@ def find(
     budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
     journal = Journal(paths.state_dir() / "searches" / f"{digest(*astuple(task))}.jsonl")
 
-    def look(before: Names, after: Names, means: Means, case: str) -> Comparison:
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
         key = [sorted(before), sorted(after), means, case]
         for kept, text in journal.lines:
             if kept == key:
@@ -176,8 +164,8 @@ def find(
         return comparison
 
     with measuring():
-        packages = PackageSearch(mixed.releases, look, reporter.say)
-        cause = packages.run(packages.row(Names()), MEANS[2:] if task.metric else MEANS)
+        found = Search("releases", mixed.releases, look, reporter.say)
+        cause = found.run(MEANS[2:] if task.metric else MEANS)
     if cause.reason != TIME_IS_UP:
         journal.forget()
     return cause
@@ -197,7 +185,7 @@ class MixedLocks:
             if move.base and move.head
         }
 
-    def state(self, moving: Names) -> tuple[str, str]:
+    def state(self, moving: State) -> tuple[str, str]:
         """Return the label and the text of a mixed lock.
 
         Raises SetupError if there is none, or if a package has neither of its versions there.
@@ -212,7 +200,7 @@ class MixedLocks:
     def _versions(self, lock: str) -> dict[str, str]:
         return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
 
-    def _lock(self, moving: Names) -> str:
+    def _lock(self, moving: State) -> str:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.releases):
             return self.task.head if moving else self.task.base
@@ -221,7 +209,7 @@ class MixedLocks:
             keep, pins = self.task.base, self._pins(moving)
             return locks.resolve(self.subject, stack, None, tick, keep=keep, pins=pins)
 
-    def _pins(self, moving: Names) -> list[str]:
+    def _pins(self, moving: State) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
         A package with several versions, one per platform, cannot be pinned to one of them.

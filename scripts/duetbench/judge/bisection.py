@@ -7,10 +7,9 @@ largest change is searched first, then what is left without what did it, until n
 
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import ClassVar, Final, Generic, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from duetbench.core.change import Cause, Commit, Release, Share
 from duetbench.core.comparison import Comparison, Finding
@@ -30,7 +29,10 @@ MEANS: Final[Sequence[Means]] = ("effects", "counts", "duets")
 TIME_IS_UP: Final = "the time was up"
 
 Item = TypeVar("Item")
-State = TypeVar("State", bound=Hashable)
+State = frozenset[str]
+"""The names of the commits or releases that a state has."""
+
+NONE: Final = State()
 
 
 def first_bad(items: Sequence[Item], ask: Callable[[Item], Answer]) -> Sequence[Item]:
@@ -93,58 +95,75 @@ class Budget:
         return Extent((cases,), min(self.most, left), start=start)
 
 
-class Search(ABC, Generic[State]):
-    """A search among the states of a row for what changed from its first to its last.
+class Search:
+    """A search among commits or releases for what changed from a state without any to that of all.
 
     Args:
+        items: By name, in order. Of commits a state has the first ones, of releases any.
         look: Compares two states by one means; if it takes minutes, the named case only. A
             DuetbenchError: nothing is known of them; a StuckError: nor of any other.
         say: Gets a sentence per answer.
     """
 
-    unit: ClassVar[Literal["commits", "releases"]]
-    """What differs from state to state."""
-
     def __init__(
-        self, look: Callable[[State, State, Means, str], Comparison], say: Callable[[str], None]
+        self,
+        unit: Literal["commits", "releases"],
+        items: Mapping[str, Commit | Release],
+        look: Callable[[State, State, Means, str], Comparison],
+        say: Callable[[str], None],
     ) -> None:
-        self.look, self.say = cache(look), say
+        self.unit, self.items, self.look, self.say = unit, items, cache(look), say
         self.shares: list[Share] = []
         self.whole: Finding | None = None
         self.rest: Comparison | None = None
 
-    @abstractmethod
+    def row(self, base: State = NONE) -> Sequence[State]:
+        """Return the states of base, and with ever more of the other items."""
+        left = [name for name in self.items if name not in base]
+        return [base.union(left[:number]) for number in range(len(left) + 1)]
+
     def between(
         self, before: State, after: State, shown: Comparison | None = None
     ) -> Sequence[Commit | Release]:
-        """Return what differs between two states; a comparison of them shows what else does."""
+        """Return what differs between two states; a comparison of them shows what moved as well."""
+        names = [name for name in self.items if name in after - before]
+        if self.unit == "releases":
+            # The shortest comes first, which others extend: pydantic, then pydantic-core.
+            names.sort(key=lambda name: (len(name), name))
+        moved = {move.package for move in shown.packages} if shown else set()
+        dragged = sorted(moved & self.items.keys() - {*names})
+        return [self.items[name] for name in (*names, *dragged)]
 
-    @abstractmethod
     def apart(
         self, row: Sequence[State], found: Sequence[State]
     ) -> tuple[State, State, Sequence[Sequence[State]]]:
-        """Return two states that differ in what was found alone, and the rows without that."""
+        """Return two states that differ in what was found, and the rows that are left.
 
-    def run(self, row: Sequence[State], order: Sequence[Means] = MEANS) -> Cause:
+        A commit is compared with the one before it. A release moves alone, since two may have an
+        effect only together, and then the others move where it has moved.
+        """
+        start, end = row.index(found[0]), row.index(found[-1])
+        if self.unit == "commits":
+            return row[start - 1], row[end], (row[:start], row[end:])
+        head = row[0] | (row[end] - row[start - 1])
+        return row[0], head, [self.row(head)]
+
+    def run(self, order: Sequence[Means] = MEANS) -> Cause:
         """Search by means in this order; duets only if no other shows anything, and then alone.
 
-        Raises DuetbenchError if the ends of the row cannot be compared.
+        Raises DuetbenchError if the states without any and with all cannot be compared.
         """
         reason, suspects = "", list[str]()
-        names: Sequence[str]
-        rows = [(row, order)]
+        rows = [(self.row(), order)]
         for some, means in rows:  # which a search extends by the rows that it leaves
             try:
                 rows += self._search(some, means)
-            except StuckError as stuck:
-                reason, names = str(stuck), stuck.suspects
             except DuetbenchError as problem:
-                if not self.whole:
+                stuck = problem if isinstance(problem, StuckError) else None
+                if not (stuck or self.whole):
                     raise
-                reason, names = short(str(problem)), ()
-            else:
-                continue
-            suspects += names or self._names(some[0], some[-1])
+                reason = short(str(problem))
+                suspects += (stuck and stuck.suspects) or self._names(some[0], some[-1])
         whole = self.whole
         return Cause(
             shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
@@ -161,22 +180,8 @@ class Search(ABC, Generic[State]):
 
         Returns the rows that are left, with the means for them.
         """
-        failure = ""
-        for number, means in enumerate(order):
-            if means == "duets" and number:
-                why = f"no count ({failure})" if failure else "both execute the same instructions"
-                self.say(f"what a request does shows nothing; {why}: duets decide")
-            try:
-                comparison = self.look(row[0], row[-1], means, "")
-            except CountError as problem:  # without Valgrind
-                failure = str(problem)
-                continue
-            figures = [each for each in comparison.findings if means_of(each) == means]
-            if moved := [each for each in figures if each.moved or _changed(each)]:
-                break
-            self.rest = comparison
-            failure = _why(comparison, INSTRUCTIONS)
-        else:
+        means, moved = self._first(row, order)
+        if not moved:
             if self.whole is None:
                 raise StuckError("measured again, the whole change is not seen")
             return ()
@@ -197,8 +202,30 @@ class Search(ABC, Generic[State]):
         findings = dict.fromkeys((main, *(each for each in own if means_of(each) == means)))
         fields = {self.unit: named, "skipped": unknown, "findings": tuple(findings)}
         self.shares.append(Share.model_validate(fields))
-        left = [each for each in order[number:] if (each == "duets") == (means == "duets")]
+        left = order[order.index(means) :]
+        left = [each for each in left if (each == "duets") == (means == "duets")]
         return [(rest, left) for rest in rests if len(rest) > 1]
+
+    def _first(
+        self, row: Sequence[State], order: Sequence[Means]
+    ) -> tuple[Means, Sequence[Finding]]:
+        """Return what the first means shows that shows any change between the ends of a row."""
+        failure = ""
+        for means in order:
+            if means == "duets" != order[0]:
+                why = f"no count ({failure})" if failure else "both execute the same instructions"
+                self.say(f"what a request does shows nothing; {why}: duets decide")
+            try:
+                comparison = self.look(row[0], row[-1], means, "")
+            except CountError as problem:  # without Valgrind
+                failure = str(problem)
+                continue
+            figures = [each for each in comparison.findings if means_of(each) == means]
+            if moved := [each for each in figures if each.moved or _changed(each)]:
+                return means, moved
+            self.rest = comparison
+            failure = _why(comparison, INSTRUCTIONS)
+        return order[-1], ()
 
     def _narrow(
         self, row: Sequence[State], whole: Finding, means: Means

@@ -1,1 +1,0 @@
-"""Which release or commit did it, and what several launches say together."""
