@@ -71,8 +71,9 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
 
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
-        write(tmp_path / name, "duetbench.toml", f"material = {{ tail = '{size}' }}\n")
-    assert configuration.load(tmp_path / "right").material == {"tail": 0.2}
+        write(tmp_path / name, "duetbench.toml", f"limits = {{ tail = '{size}', sql = 10 }}\n")
+    right = configuration.load(tmp_path / "right")
+    assert (right.material, right.most) == ({"tail": 0.2}, {"sql": 10})
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
         configuration.load(tmp_path / "wrong")
     for number, limit in enumerate(("inf", "1e400", "nan")):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
 SITE = "https://owner.github.io/name/"
-WORDS = f"[what the words mean]({SITE}method/)"
+WORDS = f"[what the words mean]({SITE}docs/glossary/)"
 FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
@@ -161,7 +161,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     assert told(step).code == 0
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
-    printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}method/", "")
+    printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}docs/glossary/", "")
     for message in (printed, comments.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
@@ -189,7 +189,7 @@ def test_a_report_always_fits() -> None:
     """Two thousand long rows that got worse: the headline, the worst of them, and a count."""
     cases = [judged_case(f"x/{'long' * 40}{number}/py3.14", WORSE) for number in range(2000)]
     text = comments.report(comparison_of(*cases))
-    message = comments.sign(text, HEAD, RUN, f"{SITE}method/")
+    message = comments.sign(text, HEAD, RUN, f"{SITE}docs/glossary/")
     assert len(message) <= comments.LIMIT
     assert message.startswith("### ▼ worse in 2000 of 2000 cases")
     assert "the rest did not fit" in message

@@ -208,7 +208,7 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "sides/", "docs/"):
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
-    assert "short" in front
+    assert "data-trend" in front
     assert 'href="./docs/"' in front
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
 

@@ -13,7 +13,7 @@ import pytest
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core import units
-from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding, Instructions
+from duetbench.core.comparison import FAILURE, Comparison, Coverage, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
@@ -255,8 +255,10 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = side("base", ()), side("head", ())
-    sides = Sides(*both, Path(), (), (), untouched=24, empty_reason="only documents differ")
-    found = session.empty_comparison(Question(sides, Extent(seconds=90.0), notes=("before",)))
+    sides = Sides(
+        *both, Path(), (), (), notes=("before",), untouched=24, empty_reason="only documents differ"
+    )
+    found = session.empty_comparison(Question(sides, Extent(seconds=90.0)))
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
@@ -291,6 +293,21 @@ def test_a_request_that_is_not_answered_is_not_counted(compare: Compare) -> None
     fake, reason = FakeInstruments(), endless("GET /x", 2, 3_000)
     found = compare(fake, (ONE,), seen=Seen(reasons={ONE: reason}))
     assert (fake.counted, on(found, ONE, INSTRUCTIONS).why) == ([], reason)
+
+
+@pytest.mark.parametrize(
+    ("entered", "alone", "only", "counted"),
+    [(0, True, "", []), (1, True, "", [ONE]), (0, False, "", [ONE]), (0, True, "counts", [ONE])],
+)
+def test_requests_that_run_the_same_code_are_not_counted(
+    compare: Compare, entered: int, alone: bool, only: str, counted: list[str]
+) -> None:
+    """Unless something else differs as well, or the counts were asked for."""
+    fake, reach = FakeInstruments(), Coverage(differ=3, entered=entered, alone=alone)
+    found = compare(fake, (ONE,), coverage=reach, only=only)
+    assert fake.counted == counted
+    assert verdicts(found, INSTRUCTIONS if only else CPU) == {ONE: Verdict.SAME}
+    assert (found.of(ONE, INSTRUCTIONS) is None) == (not counted)
 
 
 def test_what_would_take_too_long_is_not_counted() -> None:

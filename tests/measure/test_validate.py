@@ -134,6 +134,8 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
      "changed in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
     # One request alone takes 0.1 ms, as if each connection waited for an acknowledgement.
+    (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
+     "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     (FlagName.NOT_BUSY, facts(IDLE, case=case(floor=0.0)),
      "used 0.03 cores, and the median answer took 12.7 ms"),
     # Five at a time: 10,000 requests/s of 0.5 ms.
@@ -185,6 +187,8 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts(sizes={0: 9}),  # nothing was verified
         facts(case=varying(20, 30), sizes={20: 9, 30: 9}),
         facts(throughputs=(1000, 1100, 1250)),
+        paced({}, times=(0.030, 0.02, 0.01)),
+        paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
         facts({"memory_per_request": 2000, "least_kept": 999}),
         facts({"requests": 15_000, "good": 15_000, "least_kept": 1066}),
         facts({"memory_per_request": -30, "least_kept": -99}),

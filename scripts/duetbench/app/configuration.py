@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from packaging.version import Version
 from pydantic import BeforeValidator, Field
@@ -11,23 +11,40 @@ from pydantic import BeforeValidator, Field
 from duetbench.app.pyproject import read_table
 from duetbench.app.schema import OhaSpec, validate
 from duetbench.app.target import KEYS
-from duetbench.core.metrics import Concern
+from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import EffectKind, Frozen, InterpreterRecord
 from duetbench.core.units import read_share
 from duetbench.host import paths
+
+
+def _read_limits(table: object) -> object:
+    if not isinstance(table, dict):
+        return table
+    return {key: read_share(v) if key in MATERIAL else v for key, v in table.items()}
 
 
 class Configuration(Frozen):
     """The harness's own `[tool.duetbench]`, without the keys of a target."""
 
     oha: OhaSpec = Field(title="The load generator.")
-    material: dict[Concern, Annotated[float, BeforeValidator(read_share)]] = Field(
-        default_factory=dict, description="Sizes from which a change is material: memory = '5%'."
-    )
-    limits: dict[EffectKind, Annotated[float, Field(ge=0)]] = Field(
+    limits: Annotated[
+        dict[Concern | EffectKind, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
+    ] = Field(
         default_factory=dict,
-        description="Most that a request of head may do, or the comparison fails: sql = 10.",
+        description="What is worse: a change by a share, memory = '5%', or a request of head that "
+        "does more than so many of a kind, sql = 10.",
     )
+
+    @property
+    def material(self) -> dict[Concern, float]:
+        """Smallest relative changes that are worse."""
+        return {name: self.limits[name] for name in MATERIAL if name in self.limits}
+
+    @property
+    def most(self) -> dict[EffectKind, float]:
+        """How often a request of head may do something."""
+        kinds: tuple[EffectKind, ...] = get_args(EffectKind)
+        return {kind: self.limits[kind] for kind in kinds if kind in self.limits}
 
 
 class Interpreter(InterpreterRecord):

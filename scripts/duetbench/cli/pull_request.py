@@ -258,7 +258,7 @@ def report_command(
         context = github.context
         if source is not None and pull is not None and head is not None:
             pulls = [Pull(pull, commit("--base", base), commit("--head", head))]
-            url, words, folders = context.run_url, f"{context.site_url}method/", {"": source}
+            url, words, folders = context.run_url, f"{context.site_url}docs/glossary/", {"": source}
         else:
             run = event.field(context.event(), "workflow_run")
             url = f"{context.run_url.rpartition('/')[0]}/{run['id']}"

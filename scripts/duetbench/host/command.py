@@ -139,7 +139,13 @@ def run(
     words, variables = [*map(str, argv)], {**os.environ, **(env or {})}
     try:
         with Session.start(
-            words, role="command", cores=None, env=variables, cwd=cwd or Path.cwd(), log=log
+            words,
+            role="command",
+            cores=None,
+            env=variables,
+            cwd=cwd or Path.cwd(),
+            log=log,
+            append=True,
         ) as session:
             try:
                 while (code := session.wait(_POLL_S)) is None:

@@ -184,11 +184,12 @@ class Session:
         cwd: Path,
         log: Path,
         recorded: Sequence[str] | None = None,
+        append: bool = False,
     ) -> Session:
-        """Start a command: stdin empty, output appended to `log`, pinned to `cores` unless None.
+        """Start a command: stdin empty, output to `log`, pinned to `cores` unless None.
 
         `env` is its whole environment. `recorded` replaces the command in records and errors if it
-        contains private values.
+        contains private values. `append`: what the log has already stays.
 
         Raises:
             LaunchError: not_ready (server), load_failed (client) or not_ready (command) if it
@@ -198,7 +199,7 @@ class Session:
         record.save()
         try:
             log.touch(0o600)  # it may get private values
-            with log.open("ab") as output:
+            with log.open("ab" if append else "wb") as output:
                 popen = record.spawn(argv, cores, env=env, cwd=cwd, stdout=output)
                 return cls(popen, record, log)
         except BaseException as error:

@@ -82,7 +82,7 @@ def compare(
         question = Question(
             sides,
             extent,
-            declared.limits,
+            declared.most,
             reproduce=(again,) if again else (),
             to_repeat=notes if again else (),
             coverage=coverage,

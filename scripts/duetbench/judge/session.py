@@ -96,7 +96,6 @@ class Question:
     to_repeat: tuple[str, ...] = ()  # what they lack
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
-    notes: tuple[str, ...] = ()
     spent: float = 0.0  # seconds of the budget that observing has taken
 
 
@@ -169,10 +168,17 @@ class _Session:
         self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
-        counted = () if self.extent.start else self.pairs
+        reach = question.coverage
+        # Single requests that run the same code execute the same instructions.
+        same = reach is not None and reach.alone and not reach.entered and not self.extent.only
+        counted = () if self.extent.start or same else self.pairs
         self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
         served = {name: pair.sides for name, pair in self.counted.items()}
-        endless = {case: why for case, why in question.seen.reasons.items() if ENDLESS in why}
+        endless = {
+            case: why.removeprefix(f"{case_names.of(self.counted[case].case).what}: ")
+            for case, why in question.seen.reasons.items()
+            if ENDLESS in why and case in self.counted
+        }
         self.counts = Counts(instruments.instructions, served, endless)
         self.count_seconds = 0.0
         self.first_answer_seconds: float | None = None
@@ -359,5 +365,5 @@ def _begin(question: Question) -> Comparison:
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=(*question.notes, *sides.notes),
+        notes=sides.notes,
     )

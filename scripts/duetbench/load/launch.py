@@ -197,6 +197,7 @@ class Observation(Facts):
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
+        self.times = oha_results.time_thirds(rows, load, status=status)
         self.idle_lost = sum(map(reading.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):

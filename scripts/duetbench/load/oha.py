@@ -142,7 +142,6 @@ class Generation(Generator):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        self.load = client.load
         # Called from the middle of the load on, until it returns something true.
         self.midway: Callable[[], object] = lambda: False
         # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
@@ -169,7 +168,7 @@ class Generation(Generator):
                 raise self.failed("exit code 0", f"{code}")
             return True
         self._sample(summary)
-        limit = START_SECONDS + self.load.duration + self.load.timeout + START_SECONDS
+        limit = START_SECONDS + self.client.load.duration + self.client.load.timeout + START_SECONDS
         if time.monotonic() > self.session.started + limit:
             raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
         return False
@@ -182,8 +181,8 @@ class Generation(Generator):
         self.wait_load()
         summary = self.summary = self.end(STORE_SECONDS)
         # An interrupted oha stores what it has and reports success.
-        if summary.seconds < 0.99 * self.load.duration:
-            raise self.failed(f"{self.load.duration:g} s of load", f"{summary.seconds:g} s")
+        if summary.seconds < 0.99 * self.client.load.duration:
+            raise self.failed(f"{self.client.load.duration:g} s of load", f"{summary.seconds:g} s")
         rows = self.rows = read_rows(self.folder / "rows.sqlite")
         if len(rows) != summary.answered:
             raise self.failed(f"{summary.answered} rows", f"{len(rows)}")
@@ -202,10 +201,10 @@ class Generation(Generator):
             if not summary.exists():
                 return
             self.began = now
-        if now >= self.began + self.load.duration / 2 and self.midway():
+        if now >= self.began + self.client.load.duration / 2 and self.midway():
             self.midway = lambda: False
         used = proc.cpu_clock(self.session.pid)
-        if used is not None and now <= self.began - _POLL_SECONDS + self.load.duration:
+        if used is not None and now <= self.began - _POLL_SECONDS + self.client.load.duration:
             self._clock.append((now, used))
 
     @property

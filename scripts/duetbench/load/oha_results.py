@@ -34,6 +34,7 @@ One service time explains an unfinished wave; the half more allows for the sprea
 
 THIRD_WINDOWS: Final = 4  # windows whose median is the level of a third
 WAVES_PER_WINDOW: Final = 4  # at least, or one wave more or less would look like another level
+THIRD_ANSWERS: Final = 5  # fewest for a median of times
 GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
 RECORD: Final = np.dtype(
@@ -197,6 +198,16 @@ def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ..
         return ()
     counts, _ = np.histogram(end, bins=3 * THIRD_WINDOWS, range=(0, load.duration))
     return tuple(np.median(counts.reshape(3, THIRD_WINDOWS), axis=1) / length)
+
+
+def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
+    """Median service times by third of sending, s; empty if a third has fewer than five answers."""
+    good = rows.status == status
+    start, times = rows.start[good], (rows.end - rows.start)[good]
+    third = np.minimum(start / load.duration * 3, 2).astype(int)
+    if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
+        return ()
+    return tuple(float(np.median(times[third == part])) for part in range(3))
 
 
 def growth(

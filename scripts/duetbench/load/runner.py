@@ -158,8 +158,7 @@ def execute(
 
 def _line(launch: Launch, launches: int) -> Text:
     if launch.status is Status.FAILED:
-        fails = [flag for flag in launch.flags if flag.kind == "void"]
-        outcome = "failed: " + "; ".join(f"{flag.name}: {flag.detail}" for flag in fails)
+        outcome = f"failed: {launch.failure}"
     else:
         figures = {METRICS[name]: launch.metrics[name] for name in BRIEF if name in launch.metrics}
         outcome = ", ".join(f"{row.noun} {row.format(value)}" for row, value in figures.items())

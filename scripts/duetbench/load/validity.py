@@ -52,6 +52,10 @@ MOVED: Final = 1.25
 scatter by 5 %, thirds differ by 1.05 on average and never by 1.25 (simulated). A server that gets
 twice as fast before the last sixth of the load gives 1.4 or more."""
 
+QUICKER: Final = 3.0
+"""The same for median service times, for loads whose throughput is fixed by a rate, and for duets,
+of which only the ratio of throughputs is steady."""
+
 GROWTH_PER_REQUEST: Final = 1000.0
 GROWTH_TOTAL: Final = 16e6
 """Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
@@ -90,6 +94,7 @@ class Facts:
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
     excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
     throughputs: Sequence[float] = ()  # in each third of the load, 1/s
+    times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
         return self.figures.get(name, math.nan)
@@ -212,10 +217,14 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
-    levels = facts.throughputs
+    levels, times = facts.throughputs, facts.times
     if levels and max(levels) > MOVED * min(levels):
         words = ", ".join(map(units.rate, levels))
         yield _flag(FlagName.NOT_STEADY, f"the throughput changed in the load, by thirds: {words}")
+    # Only faster answers: times also grow with a queue.
+    elif times and times[0] > QUICKER * times[-1]:
+        words = ", ".join(map(units.seconds, times))
+        yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
     if least > GROWTH_PER_REQUEST and least * requests > GROWTH_TOTAL:
         yield _flag(
             FlagName.MEMORY_GROWS,

@@ -38,9 +38,9 @@ def _of_case(
     newest = max(summaries, key=lambda summary: summary.run.started, default=None)
     summary = newest.cases[case] if newest else None
     # The command measures the newest night of the first kind again.
-    headers = [view["header"] for view in views if view["table"].kind == tables[0].kind]
-    header = max(headers, key=lambda header: header.time, default=site.nights[newest_run])
-    place = header.cases[case]
+    last = (view["night"] for view in views if view["table"].kind == tables[0].kind)
+    night = max(last, key=lambda night: night.time, default=site.nights[newest_run])
+    place = night.cases[case]
     facts = [("Python", place.python), ("stack", place.stack)]
     experiment = page_of(case)
     main = next(iter(trends.metrics(tables[0], case)), "") if tables else ""
@@ -73,7 +73,7 @@ def _of_case(
         ],
         file=site.raw.get(newest_run, ""),
         facts=_declared_facts(summary.case) if summary else facts,
-        command=words.point_command(header, case),
+        command=words.point_command(night, case),
         data=addresses.data_file(case) if tables else "",
     )
     if tables:
@@ -83,22 +83,18 @@ def _of_case(
 
 
 def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
-    """Describe a case on one machine; a line is a metric's newest figure."""
-    measured = trends.metrics(table, case)
-    metric = next(iter((*measured, *table.metrics)), "")
-    newest = trends.newest(table, case, metric)
-    lines = []
-    for name in measured:
-        point = trends.newest(table, case, name)
-        lines.append((quoting.title(name), *trends.cells(table, name, point)[:2]))
+    """Describe a case on one machine; a line is a metric's newest figure, the main one's first."""
+    names = trends.metrics(table, case) or table.metrics[:1]
+    points = {name: trends.newest(table, case, name) for name in names}
+    night = points[names[0]].night
     return {
         "table": table,
-        "title": trends.title(metric, table),
-        "newest": newest,
-        "cells": trends.cells(table, metric, newest),
-        "header": newest.night,
-        "file": site.raw.get(newest.night.run, ""),
-        "lines": lines,
+        "title": trends.title(names[0], table),
+        "night": night,
+        "lines": [
+            (quoting.title(n), *trends.cells(table, n, point)) for n, point in points.items()
+        ],
+        "file": site.raw.get(night.run, ""),
     }
 
 
