@@ -285,12 +285,30 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
         f"scaling.Scaling.time_threads('fastapi', {threads})",
     )
     selection = [argument for glob in globs for argument in ("--select", glob)]
-    code, output, messages = run_inprocess(repository, tmp_path / "home", *selection)
+    code, output, messages = run_inprocess(repository, tmp_path / "home", "--json", *selection)
     assert code == 1, messages
-    assert "benchmarks of gil failed" in messages
-    assert "expected 1 counts of 100000," in output
-    for name in ("gil.Files.time_round_trips", "scaling.Scaling.time_threads"):
-        assert len(re.findall(rf"{re.escape(name)} +ok", output)) == 2, "on both builds"
+    assert (
+        "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
+        in messages
+    )
+    log = tmp_path / "home" / "state" / "duetbench" / "logs" / "inprocess-gil.log"
+    assert "expected 1 counts of 100000," in log.read_text("utf-8")
+    described: dict[str, Any] = json.loads(output)
+    (snapshot,) = described["snapshots"]
+    measured = [
+        (reading["benchmark"], reading["python"], dict(reading["params"]))
+        for reading in snapshot["readings"]
+        if reading["status"] == "measured" and reading["value"] > 0
+    ]
+    assert measured == [
+        (benchmark, python, params)
+        for benchmark, params in (
+            ("gil.Files.time_round_trips", {"mode": "serial", "megabytes": "1"}),
+            ("scaling.Scaling.time_threads", {"work": "fastapi", "threads": str(threads)}),
+        )
+        for python in ("3.14", "3.14t")
+    ]
+    assert [section["name"] for section in described["sections"]] == ["gil-in-process", "scaling"]
     assert not (repository / "results").exists()
 
 

@@ -17,11 +17,12 @@ from duetbench.core.model import Case, CaseResult, Flag, Run
 from duetbench.host import files
 from duetbench.judge.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
-from observatory.matrix.published import Published, load_published
-from observatory.show import published_page
+from observatory.matrix.published import Published, load_published, read_suites
+from observatory.show import inprocess
 from observatory.show.claims import Evidence, check
 from observatory.show.published_page import reference_runs
 from observatory.show.run_view import ANSWERED, Answer, Section
+from observatory.store import asv_results
 
 pytestmark = pytest.mark.long
 
@@ -306,8 +307,12 @@ def stored() -> dict[str, tuple[Evidence, Section]]:
 
 
 def experiments(runs: list[RunSummary]) -> dict[str, tuple[Evidence, Section]]:
-    declared = load_published(ROOT)
-    return {name: published_page.experiment(name, runs, declared) for name in declared}
+    declared, suites = load_published(ROOT), read_suites(ROOT)
+    inside = asv_results.read(ROOT / "results" / "asv")
+    return {
+        name: inprocess.experiment(name, runs, inside, declared, suites)
+        for name in inprocess.names(declared, suites)
+    }
 
 
 CELLS = [
@@ -324,6 +329,10 @@ CELLS = [
     ("await-patterns", "async_concurrent 3.14 500 ms", "rate", "885/s ±1.4 %"),
     ("pydantic-v1-v2", "pydantic-v1 200", "p50", "1.48 ms 1.16…1.89 ms"),
     ("pydantic-v1-v2", "pydantic-v1 3.14", "CPU per request", "984 µs ±3.1 %"),
+    ("pydantic-v1-v2", "validate: 20, python", "1 / 2", "8.51"),
+    ("gil-in-process", "4 processes", "3.14 time", "542 ms 754 ms, 731 ms"),
+    ("gil-in-process", "4 threads", "3.14t speed-up", "2.05"),
+    ("gil-in-process", "threads", "3.14 efficiency", "91.2 %"),
 ]
 
 

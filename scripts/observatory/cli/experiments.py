@@ -13,12 +13,12 @@ from duetbench.host import files, result_files
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.judge.summary import summarise
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import load_published
-from observatory.show import published_page
+from observatory.matrix.published import load_published, read_suites
+from observatory.show import inprocess, published_page
 from observatory.show.findings import write_findings
 from observatory.show.published_page import reference_runs
 from observatory.show.run_text import as_markdown, print_page, print_points
-from observatory.store import kinds
+from observatory.store import asv_results, kinds
 from observatory.store.points import Points
 
 
@@ -58,7 +58,7 @@ def findings_command(
 
     $ observatory findings --output results/FINDINGS.md
 
-    Uses comparisons, and the newest runs of each machine and profile.
+    Uses comparisons, the newest runs of each machine and profile, and asv's results.
     """
     project = Checkout.here()
     root, results = project.root, project.results
@@ -71,8 +71,9 @@ def findings_command(
     comparisons = kinds.read_all(Comparison, results, [])
     stored = [*result_files.runs(results), *files.paths(Comparison, results)]
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
+    snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
     experiments = {
-        name: published_page.experiment(name, summaries, published, comparisons)
-        for name in sorted(published)
+        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
+        for name in inprocess.names(published, suites)
     }
     write(write_findings(experiments, links), output or STANDARD)

@@ -1,17 +1,24 @@
-"""`observatory inprocess`: run asv with few samples, and show what it says."""
+"""`observatory inprocess`: run asv with few samples, and show tables of its results."""
 
 import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from typer import Exit, Option
 
-from duetbench.cli.options import clean_up, machine
-from duetbench.core.errors import UsageError
-from duetbench.host import command, files, paths
-from duetbench.host.console import Console, Narrator, errors
+from duetbench.cli.options import JsonOption, clean_up, machine
+from duetbench.core.errors import NothingMeasuredError, UsageError
+from duetbench.host import files, paths
+from duetbench.host.console import Console, Narrator, errors, print_json
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
+from observatory.show import inprocess as pages
+from observatory.show.run_text import print_page
+from observatory.store import asv_results
+from observatory.store.asv_results import Snapshot
 
 
 def inprocess_command(
@@ -30,6 +37,7 @@ def inprocess_command(
         Path | None,
         Option("--to", metavar="FOLDER", help="With --record: the folder; default: results/."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure inside one process, with few samples: threads, handlers, Pydantic, instructions.
 
@@ -38,11 +46,12 @@ def inprocess_command(
 
     asv measures the last commit's applications and locks; the suites are those of the working
     tree. For asv's own history use `asv run`. Exit code 0: everything applicable was measured. 1: a
-    benchmark failed; with --to the failure is recorded, and counts as a result.
+    benchmark failed; with --to the failure is recorded, and counts as a result. 3: nothing was
+    measured.
     """
     if to is not None and not record:
         raise UsageError("--to: no results are kept: add --record")
-    progress, failed = errors(), []
+    progress = errors()
     project, narrator = Checkout.here(), Narrator(progress)
     root = project.root
     commit, dirty = runs.require_commit(root)
@@ -58,14 +67,42 @@ def inprocess_command(
         folder = Path(scratch)
         results = ((to or project.results) / "asv").resolve() if record else folder / "results"
         config = runs.configure(project, folder, results)
+        began = datetime.now(UTC).timestamp() * 1000
         for number, step in enumerate(steps, start=1):
             name = f"{step.suite} ({number} of {len(steps)})"
             log = logs / f"inprocess-{step.suite}.log"
             with narrator.step(name, "asv runs it") as tick:
-                if not runs.run(step, config, root, folder, log, tick):
-                    failed.append(step.suite)
-            Console().say(command.read_log(log))
+                runs.run(step, config, root, folder, log, tick)
+        suites = tuple(step.suite for step in steps)
+        snapshots = _of_now(asv_results.read(results), commit, suites, began)
+    page = pages.make_page(snapshots, read_suites(root))
+    if as_json:
+        print_json(pages.as_json(snapshots, page))
+    else:
+        print_page(Console(), page)
+    failed = dict.fromkeys(
+        f"{reading.benchmark} on {reading.python}, {reading.stack}"
+        for snapshot in snapshots
+        for reading in snapshot.readings
+        if reading.status == "failed"
+    )
     if failed:
-        progress.say(f"benchmarks of {', '.join(failed)} failed: {logs}/inprocess-*.log")
+        progress.say(f"failed: {'; '.join(failed)}. Why: {logs}/inprocess-*.log")
     if failed and to is None:
         raise Exit(1)
+
+
+def _of_now(
+    snapshots: Sequence[Snapshot], commit: str, suites: Sequence[str], began: float
+) -> tuple[Snapshot, ...]:
+    """Select the results of a commit since a time; NothingMeasuredError if there are none."""
+    recent = (
+        snapshot
+        for snapshot in snapshots
+        if snapshot.commit == commit and snapshot.started >= began
+    )
+    if matching := tuple(snapshot for snapshot in recent if snapshot.has(*suites)):
+        return matching
+    raise NothingMeasuredError(
+        f"no benchmark gave a figure; asv's logs are in {paths.state_dir() / 'logs'}"
+    )

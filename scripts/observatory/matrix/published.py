@@ -2,8 +2,8 @@
 
 `apps/<experiment>/published.toml` is for servers. Its tables select cases by globs over their ids
 and distinguish them by `KEYS`, properties of a case; its figures are metrics of the registry.
-Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` says on
-which stacks asv runs a suite inside the process.
+Without the file, an experiment gets one table of everything. `benchmarks/<suite>.toml` is for an
+in-process suite, which asv runs.
 """
 
 from collections.abc import Container
@@ -25,14 +25,10 @@ SUITES: Final = "benchmarks"
 class Shape(Frozen):
     """A statement about the shape of the result.
 
-    It holds if the ratio of two cases, or the figure of one, is between `least` and `most`. Cases
-    are names from `cases`, or ids; `denominator` is optional.
+    It holds if the ratio of two sides, or the figure of one, is between `least` and `most`.
     """
 
     statement: str
-    metric: MetricName
-    numerator: str
-    denominator: str | None = None
     least: float | None = None
     most: float | None = None
     published: float | None = Field(
@@ -49,6 +45,14 @@ class Shape(Frozen):
         if self.least is None and self.most is None:
             raise ValueError("a shape needs least or most, or both")
         return self
+
+
+class CaseShape(Shape):
+    """A statement about cases: names from `cases`, or case ids; `denominator` is optional."""
+
+    metric: MetricName
+    numerator: str
+    denominator: str | None = None
 
 
 class Published(Frozen):
@@ -69,7 +73,7 @@ class Published(Frozen):
     )
     notes: tuple[str, ...] = Field(default=(), description="How figures were converted.")
     tables: tuple[TableLayout, ...] = ()
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[CaseShape, ...] = ()
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
@@ -96,12 +100,148 @@ class Published(Frozen):
         return next((row for name, row in self.figures.items() if self.ids(name)[0] == case_id), {})
 
 
-class Suite(Frozen):
-    """A suite of benchmarks inside the process; `suite` is the file's name without `.toml`."""
+class SuiteColumn(Frozen):
+    """A column of a table: an environment, or the ratio of two other columns."""
+
+    title: str
+    python: str | None = None
+    stack: str | None = None
+    over: tuple[int, int] | None = Field(default=None, description="Positions of two columns.")
+
+
+class SuiteTable(Frozen):
+    """A table of one benchmark that does the same work in several ways, or of many benchmarks.
+
+    `variant` is the parameter that names the way. With it, each interpreter has the time, the
+    speed-up over the way `base`, and the best possible time. Without it, a row is a benchmark with
+    its parameters and a column is an environment.
+    """
+
+    title: str
+    benchmark: str = Field(description="Its name, or the start of several names.")
+    name: str = Field(default="", pattern="^[a-z0-9-]*$", description="For shapes and anchors.")
+    keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
+    variant: str | None = None
+    base: str | None = Field(default=None, description="The variant that others are compared with.")
+    times: str | None = Field(
+        default=None, description="The parameter with how many times the work of `base` it does."
+    )
+    shared: str | None = Field(
+        default=None,
+        description="The parameter with the number of parts of `base`'s work that cores can share: "
+        "the shortest possible time follows from it.",
+    )
+    slowest: str | None = Field(
+        default=None,
+        description="The benchmark that tracks the slowest single round: the shortest possible "
+        "time.",
+    )
+    columns: tuple[SuiteColumn, ...] = ()
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.variant is None) != (self.base is None) or not (self.variant or self.columns):
+            raise ValueError("variant and base belong together; a table without them has columns")
+        return self
+
+    @property
+    def at_best(self) -> str:
+        """Describe the shortest possible time; empty if it is not known."""
+        if self.slowest:
+            return "the slowest single round"
+        return f"{self.base} / min({self.shared}, cores)" if self.shared else ""
+
+
+class PublishedTimes(Frozen):
+    """What the source measured in one run, by variant, in seconds."""
+
+    table: str
+    where: dict[str, str] = Field(default_factory=dict)
+    seconds: dict[str, float]
+
+
+class SuiteSide(Frozen):
+    """One of two figures."""
+
+    python: str
+    stack: str | None = None
+    variant: str | None = None
+
+
+class RunRatio(Frozen):
+    """A ratio of two cases in a run with servers."""
+
+    metric: str
+    above: str
+    below: str
+
+
+class SuiteShape(Shape):
+    """`above` is between `least` and `most` times `below`; `per`: divided by the servers' gain."""
+
+    table: str
+    benchmark: str | None = Field(default=None, description="Default: that of the table.")
+    where: dict[str, str] = Field(default_factory=dict)
+    above: SuiteSide
+    below: SuiteSide
+    per: RunRatio | None = None
+
+
+class SuiteDeclaration(Frozen):
+    """A suite's file; `suite` is its name without `.toml`."""
 
     suite: str
+    name: str = ""
     question: str
+    experiment: str = Field(default="", description="The experiment with servers it belongs to.")
     stacks: tuple[str, ...] = Field(min_length=1, description="Stacks that it runs on.")
+    deviations: tuple[str, ...] = ()
+    source: str = Field(default="", description="Title, date, machine and versions.")
+    source_python: str = Field(
+        default="", description="The interpreter that its figures are compared with."
+    )
+    tables: tuple[SuiteTable, ...] = ()
+    published: tuple[PublishedTimes, ...] = ()
+    shapes: tuple[SuiteShape, ...] = ()
+
+    @model_validator(mode="after")
+    def _known_tables(self) -> Self:
+        tables = {table.name: table for table in self.tables if table.name}
+        items: list[PublishedTimes | SuiteShape] = [*self.published, *self.shapes]
+        for item in items:
+            if item.table not in tables:
+                raise ValueError(f"no table {item.table!r}; declared: {', '.join(tables)}")
+            keys = tables[item.table].keys
+            whole = not isinstance(item, SuiteShape) or item.benchmark is None
+            if whole and set(item.where) != set(keys):
+                raise ValueError(
+                    f"table {item.table}: expected `where` to name {list(keys)}, "
+                    f"found {sorted(item.where)}"
+                )
+        return self
+
+    @property
+    def title(self) -> str:
+        return self.name or self.suite
+
+    @property
+    def page(self) -> str:
+        """The experiment that its tables and statements belong to; empty: none."""
+        return self.experiment or (self.title if self.source else "")
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        names = (name for table in self.tables for name in (table.benchmark, table.slowest))
+        return tuple(dict.fromkeys(filter(None, names)))
+
+    def table(self, name: str) -> SuiteTable:
+        return next(table for table in self.tables if table.name == name)
+
+    def seconds(self, python: str, table: str, where: dict[str, str]) -> list[dict[str, float]]:
+        """List published seconds by variant, one per run of the source; none for other Pythons."""
+        rows = self.published if python == self.source_python else ()
+        return [row.seconds for row in rows if (row.table, row.where) == (table, where)]
 
 
 def load_published(root: Path) -> dict[str, Published]:
@@ -123,11 +263,11 @@ def load_published(root: Path) -> dict[str, Published]:
     return by_name
 
 
-def read_suites(root: Path) -> tuple[Suite, ...]:
+def read_suites(root: Path) -> tuple[SuiteDeclaration, ...]:
     """Read all suites that a checkout declares, by name; raises DeclarationError."""
     return tuple(
         validate(
-            Suite,
+            SuiteDeclaration,
             {"suite": path.stem, **read_toml(path, name := f"{SUITES}/{path.name}")},
             name,
             keys="only documented keys",

@@ -32,7 +32,7 @@ from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
 from duetbench.judge.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
 from duetbench.report import formats
-from observatory.matrix.published import Published, Shape
+from observatory.matrix.published import CaseShape, Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict
 
 Logs = NDArray[np.float64]
@@ -350,7 +350,7 @@ def _samples(answer: Answer) -> tuple[int, str]:
     return answer.ours.n, answer.comparisons[0]
 
 
-def _check(evidence: Evidence, published: Published, shape: Shape) -> Answer:
+def _check(evidence: Evidence, published: Published, shape: CaseShape) -> Answer:
     if evidence.machine and evidence.machine.cores >= (shape.needs or math.inf):
         shape = shape.model_copy(update={"cannot": None})
     names = [name for name in (shape.numerator, shape.denominator) if name is not None]

@@ -36,6 +36,8 @@ def write_findings(
     parts = [_FINDINGS, f"{tally([a for section in flat for a in section.answers])}."]
     for name, (_, section) in experiments.items():
         parts += write_head(name, section)
+        if section.measured:
+            parts.append(f"Inside the process: {section.measured}.")
         if section.answers:
             parts += write_table(answer_table(section.answers))
     parts.append("# Figures")

@@ -129,7 +129,10 @@ def answer_table(answers: Iterable[Answer], *, published: bool = True) -> Figure
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment: of a run, or of all evidence."""
+    """One experiment, or one suite: of a run, or of all evidence.
+
+    `measured`: when and where asv measured a suite.
+    """
 
     experiment: str
     question: str = ""
@@ -137,6 +140,7 @@ class Section:
     answers: tuple[Answer, ...] = ()
     tables: tuple[FigureTable, ...] = ()
     notes: tuple[str, ...] = ()
+    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)

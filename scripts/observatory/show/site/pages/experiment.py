@@ -89,7 +89,9 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
     (evidence, section), about = site.experiments[name], _topic(site, name)
     profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
     profile = profile if profile in PROFILES else "nightly"
-    command = ("duetbench", "run", "--profile", profile, "--select", f"{glob.escape(name)}/*")
+    select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
+    served = name in site.published or evidence.cases
+    command = ("observatory", *(("measure", *select) if served else ("inprocess",)))
     answers = section.answers
     yield render(
         site,

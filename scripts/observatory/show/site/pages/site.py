@@ -19,13 +19,14 @@ from duetbench.core.comparison import Comparison
 from duetbench.host import git
 from duetbench.judge.summary import RunSummary
 from duetbench.report.attribution import AttributionText
-from observatory.matrix.published import Published, load_published
-from observatory.show import addresses, quoting
+from observatory.matrix.published import Published, load_published, read_suites
+from observatory.show import addresses, inprocess, quoting
 from observatory.show.changes import between, contains
 from observatory.show.claims import Evidence
-from observatory.show.published_page import experiment, reference_runs
+from observatory.show.published_page import reference_runs
 from observatory.show.run_view import Section
 from observatory.show.site.words import fill
+from observatory.store import asv_results
 from observatory.store.change import Change, order
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
@@ -293,16 +294,21 @@ def gather(
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
     planned = frozenset(chain.from_iterable(night.cases for night in nights.values()))
     newest = tuple(s for s in reference_runs(results) if s.run.id in sources.runs)
-    published = load_published(root)
+    published, suites = load_published(root), read_suites(root)
+    inside = spare(broken, "asv's results", partial(asv_results.read, results / "asv", []), ())
+    declared = inprocess.names(published, suites)
     of_runs = {case.partition("/")[0] for summary in newest for case in summary.cases}
     found = {
         name: spare(
             broken,
             name,
-            partial(experiment, name, newest, published, sources.comparisons),
+            partial(
+                inprocess.experiment,
+                *(name, newest, inside, published, suites, sources.comparisons),
+            ),
             (Evidence(), Section(name)),
         )
-        for name in (*sorted(published), *sorted(of_runs - published.keys()))
+        for name in (*declared, *sorted(of_runs - {*declared}))
     }
     none: Released = {}, {}, {}
     released = spare(broken, "Releases", lambda: _released(sources, changes), none)
