@@ -112,9 +112,9 @@ def observe(sides: Sides) -> Mapping[str, Effects]:
 
 def duet(pair: Pair) -> Duet:
     """Load both sides of a case at the same time, once. A failure is a flag of the duet."""
-    loop = Loop(_instruments(), _silent(), DEFAULT_SEED + len(pair.duets.all))
-    loop.launch([pair], lambda of, made: of.duets.add(made), 0.0)
-    return pair.duets.all[-1]
+    loop = Loop(_instruments(), _silent(), DEFAULT_SEED + len(pair.all))
+    loop.launch([pair], lambda of, made: of.add(made), 0.0)
+    return pair.all[-1]
 
 
 @cache
@@ -128,8 +128,8 @@ def decide(sides: Sides, seen: Mapping[str, Effects]) -> tuple[Finding, ...]:
     Three duets are the fewest that decide anything.
     """
     for pair in sides.pairs:
-        pair.duets.seen = seen.get(pair.case.id)
-    return rule.judge([pair.duets for pair in sides.pairs], MATERIAL, {})
+        pair.seen = seen.get(pair.case.id)
+    return rule.judge(sides.pairs, MATERIAL, {})
 
 
 def render(comparison: Comparison, medium: Literal["markdown", "html"] = "markdown") -> str:

@@ -79,7 +79,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
     (case,) = both.head.cases
     assert both.base.cases == both.head.cases
-    assert case.id == "shop/get-items-7/py3.14/c64"
+    assert case.id == "shop/get-items-7/py3.14/c32"
     assert (case.endpoint.interface, case.server, case.stack) == ("asgi", "granian", "project")
     assert case.env_names == ("SECRET",)
     base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
@@ -87,7 +87,7 @@ def test_revisions_that_declare_nothing_are_prepared(
     assert "granian" in head.packages
     assert deployment.describe(both.head.subject) == (
         f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
-        f"64 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
+        f"32 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
         "packages from pyproject.toml"
     )
     found = affected.find(both)

@@ -210,8 +210,8 @@ def test_two_threads_serve_more_without_the_gil(
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
     gains, others = [0.0], [0.0]
     while len(gains) < 4 and gains[-1] <= 1.2:
-        loop.launch([pair], lambda one, found: one.duets.add(found), 60)
-        found = pair.duets.all[-1]
+        loop.launch([pair], lambda one, found: one.add(found), 60)
+        found = pair.all[-1]
         assert not found.failed, found
         assert found.alone
         figures = [side["throughput"] for side in (found.base, found.head)]

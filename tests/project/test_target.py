@@ -108,7 +108,7 @@ def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
-        "shop/get-items-7/py3.12/c64", "shop/post-orders/py3.12/c64",
+        "shop/get-items-7/py3.12/c32", "shop/post-orders/py3.12/c32",
     ]  # fmt: skip
     order = cases[1].endpoint
     assert (order.app, order.method, order.path, order.body, order.expect.status) == (
@@ -121,7 +121,7 @@ def test_each_request_is_a_case(shop: Path) -> None:
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load
     found = (load.connections, load.rate, load.duration)
-    assert found == (64, None, 2.0)
+    assert found == (32, None, 2.0)
 
 
 def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_chart_names_the_releases_that_moved_what_it_shows(site: Path) -> None
     assert (mark["name"], mark["tone"], mark["label"]) == ("0.11.0", "worse", finding)
     assert (mark["time"], mark["href"]) == (line["time"][2], "p/fastapi/0.11.0/")
     release = (site / "p" / "fastapi" / "0.11.0" / "index.html").read_text("utf-8")
-    assert f'og:description" content="{finding}."' in release
+    assert f'name="description" content="{finding}."' in release
 
 
 def test_pages_lead_where_the_package_says_and_to_each_other(site: Path) -> None:

@@ -199,7 +199,7 @@ class Target(Frozen):
         description="Argument of the server, e.g. arg=--no-access-log. Repeatable.",
     )
     connections: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
-        64, gt=0, description="Connections that send without pause (64)."
+        32, gt=0, description="Connections that send without pause (32)."
     )
     idle: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."

@@ -15,7 +15,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -28,7 +28,6 @@ from duetbench.core import units
 from duetbench.core.errors import BusyError
 from duetbench.core.model import Machine
 from duetbench.core.text import visible
-from duetbench.host import proc
 from duetbench.host.console import duration
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
@@ -155,29 +154,25 @@ def core_times() -> CoreTimes:
 
 def disturbance(seconds: float = 1.0) -> str:
     """Say what takes core time from a measurement, by a look of some seconds; empty if nothing."""
-    before, earlier = core_times(), {(p.pid, p.start): p.cpu for p in proc.stats()}
+    before, _ = core_times(), _busiest()
     time.sleep(seconds)
     spent = core_times().since(before)
     if (other := (spent.busy - spent.harness) / spent.at) > OTHER_CORES:
-        return f"other processes use {units.cores(other)} cores{_busiest(earlier, spent.at)}"
+        return f"other processes use {units.cores(other)} cores{_busiest()}"
     if spent.steal_share > STEAL:
         return f"the hypervisor takes {units.share(spent.steal_share)} of the core time"
     return ""
 
 
-def _busiest(earlier: Mapping[tuple[int, int], float], seconds: float) -> str:
-    """Name the other processes that have used the most core time since then, if any is visible."""
-    cores = {
-        p.pid: (p.cpu - earlier.get((p.pid, p.start), 0)) / seconds
-        for p in proc.stats()
-        if p.pid != os.getpid()
-    }
-    names = []
-    for pid in sorted(cores, key=lambda pid: -cores[pid])[:_NAMED]:
-        with suppress(psutil.Error):
-            if cores[pid] > OTHER_CORES / 2:
-                name = visible(psutil.Process(pid).name())
-                names.append(f"{name} {pid}, {units.cores(cores[pid])} cores")
+def _busiest() -> str:
+    """Name the other processes that have used the most core time since the last call, if any."""
+    others = (p for p in psutil.process_iter(["cpu_percent", "name"]) if p.pid != os.getpid())
+    looks = [(p.info["cpu_percent"] or 0.0, p.pid, p.info["name"]) for p in others]
+    names = [
+        f"{visible(name or '?')} {pid}, {units.cores(percent / 100)} cores"
+        for percent, pid, name in sorted(looks, reverse=True)[:_NAMED]
+        if percent > 100 * OTHER_CORES / 2
+    ]
     return f" ({'; '.join(names)})" if names else ""
 
 

@@ -6,7 +6,7 @@ server are measured on one launch of each side. The order of a round is random. 
 starts first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. Where two servers at once would take cores from each other
-that one could use (`pairs.Pair.alone`), each side is launched alone (`instruments.by_turns`).
+that one could use (`Pair.mode`), each side is launched alone (`instruments.by_turns`).
 """
 
 import random
@@ -189,8 +189,8 @@ class Loop:
 
     def seconds(self, *pairs: Pair) -> float:
         """Predict the seconds of one duet per case: those that a case had, or else as planned."""
-        new = [pair for pair in pairs if not pair.duets.all]
-        known = (statistics.fmean(d.seconds for d in p.duets.all) for p in pairs if p.duets.all)
+        new = [pair for pair in pairs if not pair.all]
+        known = (statistics.fmean(d.seconds for d in p.all) for p in pairs if p.all)
         return max(1.0, sum(known) + self._taken / self._planned * _planned(new)) if pairs else 0.0
 
     def remaining(self, missing: Mapping[Pair, int]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from duetbench.app.inside.programs import MOST_PATHS
@@ -16,37 +16,27 @@ from duetbench.core.model import Case, Missing
 from duetbench.judge.samples import CaseDuets, Mode
 
 
-@dataclass(slots=True, eq=False)
-class Pair:
+@dataclass(eq=False)
+class Pair(CaseDuets):
     """One case as each side serves it, why the change can affect it, and what is known of it.
 
-    `label` names head's stack if several are measured against one base. With `start`, each sample
-    is one start of each side. `alike`: both sides execute the same for a request, and differ only
-    in how they are served.
+    `case` is as head defines it. `label` names head's stack if several are measured against one
+    base. With `start`, each sample is one start of each side. `alike`: both sides execute the same
+    for a request, and differ only in how they are served.
     """
 
     base: SideCase
     head: SideCase
     reason: str = ""
     label: str = ""
-    duets: CaseDuets = field(init=False)
     start: bool = False
     alike: bool = False
 
     def __post_init__(self) -> None:
-        mode = Mode.START if self.start else Mode.ALONE if self.alone else Mode.TOGETHER
+        mode = Mode.START if self.start else Mode.ALONE if self._compete() else Mode.TOGETHER
         loads = {side.case.load.connections for side in self.sides}
-        self.duets = CaseDuets(self.case, mode, timed=len(loads) > 1)
-        self.duets.partial = len(self.case.endpoint.paths) >= MOST_PATHS
-
-    @property
-    def mode(self) -> Mode:
-        return self.duets.mode
-
-    @property
-    def case(self) -> Case:
-        """The case as head defines it."""
-        return self.head.case
+        super().__init__(self.head.case, mode, timed=len(loads) > 1)
+        self.partial = len(self.case.endpoint.paths) >= MOST_PATHS
 
     @property
     def sides(self) -> tuple[SideCase, SideCase]:
@@ -58,8 +48,7 @@ class Pair:
         cases = [side.case for side in self.sides]
         return len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
 
-    @property
-    def alone(self) -> bool:
+    def _compete(self) -> bool:
         """Whether two servers at once would keep each other from cores that one could use.
 
         Several workers, or threads without the GIL, compute at once on several cores. Sides with
@@ -68,13 +57,13 @@ class Pair:
         cases = [side.case for side in self.sides]
         computing = {case.workers * (case.threads or 1 if case.free_threaded else 1)
                      for case in cases}  # fmt: skip
-        several = len(self.head.testbed.server_cores(self.case)) > 1
+        several = len(self.head.testbed.server_cores(self.head.case)) > 1
         return (
             self.unequal
             or len({case.server for case in cases}) > 1
             or len(computing) > 1
             or any(case.scales for case in cases)
-            or (several and max(computing) > 1 and not self.case.endpoint.floor)
+            or (several and max(computing) > 1 and not self.head.case.endpoint.floor)
         )
 
     @property

@@ -126,7 +126,7 @@ def compare(
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
-        duets = [pair.duets for pair in session.pairs]
+        duets = session.pairs
         failed = any(one.void for one in duets) and not any(one.usable for one in duets)
         for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
             session.note(f"what one request does was not observed: {short(reason)}")
@@ -184,7 +184,7 @@ class _Session:
         self.first_answer_seconds: float | None = None
         self.notes: list[str] = []
         for pair in self.pairs:
-            pair.duets.seen = question.seen.effects.get(pair.case.id)
+            pair.seen = question.seen.effects.get(pair.case.id)
 
     def run(self) -> None:
         """Count instructions, then run duets."""
@@ -212,7 +212,7 @@ class _Session:
             self.first_answer_seconds = duets + max(
                 self.count_seconds, CASE_SECONDS * bool(self.counted)
             )
-        if lost := sum(not pair.duets.all for pair in self.pairs):
+        if lost := sum(not pair.all for pair in self.pairs):
             what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")
 
@@ -240,7 +240,7 @@ class _Session:
 
     def _needs_no_time(self, pair: Pair) -> bool:
         """Whether more time is not what a case lacks: it is judged, or it failed."""
-        return len(pair.duets.usable) >= rule.FEWEST or any(d.failed for d in pair.duets.all)
+        return len(pair.usable) >= rule.FEWEST or any(d.failed for d in pair.all)
 
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -248,12 +248,12 @@ class _Session:
         A case with fewer duets than any decision takes would be time lost for the others: those
         that were begun come first, and new ones must surely reach a decision.
         """
-        waiting = [pair for pair in self.pairs if rule.wants(pair.duets, self.limits)]
-        waiting.sort(key=lambda p: (not p.duets.all, self.missing(p), -self._size(p)))
+        waiting = [pair for pair in self.pairs if rule.wants(pair, self.limits)]
+        waiting.sort(key=lambda p: (not p.all, self.missing(p), -self._size(p)))
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
         for pair in waiting:
             more = {**chosen, pair: self.missing(pair)}
-            if not chosen or self.loop.remaining(more) <= left * (1 if pair.duets.all else SAFE):
+            if not chosen or self.loop.remaining(more) <= left * (1 if pair.all else SAFE):
                 chosen = more
         return [*chosen]
 
@@ -263,11 +263,11 @@ class _Session:
         return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
 
     def missing(self, pair: Pair) -> int:
-        return max(1, rule.FEWEST - len(pair.duets.all))
+        return max(1, rule.FEWEST - len(pair.all))
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        name, load, duets = pair.case.id, pair.case.load, pair.duets
-        if duet.connections and not any(earlier.connections for earlier in duets.all):
+        name, load = pair.case.id, pair.case.load
+        if duet.connections and not any(earlier.connections for earlier in pair.all):
             why = "its requests take so long that"
             more = "the last answers would take longer than the load"
             if duet.wait:
@@ -275,16 +275,16 @@ class _Session:
                 more = "a queue would hide the wait"
             few = f"{duet.connections} of its {load.connections} connections"
             self.note(f"{name}: {why} duets use {few}: with more, {more}")
-        duets.add(duet)
-        metric = duets.leading[0]
-        if known := rule.evidence(duets, metric, self.limits):
+        pair.add(duet)
+        metric = pair.leading[0]
+        if known := rule.evidence(pair, metric, self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[metric].noun} {change} so far")
-        if duets.overloaded:
+        if pair.overloaded:
             rate = units.rate(load.rate or 0.0)
             queue = "its times are those of a queue, and are not judged"
             self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        growths = duets.growth.values()
+        growths = pair.growth.values()
         if any(memory.course == "undecided" and not memory.curve for memory in growths):
             self._soak(pair)
 
@@ -297,14 +297,14 @@ class _Session:
         left = self.ends - self.clock()
         seconds = left / len(SIDES) - growth.AROUND
         later = left - growth.AROUND * len(SIDES) - self.loop.seconds(pair) >= 2 * shortest
-        begun = len(pair.duets.all) < growth.LEAST and rule.wants(pair.duets, self.limits)
+        begun = len(pair.all) < growth.LEAST and rule.wants(pair, self.limits)
         if seconds < shortest or (begun and later):
             return
         what = case_names.of(pair.case).what
         for name, side in zip(SIDES, pair.sides, strict=True):
             self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
-            pair.duets.soak(name, self.instruments.soak(side, name, min(longest, seconds)))
-            memory = pair.duets.growth[name]
+            pair.soak(name, self.instruments.soak(side, name, min(longest, seconds)))
+            memory = pair.growth[name]
             self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
 
     def note(self, sentence: str) -> None:
@@ -317,18 +317,18 @@ class _Session:
         """Return the comparison, judged by all that is known so far."""
         if self.extent.only != "effects":
             for name, pair in self.counted.items():
-                pair.duets.counts = None if pair.duets.void else self.counts.outcome(name)
+                pair.counts = None if pair.void else self.counts.outcome(name)
         cases = tuple(
             CaseComparison(
                 case=pair.case,
                 because=pair.reason,
-                duets=tuple(pair.duets.all),
+                duets=tuple(pair.all),
                 instructions=self._counts(pair),
-                effects=pair.duets.effects,
+                effects=pair.effects,
             )
             for pair in self.pairs
         )
-        known, limits = [pair.duets for pair in self.pairs], self.question.limits
+        known, limits = self.pairs, self.question.limits
         update = {
             "status": status,
             "wall_seconds": self.clock() - self.began,

@@ -156,7 +156,7 @@ class Head:
     def add(self, duet: Duet) -> None:
         """Add a duet."""
         self.seconds += duet.seconds
-        self.by_case[duet.case].duets.add(duet)
+        self.by_case[duet.case].add(duet)
         self.added()
 
     def count(
@@ -178,7 +178,7 @@ class Head:
         """Return points of its cases, and the cases without any."""
         lost = list(self.lost)
         places = [
-            (case, pair.case, [*_points(pair.duets, lost), *self._count_of(case)])
+            (case, pair.case, [*_points(pair, lost), *self._count_of(case)])
             for case, pair in self.by_case.items()
         ]
         return tuple(
@@ -238,14 +238,14 @@ class _UntilPrecise:
         self.queue: set[Pair] = set()
 
     def open(self) -> Sequence[Pair]:
-        return [p for p in self.heads if p not in self.queue and self.precision.wants(p.duets)]
+        return [p for p in self.heads if p not in self.queue and self.precision.wants(p)]
 
     def take_turns(self, nights: int, night: int) -> None:
         """Keep one case in `nights`; the next night keeps the next ones."""
         self.queue = {p for n, p in enumerate(self.open()) if n % nights != night % nights}
 
     def missing(self, pair: Pair) -> int:
-        return self.precision.missing(pair.duets)
+        return self.precision.missing(pair)
 
     def add(self, pair: Pair, duet: Duet) -> None:
         self.heads[pair].add(duet)
