@@ -122,6 +122,7 @@ def test_workers_and_cores(
     outcome = perform(shortened(case, duration=1))
     assert not failures(outcome), outcome.flags
     (facts,) = judged
+    assert facts.pids_before == facts.pids_after == affinities.keys()
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
     if own != others:

@@ -52,6 +52,7 @@ def case(
 def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:
     known: dict[str, Any] = {
         "case": case(), "server_cores": 1, "client_cores": 1,
+        "pids_before": frozenset({10, 11}), "pids_after": frozenset({10, 11}),
         "connections": (128,), "steady": True,
     }  # fmt: skip
     return Facts(figures=GOOD | (figures or {}), **known | changes)
@@ -114,6 +115,7 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
         facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
         "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes",
     ),
+    (FlagName.SERVER_DIED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
     (FlagName.IMPOSSIBLE, facts({"in_flight": 121.5}), "expected 128 requests in flight"),
     (FlagName.IMPOSSIBLE, facts({"in_flight": 134.5}), "found 134.50"),
@@ -268,7 +270,7 @@ def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:
 
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
-        FlagName.NOT_READY, FlagName.SERVER_DIED, FlagName.STRAY_PROCESS, FlagName.HARNESS_ERROR,
+        FlagName.NOT_READY, FlagName.STRAY_PROCESS, FlagName.HARNESS_ERROR,
         FlagName.FEW_LAUNCHES, FlagName.STOP_TIMEOUT, FlagName.ERROR_INSIDE,
     }  # fmt: skip
     assert {flag for flag, _, _ in RAISED} == set(FlagName) - raised_elsewhere

@@ -82,8 +82,8 @@ def bisect_command(
 
     Between the packages of two sides, the state in between is a lock in which half of them have
     changed. Packages that cannot be installed apart are named as one. For a comparison, duets
-    search its clearest change. Every comparison of mixed locks is saved at once: the same command
-    continues a search that was interrupted, or ran out of time.
+    search the clearest change that they have shown. Every comparison of mixed locks is saved at
+    once: the same command continues a search that was interrupted, or ran out of time.
     """
     console = Console(stderr=as_json)
     here = paths.project_root(stand_in=False)
@@ -103,9 +103,8 @@ def bisect_command(
         found = clearest(
             comparison, lambda f: means_of(f) == "duets" and fnmatchcase(f.case, cases)
         )
-        if found is None:
-            raise UsageError(f"{comparison.id}: expected a case of {cases} that moved in duets")
-        select, metric = glob.escape(found.case), found.subject
+        if found:  # else it is searched for by what a request does, and by counts
+            select, metric = glob.escape(found.case), found.subject
     project = with_options(here, context.obj)
     if start and len(ends) != 2:
         raise UsageError("--start searches between two commits: give GOOD and BAD")

@@ -32,6 +32,10 @@ class Edge:
     at: float
     processes: tuple[proc.Stat, ...]
 
+    @property
+    def pids(self) -> frozenset[int]:
+        return frozenset(process.pid for process in self.processes)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

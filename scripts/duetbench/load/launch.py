@@ -118,6 +118,7 @@ class Observation(Facts):
         """Read usage and host after the last request, and end the checks before that."""
         self.checks.end()
         after = self.serving.edge()
+        self.pids_before, self.pids_after = self.before.pids, after.pids
         self.usage = tree_usage.between(self.before, after)
         self.window = self.before.at, after.at
         self.host = machine.core_times().since(self._host)

@@ -87,6 +87,8 @@ class Facts:
     commands: float = 0.0  # cores used by processes that the case's commands left running
     client_beside: float = 0.0  # client cores used by another generator of ours
     pinned: bool = True
+    pids_before: frozenset[int] = frozenset()
+    pids_after: frozenset[int] = frozenset()
     connections: Sequence[int] = ()  # per worker process, under load
     idle_lost: int = 0  # idle connections that the server closed
     steady: bool = True
@@ -131,6 +133,12 @@ def _void(facts: Facts) -> Iterator[Flag]:
         )
     if sizes := _wrong_sizes(facts):
         yield _flag(FlagName.WRONG_ANSWER, sizes)
+    if facts.pids_before != facts.pids_after:
+        yield _flag(
+            FlagName.SERVER_DIED,
+            f"expected the processes {sorted(facts.pids_before)} to stay, found "
+            f"{sorted(facts.pids_after)}; see the server's log",
+        )
     in_flight, pause = facts["in_flight"], TURNAROUND / (facts["response_mean"] or math.nan)
     least, most = 1 - max(LITTLES_LAW, pause), 1 + LITTLES_LAW
     within = least * load.connections <= in_flight <= most * load.connections
