@@ -28,7 +28,7 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, ResultStatus
-from duetbench.core.text import ENDLESS, short
+from duetbench.core.text import ENDLESS, LATE, short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts, differ
@@ -46,6 +46,9 @@ DEFAULT_SEED: Final = 1
 
 COUNTING: Final = 1 / 3
 """Share of the budget in which instruction counts may begin: they are an answer, too."""
+
+MOST_COUNTING: Final = 0.7
+"""Largest share of the time that is left for counts and for what prepares both sides of them."""
 
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
@@ -177,7 +180,7 @@ class _Session:
         endless = {
             case: why.removeprefix(f"{case_names.of(self.counted[case].case).what}: ")
             for case, why in question.seen.reasons.items()
-            if ENDLESS in why and case in self.counted
+            if (ENDLESS in why or LATE in why) and case in self.counted
         }
         self.counts = Counts(instruments.instructions, served, endless)
         self.count_seconds = 0.0
@@ -218,13 +221,15 @@ class _Session:
 
     def _count(self) -> None:
         """Count instructions first: they are an answer, and show where to spend duets."""
-        began, share = self.clock(), 1.0 if self.extent.only else COUNTING
+        began = self.clock()
+        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
 
         def left() -> float:
             return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
-            self.counts.count(self.counted, left, self.reporter.note, self._tell, self.ends)
+            ends = began + most * (self.ends - began)
+            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
         self.count_seconds = self.clock() - began
 
     def _tell(self, case: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.text import ending
+from duetbench.core.text import LATE, ending
 from duetbench.host import proc
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Process:
         """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
         code = self.session.wait(timeout)
         if code != 0:
-            how = f"did not end within {max(timeout, 0):.3g} s"
+            how = f"{LATE} {max(timeout, 0):.3g} s"
             if code is not None:
                 how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             said = (self.folder / "log").read_text("utf-8", "replace").strip()
