@@ -26,7 +26,7 @@ falls: whoever adds a capability says which one it replaces, and who removes mor
 PAGES: Final = 1_938
 """Upper bound of lines of the pages' scripts, styles and templates."""
 MODULES: Final = {"duetbench": 148, "observatory": 86}
-REACH: Final = {"run": (68, 8_529), "compare": (91, 11_562)}
+REACH: Final = {"run": (68, 8_531), "compare": (91, 11_563)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17
 """Modules in the longest chain of imports."""

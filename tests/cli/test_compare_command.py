@@ -194,7 +194,7 @@ def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.M
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     played = _Played(SAME)
-    done = play(bench, monkeypatch, played, "--json", "-o", str(page))
+    done = play(bench, monkeypatch, played, "-o", "-", "-o", str(page))
     assert json.loads(done.out)["status"] == "complete"
     assert "= same: " in " ".join(done.err.split())  # as wide as it may be
     assert "= same: " in summary.read_text().partition("\n")[0]

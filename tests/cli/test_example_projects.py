@@ -183,7 +183,7 @@ def test_two_commits_that_do_different_things_are_both_named(
         commit(root, subject)
     done = bench(
         "bisect", f"HEAD~{len(plan.split())}", "HEAD", "--app", "bare:app",
-        "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--expect-status", "401",
+        "--env", f"BARE_TOKEN={SECRET}", "--path", "/nothing", "--with", "expect-status=401",
     )  # fmt: skip
     assert done.code == 0, done
     named = [line for line in done.out.splitlines() if "→" in line]
@@ -273,7 +273,7 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
         (root / "bare.py").write_text(LOGIN.replace("WORK", work) + INTERFACES[interface])
         commit(root, "As it is")
     given = (
-        "--app", "bare:app", "--header", "Cookie: a=b", "--token", "data.token", "--login",
+        "--app", "bare:app", "--header", "Cookie: a=b", "--with", "token=data.token", "--login",
         "POST /login user=ann&password=QpsecretZp",
     )  # fmt: skip
     sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")

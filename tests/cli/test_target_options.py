@@ -54,6 +54,8 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
         (("compare", "--with", "python=3.14"), "--with python: expected --app module:attribute"),
         (("run", "--workers", "2"), "--workers: spell it as --with workers=2, or of one side as"),
+        (("compare", "--json"), "--json: spell it as -o -"),
+        (("compare", "--token", "a"), "--token: spell it as --with token=a"),
         (("run", "--build"), "--build: spell it as --with build"),
         (("run", "--server-arg=--x"), "--server-arg: spell it as --with arg=--x"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
@@ -80,7 +82,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "words",
     [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--with"),
-     ("run", "--app", "a:b", "--packages")],
+     ("run", "--app", "a:b", "--env-file")],
 )  # fmt: skip
 def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) -> None:
     done = bench(*words, "begin" + 5000 * "x" + "end")

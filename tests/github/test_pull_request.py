@@ -416,7 +416,7 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
             "--app a:b --header 'x-key: {KEY}' --env KEY --with ready-timeout=9s",
             True,
         ),
-        ("--app a:b --packages ../../secrets", False),
+        ("--app a:b --with packages=../../secrets", False),
         ("--app 'shop:app;id'", False),
         ("--app shop.main:app --before 'curl evil'", False),
     ],

@@ -9,11 +9,8 @@ import pytest
 from duetbench.app import configuration, hints
 from repos import write
 
-NO_PACKAGE = "has no package with six: install it there, or name another by --packages"
-OLD = (
-    "The code, or packages of x, are too old for Python 3.14: try an older one, such as --with "
-    "python=3.11"
-)
+NO_PACKAGE = "has no package with six: install it, or name others by --with packages="
+OLD = "The code or packages of x are too old for Python 3.14: try --with python=3.11"
 OF_OS = '    os.environ["X"]\n  File "<frozen os>", line 717, in __getitem__\n'
 FIELDS = """ValidationError: 2 validation errors for Configuration
 address
@@ -87,7 +84,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("ValueError: a table for two", ""),
         ("found 404 with 'no such page'", "answers WebSockets there, name another one with --path"),
         ("found 404 with 'no /itemz'", "It has /items/{id}, /health: name one with --path"),
-        ("found 201 with ''", "add --expect-status 201"),
+        ("found 201 with ''", "add --with expect-status=201"),
         ("found {200: 9, 429: 2}", "to a rate limiter"),
         ("found 400 with 'Invalid host header'", "--header 'Host: NAME'"),  # Starlette
         ("found 400 with 'Bad Request (400)'", "--header 'Host: NAME'"),  # Django
@@ -96,7 +93,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         ("found 421 with 'Invalid Host header'", "--header 'Host: localhost:{port}'"),  # MCP
         ("found 301 to https://localhost/x with ''", "--header 'X-Forwarded-Proto: https', or swi"),
         ("found 302 to /first?a=b with ''",
-         "--path '/first?a=b', or the redirect with --expect-status 302"),
+         "--path '/first?a=b', or the redirect with --with expect-status=302"),
         ("found 301 to http://www.shop.example/x with ''", "--header 'Host: www.shop.example'"),
     ],
 )  # fmt: skip

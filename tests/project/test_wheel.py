@@ -205,7 +205,16 @@ def test_an_application_is_measured_without_a_checkout(
     env |= {"PATH": os.environ["PATH"], "BARE_TOKEN": "for-tests"}
     env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     at = Installed(installed.bin, root)
-    app = ("--app", "bare:app", "--env", "BARE_TOKEN", "--path", "/x", "--expect-status", "401")
+    app = (
+        "--app",
+        "bare:app",
+        "--env",
+        "BARE_TOKEN",
+        "--path",
+        "/x",
+        "--with",
+        "expect-status=401",
+    )
     words: dict[str, tuple[tuple[str, ...], set[int]]] = {
         "run": ((*app, "--seconds", "1"), {0}),
         "show": (("latest",), {0}),

@@ -298,9 +298,7 @@ def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
         return target_locks.lock_of(place, within)
     file = place / choice.packages
     if not file.is_file():
-        raise UsageError(
-            f"--packages {choice.packages}: expected a file of the project, found none"
-        )
+        raise UsageError(f"packages={choice.packages}: expected a file of the project, found none")
     return LockFile(place, file, os.path.relpath(file, place))
 
 

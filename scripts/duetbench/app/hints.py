@@ -1,7 +1,6 @@
 """What to do about an application that does not work: a table of what it prints or answers.
 
-A row has the sentence that helps, or what writes it; the first sentence wins. Of variables only
-names are told.
+A row has the sentence that helps, or what writes it; the first one wins. No value is told.
 """
 
 import os
@@ -39,8 +38,7 @@ _MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what 
 }
 
 _TOO_OLD: Final = (
-    "The code, or packages of {source}, are too old for Python {python}: try an older one, such "
-    "as --with python=3.11"
+    "The code or packages of {source} are too old for Python {python}: try --with python=3.11"
 )
 _CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
 _NO_SERVER: Final = (
@@ -113,7 +111,7 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
     if option := option_for(symptoms.folders[0], top):
         return f"{{source}} has {top} for another purpose: add {option}"
-    return f"{{source}} has no package with {top}: install it there, or name another by --packages"
+    return f"{{source}} has no package with {top}: install it, or name others by --with packages="
 
 
 def _version(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -157,7 +155,7 @@ def find_files(folders: Sequence[Path]) -> dict[str, str]:
 _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     # Answers.
     r"found (?:\{.*\b)?(?:404|426)\b": _path,
-    r"found (2\d\d) with": r"If that is right, add --expect-status \1",
+    r"found (2\d\d) with": r"If that is right, add --with expect-status=\1",
     r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
     "and the warm-up goes as fast as it can, whatever the rate is; switch the limiter off for the "
     "measurement",
@@ -168,13 +166,13 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"found 30[1278] to https:": "It wants https: say that a proxy has it with --header "
     "'X-Forwarded-Proto: https', or switch that redirect off",
     r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
-    r"--expect-status \1",
+    r"--with expect-status=\1",
     r"found 30[12378] to http://([^/\s]+)": r"It has another name: --header 'Host: \1'",
     # Applications, modules and packages.
     r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
     "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
     r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
-    "the packages of {source}: add 'setuptools<82' there, or name another file with --packages",
+    "the packages of {source}: add 'setuptools<82' there, or name another file by --with packages=",
     r"No module named '([\w.]+)'": _module,
     r"module '{module}' has no attribute": "`duetbench init` finds applications",
     r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _version,

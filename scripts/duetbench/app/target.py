@@ -164,12 +164,12 @@ class Target(Frozen):
     ] = Field(
         None,
         description="Request that logs in, once per start: 'POST /login @login.json'. Its cookie "
-        "is sent with all others, and its token (--token); nothing of it is recorded.",
+        "is sent with all others, and its token (token=…); nothing of it is recorded.",
     )
-    token: Annotated[Text, CommandOption("FIELD", safe=WORD)] = Field(
+    token: Annotated[Text, CommandOption("FIELD", word=True, safe=WORD)] = Field(
         "", description="Field of its answer with a token to send as bearer, e.g. access_token."
     )
-    expect_status: Annotated[int, CommandOption("STATUS", safe=WORD)] = Field(
+    expect_status: Annotated[int, CommandOption("STATUS", word=True, safe=WORD)] = Field(
         200,
         ge=100,
         le=599,
@@ -241,7 +241,7 @@ class Target(Frozen):
     ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
     packages: Annotated[
         Text | None,
-        CommandOption("FILE", safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
+        CommandOption("FILE", word=True, safe=re.compile(r"(?!.*\.\.)\w[\w./-]{0,199}", re.ASCII)),
     ] = Field(
         None, description="File with the packages, e.g. requirements/web.txt; default: detected."
     )
@@ -335,7 +335,7 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     if target.server is not None and target.server not in SERVERS:
         raise UsageError(f"server {target.server!r}: expected one of {', '.join(SERVERS)}")
     if target.token and not target.login:
-        raise UsageError(f"--token {target.token}: expected --login as well")
+        raise UsageError(f"token={target.token}: expected --login as well")
     lines = () if "requests" in values else target.requests
     lines += () if "login" in values else (target.login or "",)
     for pair in _FILES.findall("\n".join(lines)):

@@ -125,8 +125,8 @@ def _file_in(root: Path) -> Path | None:
     if serving:
         names = ", ".join(p.relative_to(root).as_posix() for p in serving)
         raise UsageError(
-            f"{root} has {names}: which one has the packages to serve with? Name it with "
-            "--packages, or as requirements.txt"
+            f"{root} has {names}: which one has the packages to serve with? Name it by "
+            "--with packages=, or as requirements.txt"
         )
     only_tools = not {"project", "build-system"} & document.keys()
     places = (root / name for name in _PROJECTS[only_tools:])

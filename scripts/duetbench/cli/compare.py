@@ -15,7 +15,6 @@ from duetbench.app.subject import Subject
 from duetbench.cli.options import (
     BaseOption,
     HeadOption,
-    JsonOption,
     ReportsOption,
     WaitOption,
     budget_option,
@@ -84,7 +83,6 @@ def compare_command(
         Option("--why", help="Find the functions behind the clearest change: a minute more."),
     ] = False,
     output: ReportsOption = None,
-    as_json: JsonOption = False,
     everything: Annotated[
         bool,
         Option("--all", help="Also measure cases that the change cannot affect.", hidden=True),
@@ -103,7 +101,7 @@ def compare_command(
     """
     from duetbench.judge.session import Extent
 
-    written = reports(output, ".json", ".md", ".html", as_json=as_json)
+    written = reports(output, ".json", ".md", ".html")
     console = console_beside(written)
     contrast = Contrast((base, head), of_base or (), of_head or ())
     extent = Extent(everything=everything, start=start, only=only or "")

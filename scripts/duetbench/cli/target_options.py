@@ -89,6 +89,8 @@ class TargetCommand(TyperCommand):
         super().__init__(params=[*params, *of_target.params], **settings)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--json" in args and "as_json" not in self.own:
+            raise UsageError("--json: spell it as -o -")
         for former, value in zip(map(_FORMER.fullmatch, args), [*args[1:], "…"], strict=False):
             if former is None:
                 continue

@@ -68,7 +68,7 @@ def identify(answer: Answer, token: str) -> dict[str, str]:
     given = {"cookie": cookies} if cookies else {}
     if not token:
         if not given:
-            raise ValueError("found no cookie: name the field of the token, --token access_token")
+            raise ValueError("found no cookie: name the token's field by --with token=access_token")
         return given
     value: Any = None
     with contextlib.suppress(ValueError):
@@ -79,7 +79,7 @@ def identify(answer: Answer, token: str) -> dict[str, str]:
     if not value or not isinstance(value, str):
         # Not what they have, which may be private.
         names = f"the fields {', '.join(fields)}" if fields else "JSON without it"
-        raise ValueError(f"expected a token in the field {token} (--token), found {names}")
+        raise ValueError(f"expected a token in the field {token} (--with token=), found {names}")
     return {**given, "authorization": f"Bearer {value}"}
 
 
