@@ -219,7 +219,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     none = bench("init")
     failed = "not shop.app:app: expected an application, found: "
     assert f"{failed}ModuleNotFoundError: No module named 'fastapi'" in none.out
-    assert "pyproject.toml has no package with fastapi: install it there" in none.out
+    assert "pyproject.toml has no package with fastapi: install it," in none.out
     assert (none.code, none.out.count("No module named")) == (2, 2)
     assert "no application answers, for the reasons above" in none.err
     one = bench("init", "--app", "shop.app:app")
