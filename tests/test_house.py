@@ -20,7 +20,7 @@ _MODULES: Final = sorted(
     path for package in _PACKAGES for path in (_ROOT / "scripts" / package).rglob("*.py")
 )
 
-STATEMENTS: Final = 43_094
+STATEMENTS: Final = 43_089
 """Upper bound of all statements, tests among them: one in lines would reward packing. It only
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 1_938

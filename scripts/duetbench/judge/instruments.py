@@ -61,8 +61,7 @@ class Real:
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
         perform = self.start if first.mode is Mode.START else self.launch
-        mode = first.mode
-        return (by_turns(*sides[0], mode, perform, head_first=head_first, order=order),)
+        return (by_turns(*sides[0], first.mode, perform, head_first=head_first, order=order),)
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""

@@ -47,10 +47,6 @@ class MeasuredRelease:
     points: Mapping[str, CasePoints]  # by case
     missing: Mapping[str, str]  # case → why it has no points
 
-    def follows(self, base: MeasuredRelease) -> bool:
-        """Whether no release lies between `base` and this one."""
-        return self.previous is not None and order(self.previous) <= order(base.version)
-
     def point(self, case: str, metric: str) -> AnchoredPoint | None:
         points = self.points[case].points if case in self.points else ()
         return next((point for point in points if point.metric == metric), None)
