@@ -175,16 +175,6 @@ def threads(pid: int) -> list[int]:
         return []
 
 
-def runnable(pid: int) -> bool:
-    """Whether any thread of a process runs, or could if it got a core."""
-    for tid in threads(pid):
-        with suppress(*_GONE):
-            text = (PROC / str(pid) / "task" / str(tid) / "stat").read_text("utf-8", "replace")
-            if parse_stat(text).state == "R":
-                return True
-    return False
-
-
 def sockets(pid: int) -> set[int]:
     """List the inodes of a process's sockets; empty if the process cannot be read."""
     inodes = set()

@@ -14,7 +14,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
-from duetbench.load import oha, oha_results, reading, validity, warmup
+from duetbench.load import oha, oha_results, validity, verify, warmup
 from duetbench.load.server import Serving, rest
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
@@ -199,7 +199,7 @@ class Observation(Facts):
         if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
         self.times = oha_results.time_thirds(rows, load, status=status)
-        self.idle_lost = sum(map(reading.readable, serving.idle))
+        self.idle_lost = sum(map(verify.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)

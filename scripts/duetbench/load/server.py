@@ -24,7 +24,7 @@ from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
 from duetbench.host.tree_usage import Edge, between, edge
-from duetbench.load import identity, reading, verify
+from duetbench.load import identity, verify
 from duetbench.load.oha import Client
 
 GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
@@ -196,7 +196,7 @@ class Serving:
         if login is None or self.workspace.identity:
             return
         where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        with reading.connect(self.port, timeout) as connection:
+        with verify.connect(self.port, timeout) as connection:
             answer, _ = verify.exchange(connection, login, login.path, where, timeout)
         headers = answer.headers.multi_items()
         try:
@@ -219,7 +219,7 @@ class Serving:
             connection = HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
             try:
                 connection.request("GET", PATH)
-                reading.receive(connection, f"GET {PATH}", _ANSWER_SECONDS)
+                verify.receive(connection, f"GET {PATH}", _ANSWER_SECONDS)
                 if connection.sock is None:
                     raise ConnectionResetError("the server closed it after an answer")
             except (OSError, HTTPException) as error:

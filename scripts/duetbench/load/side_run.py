@@ -7,8 +7,6 @@ so few that cores stay idle. Single requests to the idle server tell which it is
 from __future__ import annotations
 
 import math
-import socket
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -25,16 +23,14 @@ from duetbench.core.protocol import (
     bound_queue,
     duet_load,
 )
-from duetbench.host import proc, tree_usage
-from duetbench.load import reading, verify, warmup
+from duetbench.host import tree_usage
+from duetbench.load import warmup
 from duetbench.load.server import Serving
 
 REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
 _TWICE: Final = 1.6  # times a single request from which some at once are two waves
-_LOOKS: Final = 50  # at a server that seems to wait
-_LOOK_SECONDS: Final = 0.001  # between them, at least
 
 
 class SideRun(Serving):
@@ -95,35 +91,10 @@ class SideRun(Serving):
             if light or self.testbed.subject.fixed:
                 return
         if self.waits:
-            self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
             # One more than it works on at once takes twice as long if they are answered in turn.
             single = self.wait + self.work
             with warmup.Burst(self.client, requests=self.least + 1) as burst:
                 self.blocked = single * (burst.collect().seconds > _TWICE * single)
-
-    def _asleep(self) -> float:
-        """Share of some requests' time in which no thread of the server could run; 1 if unknown.
-
-        Threads that a busy machine keeps from cores do not wait. How long they are kept tells less:
-        several may be at once.
-        """
-        looks: list[bool] = []
-        pids = [process.pid for process in self.session.members()]
-        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), self.case.load.timeout
-
-        def watch(connection: socket.socket) -> None:
-            ends = time.monotonic() + timeout
-            while time.monotonic() < ends and not reading.readable(connection, pause):
-                asleep = not any(map(proc.runnable, pids))
-                if not reading.readable(connection):  # else it is not of this request
-                    looks.append(asleep)
-
-        request, path = self.request, self.request.path
-        for _ in range(REPEATED):
-            if len(looks) < _LOOKS / 2:
-                where = f"{request.method} {path}"
-                verify.ask(request, path, self.port, where, timeout=timeout, watch=watch)
-        return sum(looks) / len(looks) if looks else 1.0
 
     @property
     def least(self) -> int:
