@@ -15,7 +15,7 @@ def test_roles_are_queries_of_the_rows() -> None:
     assert metrics.BRIEF == (CPU, "throughput", "response_p50")
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
     starts = ("start_cpu", "start_time", "pss_start", "import_time")
-    beside = ("response_slow_half", "service_slow_half", "cpu_idle")
+    beside = ("response_slow_half", "service_slow_half")
     assert (*leading, "response_p99", "service_p99", *starts, *beside) == metrics.JUDGED
     some = (CPU, "response_p50", "efficiency", "pss_steady")
     assert metrics.judged_in({"always", "ceiling", "response"}) == some

@@ -2,14 +2,12 @@
 
 import os
 import socket
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.host import ports
-from duetbench.host.process_session import Session
 from serverlings import launch, said
 
 pytestmark = pytest.mark.usefixtures("state_home")
@@ -63,24 +61,3 @@ def test_a_foreign_listener_that_shares_the_port_is_found(tmp_path: Path) -> Non
         assert ports.foreign_listeners(port, ours.members()) == []
     ports.require_free(port, 30)
     assert not ports.listeners(port)
-
-
-def accepted(session: Session, port: int, stack: ExitStack) -> list[socket.socket]:
-    """Three connections that it has accepted."""
-    address = ("127.0.0.1", port)
-    made = [stack.enter_context(socket.create_connection(address)) for _ in range(3)]
-    while session.log.read_text().count("accepted") < 3:
-        assert session.poll() is None
-    return made
-
-
-def test_connections_are_counted_per_process(tmp_path: Path) -> None:
-    port = ports.free_port()
-    with launch(tmp_path, "listen", port) as session:
-        said(session, "ready")
-        assert ports.connections_per_process(port, session.members()) == {}
-        with ExitStack() as stack:
-            accepted(session, port, stack)
-            assert ports.connections_per_process(port, session.members()) == {session.pid: 3}
-    ports.require_free(port, 30)  # what fades away after a connection is no listener
-    ports.require_free(port)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from comparing import BASE, CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
+from comparing import CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
 from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import CPU_IDLE, MATERIAL
+from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Flag, Verdict
 from duetbench.host import files
 from duetbench.judge import rule
@@ -54,10 +54,10 @@ def wants(*samples: Duet) -> bool:
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     name = CASE.id
     leading = (CPU, "response_p50", "efficiency", "pss_steady")
-    tails = ("response_p99", "import_time", "response_slow_half", "cpu_idle")
+    tails = ("response_p99", "import_time", "response_slow_half")
     assert choose_metrics(busy(name))[0] == (CPU, "throughput", "pss_steady")
     assert choose_metrics(make_case(name)) == (leading, tails)
-    tails = ("service_p99", "import_time", "service_slow_half", "cpu_idle")
+    tails = ("service_p99", "import_time", "service_slow_half")
     assert choose_metrics(paced(name)) == ((CPU, "service_p50", "pss_steady"), tails)
 
 
@@ -193,24 +193,6 @@ def test_limits_are_the_sizes_that_somebody_acts_on() -> None:
     for limit, verdict in ((0.05, Verdict.SAME), (0.005, Verdict.WORSE)):
         found = judged_alone(samples, {**MATERIAL, "memory": limit})["pss_steady"]
         assert found.verdict is verdict, limit
-
-
-def idle(base: float, head: float) -> Duet:
-    """A duet of servers that use so much CPU a second without requests."""
-    made = duet(CASE.id)
-    return made.model_copy(
-        update={"base": {**BASE, CPU_IDLE: base}, "head": {**BASE, CPU_IDLE: head}}
-    )
-
-
-@pytest.mark.parametrize("sides", [slice(None), slice(None, None, -1)])
-def test_cpu_without_requests_is_judged_if_a_side_needs_it(sides: slice) -> None:
-    """10 ms a second beside 0.1 ms count as twice the 5 ms that matter at least."""
-    loud = [idle(*([0.0001, 0.01 + 1e-5 * n][sides])) for n in range(6)]
-    found = judged(*loud)[CPU_IDLE]
-    assert found.ratio == pytest.approx(2.0 if sides.step is None else 0.5, rel=0.01)
-    assert found.moved
-    assert CPU_IDLE not in judged(*[idle(*([0.0, 0.0049][sides]))] * 6)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

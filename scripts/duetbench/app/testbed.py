@@ -129,8 +129,6 @@ class Testbed:
     light: dict[str, int | None] = field(default_factory=dict, compare=False)
     """Connections that leave cores idle, by case that waits (None: it computes): the first duet
     chooses them for all."""
-    quiet: set[str] = field(default_factory=set, compare=False)
-    """Cases whose servers use next to no CPU without requests, by their first duet."""
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         server, client = self.machine.server_cores, self.machine.client_cores

@@ -10,12 +10,11 @@ import resource
 import socket
 import sys
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -108,25 +107,6 @@ def listening(port: int) -> set[int]:
                 if int(local.rpartition(":")[2], 16) == port:
                     inodes.add(int(inode))
     return inodes
-
-
-def connections_per_process(
-    port: int, members: Iterable[proc.Stat], without: Collection[int] = ()
-) -> dict[int, int]:
-    """Count the accepted connections on `port` of each of these processes that has any.
-
-    Those of the client ports `without` do not count.
-
-    A socket of several processes counts for the youngest pid: a worker, not the master that it
-    inherited the socket from.
-    """
-    holders: dict[Any, int] = {}
-    for process in members:  # one by one: reading all of the machine's takes ten times as long
-        with suppress(psutil.Error):
-            for connection in psutil.Process(process.pid).net_connections("tcp"):
-                if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
-                    holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
-    return dict(Counter(pid for address, pid in holders.items() if address.port not in without))
 
 
 def clients(port: int) -> frozenset[int]:

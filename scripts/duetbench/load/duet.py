@@ -25,13 +25,11 @@ from typing import Any, Final
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import CPU_IDLE, METRICS
 from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, UNLIKE, below_saturation, duet_load
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.launch import Observation
-from duetbench.load.server import rest
 from duetbench.load.side_run import SideRun
 
 _POLL_SECONDS: Final = 0.02
@@ -104,7 +102,6 @@ class _Duets:
                 stack.enter_context(side)
             self._each(lambda side: side.begin(aside=side is self.order[1]))
             self._each(SideRun.meet)
-            self._rest()
             for cases in zip(*(side.cases for side in self.sides), strict=True):
                 if results and self._over:
                     break
@@ -114,18 +111,6 @@ class _Duets:
                 results.append(self._duet())
             self._unshare(results)
         return results
-
-    def _rest(self) -> None:
-        """Measure what both servers of a target use without requests.
-
-        If that is next to nothing in a case's first duet, its later ones spend no time on it.
-        """
-        testbed, case = self.sides[1].testbed, self.sides[1].case.id
-        if testbed.subject.fixed or case in testbed.quiet or self._void:
-            return
-        rest(*self.sides)
-        if max(side.cpu_idle or 0.0 for side in self.sides) <= METRICS[CPU_IDLE].least:
-            testbed.quiet.add(case)
 
     def _duet(self) -> dict[str, Any]:
         """Verify, warm up, measure, verify: each step on both sides."""

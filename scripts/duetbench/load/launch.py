@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
 from duetbench.load import oha, oha_results, validity, verify, warmup
-from duetbench.load.server import Serving, rest
+from duetbench.load.server import Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
 
@@ -38,8 +38,6 @@ def perform(
         serving.start()
         serving.meet()
         serving.open_idle()
-        if not testbed.subject.fixed:
-            rest(serving)
         # A declared wait is longer than any unit: one request is enough to verify it.
         serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving, window).finish()
@@ -90,7 +88,7 @@ class Observation(Facts):
 
     @contextmanager
     def load(self) -> Iterator[oha.Generation]:
-        """Run the load, count connections in the middle of it, and check answers meanwhile."""
+        """Run the load, and check answers meanwhile."""
         serving, case, windows = self.serving, self.case, self.warm_up.windows
         checks = SpotChecks(
             serving.request,
@@ -99,20 +97,8 @@ class Observation(Facts):
             cores=serving.client.cores,
             throughput=case.load.rate or (windows[-1] if windows else 0.0),
         )
-        # Per worker process; unknown if workers share a process.
-        apart = len({worker.pid for worker in serving.workers}) == len(serving.workers)
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
-            if case.workers > 1 and apart:
-                self.generation.midway = self._count_connections
             yield self.generation
-
-    def _count_connections(self) -> bool:
-        serving = self.serving
-        without = [connection.getsockname()[1] for connection in serving.idle]
-        counts = ports.connections_per_process(serving.port, serving.session.members(), without)
-        if counts:
-            self.connections = [counts.get(worker.pid, 0) for worker in serving.workers]
-        return bool(counts)
 
     def end(self) -> None:
         """Read usage and host after the last request, and end the checks before that."""
@@ -187,8 +173,6 @@ class Observation(Facts):
             "unit_service": serving.unit,
             "warm_up": self.warm_up.seconds,
         }
-        if serving.cpu_idle is not None:
-            figures["cpu_idle"] = serving.cpu_idle
         self.commands = sum(one.beside for one in ours)
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -142,8 +142,6 @@ class Generation(Generator):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        # Called from the middle of the load on, until it returns something true.
-        self.midway: Callable[[], object] = lambda: False
         # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
         # was over before the first poll.
         self.began: float | None = None
@@ -201,8 +199,6 @@ class Generation(Generator):
             if not summary.exists():
                 return
             self.began = now
-        if now >= self.began + self.client.load.duration / 2 and self.midway():
-            self.midway = lambda: False
         used = proc.cpu_clock(self.session.pid)
         if used is not None and now <= self.began - _POLL_SECONDS + self.client.load.duration:
             self._clock.append((now, used))

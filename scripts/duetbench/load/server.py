@@ -23,7 +23,7 @@ from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
-from duetbench.host.tree_usage import Edge, between, edge
+from duetbench.host.tree_usage import Edge, edge
 from duetbench.load import identity, verify
 from duetbench.load.oha import Client
 
@@ -33,8 +33,6 @@ _SEE_LOG: Final = "see the server's log"  # end of messages that the server's ou
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 10.0  # for a connection that is to idle
-_SETTLE_SECONDS: Final = 0.3
-_REST_SECONDS: Final = 1.0  # a thread that wakes every half second shows in it
 
 
 class Serving:
@@ -47,7 +45,6 @@ class Serving:
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
-        self.cpu_idle: float | None = None  # core time per second without requests; None: unknown
         self.idle: list[socket.socket] = []  # connections that were answered once
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
@@ -357,13 +354,3 @@ class Serving:
             report = self._session.stop(grace)
             ports.require_free(self.port, FREE_SECONDS)
             return report
-
-
-def rest(*servers: Serving) -> None:
-    """Measure what servers use without requests, all at once, after they have settled."""
-    wait = servers[0].session.wait
-    wait(_SETTLE_SECONDS)
-    before = [server.edge() for server in servers]
-    wait(_REST_SECONDS)
-    for server, earlier in zip(servers, before, strict=True):
-        server.cpu_idle = between(earlier, server.edge()).cores

@@ -41,10 +41,6 @@ SCHEDULE_LAG: Final = (0.010, 0.10)
 hides waiting from the response times. The generator's timers have a resolution of 1 ms. A virtual
 machine sometimes pauses for some 20 ms, which moves only percentiles above the 99th."""
 
-IMBALANCE: Final = 1.25
-"""Multiple of the fair share of the connections that the busiest worker may hold. Two workers with
-160 and 40 connections act like little more than one; 53 to 47 is chance."""
-
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
 MOVED: Final = 1.25
@@ -89,7 +85,6 @@ class Facts:
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
-    connections: Sequence[int] = ()  # per worker process, under load
     idle_lost: int = 0  # idle connections that the server closed
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
@@ -268,14 +263,6 @@ def _notes(facts: Facts) -> Iterator[Flag]:
         yield _flag(FlagName.OVERLOADED, reasons)
     if wait := _wait(facts):
         yield _flag(FlagName.NOT_BUSY, wait)
-    held = sum(facts.connections)
-    if held and max(facts.connections) * len(facts.connections) > IMBALANCE * held:
-        yield _flag(
-            FlagName.WORKER_IMBALANCE,
-            f"the busiest of {len(facts.connections)} workers held "
-            f"{units.share(max(facts.connections) / held)} of the connections "
-            f"({', '.join(map(str, facts.connections))})",
-        )
     if case.workers > cores:
         yield _flag(FlagName.FEW_CORES, f"{case.workers} workers on {cores} server core(s)")
     if case.cores == "shared":
