@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from bench import Bench
-from comparing import CPU, busy, duet
+from comparing import busy
 from duetbench.app.testbed import SideCase
 from duetbench.cli import soak
-from duetbench.core.comparison import SIDES, Comparison, Curve, Duet, Growth, SideName
+from duetbench.core.comparison import SIDES, Comparison, Curve, Growth, SideName
 from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
 from duetbench.effects.difference import Seen
 from duetbench.judge.findings import exit_code
-from duetbench.judge.samples import CaseDuets
 from duetbench.load import growth
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, compared_by
@@ -135,52 +134,23 @@ def test_what_is_left_behind_is_told_beside_the_bytes() -> None:
     assert growth.of_curve(BUSY).words == "3.1 kB (2.2…4.0 kB) and 1.0 tasks"
 
 
-def duets(late: list[float], side: SideName, requests: float = 5_000) -> CaseDuets:
-    """Duets in which a side has these rates in its second halves, and the other none."""
-    samples = CaseDuets(CASE)
-    for rate in late:
-        one = duet(CASE.id, {CPU: 1.0, "pss_steady": 1.0})
-        figures: dict[str, Any] = {
-            name: {
-                **one.metrics(name),
-                "requests": requests,
-                "memory_per_request": rate if name == side else 0.0,
-            }
-            for name in SIDES
-        }
-        samples.add(one.model_copy(update=figures))
-    return samples
+NONE = KeptMemory(course="none", requests=3_000)
+IN_PROCESS = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_duets_alone_only_raise_a_suspicion(side: SideName) -> None:
-    """450, 500, 550, 500: 500 ± 41 * 3.18 / 2 = 65. 400 requests are too few."""
-    found = duets([450, 500, 550, 500], side).growth
-    assert found[side].course == "undecided"
-    assert (found[side].estimate, found[side].requests) == (500, 20_000)
-    assert found[side].high - 500 == pytest.approx(65, abs=0.5)
-    (other,) = set(found) - {side}
-    assert found[other].words == "nothing measurable (below 0.1 kB)"
-    few = (duets([450, 90, 550], side), duets([450, 500, 550, 500], side, requests=400))
-    wide = duets([-900, 2_000, -500, 1_400], side)
-    assert [one.growth[side].course for one in (*few, wide)] == ["none"] * 3
-    assert duets([150, 900], side).growth[side].course == "undecided"
+def suspicion(side: SideName) -> Seen:
+    """What requests in process show if one side keeps memory for each."""
+    kept = {f"kept_{name}": IN_PROCESS if name == side else NONE for name in SIDES}
+    return Seen({CASE.id: Effects.model_validate(kept)})
 
 
 @dataclass
 class Leaking(FakeInstruments):
-    """One side keeps 500 B per request, until its soak ends as is given; the other nothing."""
+    """The soak of one side ends as is given; the other keeps nothing."""
 
     side: SideName = "head"
     ends: Curve = LEAK
     soaks: list[SideName] = field(default_factory=list)
-
-    def duets(self, *pairs: Any, **more: Any) -> tuple[Duet, ...]:
-        rates = {"memory_per_request": self.source.gauss(500, 20)}
-        return tuple(
-            one.model_copy(update={self.side: {**one.metrics(self.side), **rates}})
-            for one in super().duets(*pairs, **more)
-        )
 
     def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
         assert side.testbed.subject.root.name == name
@@ -207,24 +177,24 @@ def test_a_comparison_soaks_both_sides_of_a_suspicion_once(
 ) -> None:
     """Counts take 13 s, a duet 7 s: 33 s have room for these alone, 50 s for short soaks, too.
 
-    Both sides are loaded alike: else no side is to blame. A suspicion is no news.
+    Both sides are loaded alike: else no side is to blame.
     """
     fake = Leaking(side=side, ends=ends)
-    found = compared_by(fake, [CASE], tmp_path, seconds)
+    found = compared_by(fake, [CASE], tmp_path, seconds, seen=suspicion(side))
     assert found.wall_seconds <= seconds
     assert fake.soaks == [*SIDES] * (seconds > 33)
     kept = found.of(CASE.id, KEPT)
-    if course == "constant":
-        assert kept is not None
-        of_side = Verdict.WORSE if side == "head" else Verdict.BETTER
-        assert kept.verdict is of_side
+    verdicts = {
+        "constant": (Verdict.BETTER, Verdict.WORSE),
+        "none": (None, Verdict.DIFFERENT),  # it fills a cache
+        "undecided": (Verdict.BETTER, Verdict.DIFFERENT),  # as seen in process
+    }
+    assert (kept and kept.verdict) == verdicts[course][side == "head"]
+    if kept and course == "constant":
         assert getattr(kept, side) == pytest.approx(500, rel=0.03)
         assert kept.text.startswith("0.49 kB (0.47…0.52 kB")
-    else:
-        assert kept is None
     # The memory of a load that grows depends on how long it lasts.
     assert (found.of(CASE.id, "pss_steady") is None) is (course == "constant")
-    assert ("keep" in make_report(found).headline) is (course == "constant")
     assert (exit_code(found) == 1) is (course == "constant" and side == "head")
     assert Comparison.model_validate_json(found.model_dump_json()) == found
 
@@ -236,14 +206,12 @@ def test_a_leak_beside_a_side_that_died_is_no_verdict(tmp_path: Path) -> None:
             return curve if name == self.side else Curve(problem="it died")
 
     for side in SIDES:
-        found = compared_by(Dying(side=side), [CASE], tmp_path, 120.0)
+        found = compared_by(Dying(side=side), [CASE], tmp_path, 120.0, seen=suspicion(side))
         kept = found.of(CASE.id, KEPT)
         assert kept is not None
         assert kept.verdict is Verdict.UNKNOWN
 
 
-NONE = KeptMemory(course="none", requests=3_000)
-IN_PROCESS = KeptMemory(course="constant", bytes=500, place="app.py:15", requests=3_000)
 FILLS = curve(lambda n: 4_000 * np.minimum(n, 25_000))
 
 
@@ -256,21 +224,16 @@ FILLS = curve(lambda n: 4_000 * np.minimum(n, 25_000))
         (growth.of_curve(FILLS), "fills", True),
         (growth.of_curve(curve(lambda n: 8e6 * (n > 45_000))), "constant", False),
         (growth.of_curve(Curve(problem="it died")), "constant", False),
-        (duets([450, 500, 550, 500], "head").growth["head"], "constant", True),
-        (duets([10, 20, 0, 10], "head").growth["head"], "fills", True),
-        (duets([0, 500, -300, 600], "head").growth["head"], "constant", False),
-        (duets([10, 20, 0, 10], "head", requests=2_000).growth["head"], "constant", False),
     ],
 )
 def test_whoever_saw_more_requests_decides_on_a_leak(
     load: Growth | None, course: str, loaded: bool
 ) -> None:
-    """500 B for each of 3,000 requests in process; soaks have 50,000, duets 5,000, or 2,000."""
-    decided = growth.decide(IN_PROCESS, load, 4)
+    """500 B for each of 3,000 requests in process; soaks have 50,000."""
+    decided = growth.decide(IN_PROCESS, load)
     assert decided is not None
     assert (decided.course, decided.loaded, decided.place) == (course, loaded, "app.py:15")
-    if load and loaded:
-        assert decided.requests == (50_000 if load.curve else 5_000)
+    assert decided.requests == (50_000 if loaded else 3_000)
 
 
 @pytest.mark.parametrize(
@@ -285,8 +248,7 @@ def test_whoever_saw_more_requests_decides_on_a_leak(
 def test_a_report_does_not_contradict_its_load(
     ends: Curve, verdict: Verdict, head: float, says: str, tmp_path: Path
 ) -> None:
-    seen = Seen({CASE.id: Effects(kept_base=NONE, kept_head=IN_PROCESS)})
-    found = compared_by(Leaking(ends=ends), [CASE], tmp_path, 120.0, seen=seen)
+    found = compared_by(Leaking(ends=ends), [CASE], tmp_path, 120.0, seen=suspicion("head"))
     kept = found.of(CASE.id, KEPT)
     assert kept is not None
     assert (kept.verdict, kept.base) == (verdict, 0)

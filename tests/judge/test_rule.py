@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from comparing import CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
+from comparing import CPU, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
 from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
@@ -256,22 +256,6 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
     assert found.n == 0
     assert found.why == "none of 90 duets was usable: not_steady"
-
-
-@pytest.mark.parametrize(
-    ("base", "head", "leaks"),
-    [([GROWING], [], False), ([GROWING], [GROWING], False), ([], [GROWING], True)],
-)
-def test_a_side_that_keeps_memory_is_judged_by_its_time(
-    base: list[Flag], head: list[Flag], *, leaks: bool
-) -> None:
-    """4 % more CPU time is told whoever leaks; the memory of a load that grows is not judged."""
-    ratios = {CPU: 1.04, "pss_steady": 1.5}
-    samples = sampled(CASE, *[duet(CASE.id, ratios, base_flags=base, head_flags=head)] * 10)
-    found = judged_alone(samples)
-    assert found[CPU].verdict is Verdict.WORSE
-    assert "pss_steady" not in found
-    assert samples.leaks is leaks
 
 
 @pytest.mark.parametrize("noisy", [0, 1, 5, 10])

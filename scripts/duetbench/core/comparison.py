@@ -151,15 +151,9 @@ class Duet(Frozen):
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
-        """Flags of either side that rule it out; not growing memory, which affects nothing else."""
+        """Flags of either side that rule it out."""
         flags = (*self.flags_base, *self.flags_head)
-        bad = frozenset(f.name for f in flags if f.kind != "note")
-        return bad - {FlagName.MEMORY_GROWS}
-
-    def growth(self, side: SideName) -> Flag | None:
-        """The flag of a side whose memory grows with every request; None if it does not."""
-        flags = (flag for flag in self.flags(side) if flag.name is FlagName.MEMORY_GROWS)
-        return next(flags, None)
+        return frozenset(f.name for f in flags if f.kind != "note")
 
     @model_validator(mode="after")
     def _a_failure_is_never_a_ratio(self) -> Self:

@@ -135,7 +135,6 @@ class FlagName(StrEnum):
         "disturbed",
         "the warm-up ended before the throughput was steady, or it changed in the load",
     )
-    MEMORY_GROWS = "memory_grows", "disturbed", "the server kept memory for every request"
     CONNECTIONS_CLOSED = (
         "connections_closed",
         "disturbed",

@@ -3,7 +3,7 @@
 CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
 included) if the kernel offers it, else from the ticks of /proc/<pid>/stat. A thread samples memory
 and threads at 1 Hz, with at most 1 % of its time: reading a process's page tables holds a lock that
-its mmap calls need. Anonymous memory, which shows growth, is sampled at 5 Hz.
+its mmap calls need.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
@@ -16,9 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from duetbench.host import proc
-
-COURSE_SECONDS: Final = 0.2
-"""Seconds between two readings of anonymous memory; one takes 13 µs per process."""
 
 Members = Callable[[], Sequence[proc.Stat]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
@@ -97,17 +94,14 @@ def edge(members: Members) -> Edge:
 class TreeSampler:
     """Samples all processes of a session, as `Session.members` lists them. A context manager.
 
-    Entering takes the idle sample at once; then a thread takes one per second, and adds the
-    anonymous bytes of all processes to the `course`, each with its moment.
+    Entering takes the idle sample at once; then a thread takes one per second.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
         self.samples: list[MemorySample] = []
-        self.course: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._cost = 0.0  # CPU seconds of sampling so far
 
     def __enter__(self) -> Self:
         self.sample()
@@ -120,11 +114,9 @@ class TreeSampler:
 
     def sample(self) -> MemorySample:
         """Take a memory sample now; it counts like those of the thread."""
-        began = time.thread_time()
         sample = memory_of(self._members)
         if sample.pids:  # the memory of an ended tree means nothing
             self.samples.append(sample)
-        self._cost += time.thread_time() - began
         return sample
 
     def metrics(self, start: float, end: float) -> dict[str, float]:
@@ -146,17 +138,11 @@ class TreeSampler:
 
     def _run(self) -> None:
         due = time.monotonic() + _INTERVAL
-        while not self._stop.wait(max(0.0, min(COURSE_SECONDS, due - time.monotonic()))):
-            began, cost = time.monotonic(), self._cost
-            if began >= due:
-                self.sample()
-                spent = self._cost - cost
-                due = max(due + _INTERVAL, began + spent / _COST_SHARE)
-            started = time.thread_time()
-            sizes = [proc.anonymous(pid) for pid in self.samples[-1].pids]
-            if None not in sizes:
-                self.course.append((time.monotonic(), sum(size for size in sizes if size)))
-            self._cost += time.thread_time() - started
+        while not self._stop.wait(max(0.0, due - time.monotonic())):
+            began, cost = time.monotonic(), time.thread_time()
+            self.sample()
+            spent = time.thread_time() - cost
+            due = max(due + _INTERVAL, began + spent / _COST_SHARE)
 
 
 def memory_of(members: Members) -> MemorySample:

@@ -92,9 +92,8 @@ class CaseDuets:
 
     @property
     def growth(self) -> dict[SideName, Growth]:
-        """Memory that each side keeps per request: by its soak, or by all duets without one."""
-        growths = {side: figure for side in SIDES if (figure := growth.of_duets(self.all, side))}
-        return growths | self._soaks
+        """Memory that each side keeps per request, by its soak; empty without one."""
+        return self._soaks
 
     @property
     def effects(self) -> Effects | None:
@@ -102,7 +101,7 @@ class CaseDuets:
         if self.seen is None:
             return None
         grown, kept = self.growth, (self.seen.kept_base, self.seen.kept_head)
-        base, head = (growth.decide(memory, grown.get(side), len(self.all))
+        base, head = (growth.decide(memory, grown.get(side))
                       for side, memory in zip(SIDES, kept, strict=True))  # fmt: skip
         return self.seen.model_copy(update={"kept_base": base, "kept_head": head})
 
@@ -140,17 +139,13 @@ class CaseDuets:
     @property
     def leaks(self) -> bool:
         """Whether head, unlike base, keeps memory for every request."""
-        if self._soaks:
-            return growth.leaks(self.growth)
-        base, head = (sum(bool(d.growth(side)) for d in self.usable) for side in SIDES)
-        return head >= FAILURES > base
+        return growth.leaks(self._soaks)
 
     def _unsettled(self, metric: str) -> bool:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded
         leaks = any(soak.course == "constant" for soak in self._soaks.values())
-        leaks = leaks or any(duet.growth(side) for duet in self.usable for side in SIDES)
         return METRICS[metric].unit == "B" and leaks
 
     def logs(self, metric: str) -> Logs:

@@ -289,8 +289,8 @@ class _Session:
             rate = units.rate(load.rate or 0.0)
             queue = "its times are those of a queue, and are not judged"
             self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        growths = pair.growth.values()
-        if any(memory.course == "undecided" and not memory.curve for memory in growths):
+        kept = (pair.seen.kept_base, pair.seen.kept_head) if pair.seen else ()
+        if not pair.growth and any(memory and memory.course == "constant" for memory in kept):
             self._soak(pair)
 
     def _soak(self, pair: Pair) -> None:
@@ -302,8 +302,7 @@ class _Session:
         left = self.ends - self.clock()
         seconds = left / len(SIDES) - growth.AROUND
         later = left - growth.AROUND * len(SIDES) - self.loop.seconds(pair) >= 2 * shortest
-        begun = len(pair.all) < growth.LEAST and rule.wants(pair, self.limits)
-        if seconds < shortest or (begun and later):
+        if seconds < shortest or (later and rule.wants(pair, self.limits)):
             return
         what = case_names.of(pair.case).what
         for name, side in zip(SIDES, pair.sides, strict=True):

@@ -1,17 +1,15 @@
-"""Does a side keep memory for every request? Its duets raise the suspicion, a soak decides.
+"""Does a side keep memory for every request? Requests in process suggest it, a soak decides.
 
-A duet sees only a server's first seconds, in which allocators and caches fill, and many duets see
-them many times. So no duet is enough to say that a side leaks.
+They are a server's first ones, in which caches fill, as are those of a duet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
-from duetbench.core.comparison import SIDES, Course, Curve, Duet, Growth, SideName
+from duetbench.core.comparison import SIDES, Course, Curve, Growth, SideName
 from duetbench.core.model import KeptMemory
-from duetbench.core.units import student
 from duetbench.load.oha_results import Floats, per_answer
 
 SECONDS: Final = (5.0, 10.0)
@@ -20,9 +18,6 @@ SECONDS: Final = (5.0, 10.0)
 AROUND: Final = 4.0
 """Seconds to start and stop the server of a soak."""
 
-LEAST: Final = 4
-"""Duets from which an interval decides on a suspicion; of fewer, each duet must raise it."""
-
 FLOOR: Final = 100.0
 """Bytes per request up to which memory counts as not growing: what our own handlers keep in a load
 of two seconds."""
@@ -30,8 +25,6 @@ of two seconds."""
 ROOM: Final = 1e6
 """Bytes that a server may gain in the judged part of a soak: a few arenas."""
 
-_KEPT: Final = "memory_per_request"
-_ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
@@ -41,29 +34,6 @@ _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
 """Rate in the last third over that in the first. n requests that keep the square root of n give
 0.6; a pool that fills twice as slowly as the soak lasts gives 0.75."""
-
-
-def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
-    """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
-    metrics = (duet.metrics(side) for duet in duets)
-    # What a duet prevents has no figures of it, and no number of requests.
-    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
-    if len(figures) < 2:
-        return None
-    rates = np.array([row[_KEPT] for row in figures])
-    requests = int(sum(row["requests"] for row in figures))
-    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
-    half = student(len(rates) - 1) * error
-    floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
-    unclear = (mean - half if len(figures) >= LEAST else float(rates.min())) > floor
-    flagged = sum(duet.growth(side) is not None for duet in duets) >= 2
-    return Growth(
-        course="undecided" if unclear or flagged else "none",
-        estimate=mean,
-        low=mean - half,
-        high=mean + half,
-        requests=requests,
-    )
 
 
 def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
@@ -116,20 +86,18 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
     return "constant" if lasting else "undecided"
 
 
-def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMemory | None:
-    """Decide by load whether requests in process, which were fewer, showed a leak.
+def decide(kept: KeptMemory | None, growth: Growth | None) -> KeptMemory | None:
+    """Decide by a soak whether requests in process, which were fewer, showed a leak.
 
     A cache keeps as much for each until it is full. What load neither shows nor refutes stays
     open, such as a few bytes that scatter covers.
     """
-    if kept is None or kept.course != "constant" or growth is None:
+    if kept is None or kept.course != "constant" or growth is None or growth.curve is None:
         return kept
-    requests = growth.requests // max(1, duets)
-    if growth.curve:
-        requests = max(growth.curve.requests, default=0)
-    shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
-    if growth.curve and growth.course != "none":
-        shows, refutes = growth.course == "constant", growth.course == "fills"
+    requests = max(growth.curve.requests, default=0)
+    shows, refutes = growth.course == "constant", growth.course == "fills"
+    if growth.course == "none":
+        shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
     if requests <= kept.requests or not (shows or refutes):
         return kept
     course = "constant" if shows else "fills"

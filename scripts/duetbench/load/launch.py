@@ -134,10 +134,6 @@ class Observation(Facts):
             figures["server_cpu_per_request"] = used.cpu_seconds / requests
         if result.client_cores is not None:
             figures["client_cores"] = result.client_cores
-        if result.began is not None:
-            course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
-            if growth := oha_results.growth(course, rows.end, result.began):
-                figures |= zip(("memory_per_request", "least_kept"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
