@@ -12,8 +12,11 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Self
+
+import psutil
 
 from duetbench.host import proc
 
@@ -150,12 +153,11 @@ def memory_of(members: Members) -> MemorySample:
     sizes: dict[proc.Stat, int] = {}
     readable = True
     for process in members():
-        try:
-            size = proc.pss(process.pid)
-        except PermissionError:
-            size, readable = 0, False
-        if size is not None:
-            sizes[process] = size
+        with suppress(psutil.NoSuchProcess):
+            try:
+                sizes[process] = psutil.Process(process.pid).memory_full_info().pss
+            except psutil.AccessDenied:
+                sizes[process], readable = 0, False
     threads = sum(process.threads for process in sizes)
     pids = tuple(process.pid for process in sizes)
     return MemorySample(time.monotonic(), pids, sum(sizes.values()) if readable else None, threads)

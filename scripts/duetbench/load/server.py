@@ -292,7 +292,7 @@ class Serving:
 
     def require_ours(self) -> None:
         """Check that only our server listens on its port; LaunchError stray_process."""
-        if foreign := ports.foreign_listeners(self.port, self.session.members()):
+        if foreign := ports.listeners(self.port, self.session.members()):
             raise LaunchError(
                 FlagName.STRAY_PROCESS,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",

@@ -6,6 +6,7 @@ duet, two seconds, cannot distinguish memory kept for every request from a pool 
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,6 @@ import psutil
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Curve
 from duetbench.core.model import Case
-from duetbench.host import proc
 from duetbench.load import warmup
 from duetbench.load.server import Serving
 
@@ -65,7 +65,11 @@ def perform(
 def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
-    held = sum(proc.anonymous(member.pid) or 0 for member in members)
+    held = 0
+    for member in members:
+        with suppress(psutil.NoSuchProcess):
+            memory = psutil.Process(member.pid).memory_info()
+            held += memory.rss - memory.shared
     threads = sum(member.threads for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(
