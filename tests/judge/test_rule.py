@@ -226,14 +226,6 @@ def test_a_median_is_judged_where_a_load_below_saturation_shows_it(*, waits: boo
     assert (samples.mean("response_p50") is not None) is waits
 
 
-def test_a_median_is_judged_where_nobody_computes() -> None:
-    """Recorded: delayed acknowledgements, 44 ms, went: 7.9 times the requests per second."""
-    flag = Flag(name=FlagName.NOT_BUSY, detail="0.1 cores, 44 ms")
-    ratios = {"response_p50": 0.12, "throughput": 7.9}
-    found = judged(*[duet(CASE.id, ratios, base_flags=[flag])] * 6)
-    assert found["response_p50"].verdict is found["throughput"].verdict is Verdict.BETTER
-
-
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
     calm, broken = duets(CASE.id, CPU, around(0.05, 4, 0.01)), duet(CASE.id, head_flags=[WRONG])
     assert wants(*calm[:2], broken)

@@ -65,7 +65,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     ) -> Launch:
         given = testbed(assemble(Checkout.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log, window=0.1)
+        outcome = launch.perform(case, given, log)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 

@@ -138,7 +138,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
         loading = client(oha, closed(), server.url, **request_)
         endpoint = testbed._fill_in(loading.request, {})
         verify(endpoint, server.port, repeats=1)
-        with warmup.Burst(replace(loading, request=endpoint), requests=1) as burst:
+        with warmup.Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
             burst.collect()
         assert len(server.heads) == 2
         heads = {(head.partition("\r\n")[0], *lines(head)) for head in server.heads}
@@ -320,13 +320,18 @@ def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "it still runs" in error.detail
 
 
-def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(oha: Path) -> None:
+def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
+    oha: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(client(oha, closed(), server.url), window=0.1, limit=5)
+        found = warmup.warm_up(client(oha, closed(), server.url))
         assert found.steady == warmup.is_steady(found.windows)
         assert len(found.windows) >= warmup.STEADY_WINDOWS
-        short = warmup.warm_up(client(oha, closed(), server.url), window=0.1, limit=0.05)
+        monkeypatch.setattr(warmup, "MOST_WINDOWS", 1)
+        short = warmup.warm_up(client(oha, closed(), server.url))
         assert (len(short.windows), short.steady) == (1, False)
+        slow = warmup.warm_up(client(oha, closed(), server.url), slots=1, once=True)
+        assert (len(slow.windows), slow.steady) == (1, True)
 
 
 @pytest.mark.parametrize(

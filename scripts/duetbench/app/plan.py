@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
+from duetbench.core import protocol
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Plan, Profile
-from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from duetbench.core.model import Case, Plan
+from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.core.text import some
 
 _SUGGESTIONS: Final = 3
@@ -65,7 +66,7 @@ def without_duets(cases: Sequence[str]) -> str:
 
 def plan_seconds(plan: Plan) -> float:
     """Predict the seconds that a plan takes."""
-    return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
+    return plan.launches * sum(map(launch_seconds, plan.cases))
 
 
 FIRST_WORKER: Final = 0.5
@@ -79,7 +80,7 @@ _STOP: Final = 0.2  # stopping the server and checking that it is gone
 _WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
 
 
-def launch_seconds(case: Case, profile: Profile) -> float:
+def launch_seconds(case: Case) -> float:
     """Predict the seconds of one launch of a case."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     waves = drain(case)
@@ -87,7 +88,7 @@ def launch_seconds(case: Case, profile: Profile) -> float:
     verify, warm_up = 2 * single, GENERATOR + waves
     if single < SLOW_SECONDS:
         windows = _WINDOWS if case.load.rate is None else RATE_WINDOWS
-        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS[profile]
+        verify, warm_up = UNIT_REQUESTS * single, windows * protocol.WINDOW_SECONDS
     load = GENERATOR + case.load.duration + waves
     return start(case.workers) + PROBES + verify + warm_up + load + _STOP
 

@@ -3,10 +3,10 @@
 import math
 from typing import Final
 
-from duetbench.core.model import Case, Load, Profile
+from duetbench.core.model import Case, Load
 
-WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "published": 1.0}
-"""Length of a warm-up window, s."""
+WINDOW_SECONDS = 0.4
+"""Length of a launch's warm-up window, s; tests shorten it."""
 
 RATE_WINDOWS: Final = 2
 """Windows that warm up a load with a rate: thousands of requests, more than it will send.

@@ -113,7 +113,7 @@ class CaseDuets:
         self.leading, self.tails = choose_metrics(
             self.case,
             start=self.mode is Mode.START,
-            timed=self._timed or self._most(lambda duet: bool(_flagged(duet, FlagName.NOT_BUSY))),
+            timed=self._timed,
             waits=self.waits,
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
@@ -216,7 +216,7 @@ def choose_metrics(
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
     - Starts alone have no load.
-    - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
+    - If the sides' connections differ (`timed`), latency is judged as well.
     """
     if start:
         return metrics.judged_in({"start", "start alone"}), metrics.judged_in(

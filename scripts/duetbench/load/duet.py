@@ -160,7 +160,7 @@ class _Duets:
         hide: that one side serves fewer at once.
         """
         case, testbed = self.sides[1].case, self.sides[1].testbed
-        windows = [window for side in self.sides for window in side.warm_up.windows] or [1.0]
+        windows = [window for side in self.sides for window in side.warm_up.windows]
         single = [side.single for side in self.sides]
         explained = max(single) / min(single)  # by what a request takes alone
         unlike = max(windows) > UNLIKE * explained * min(windows)
@@ -222,15 +222,15 @@ class _Duets:
                     metrics.update(own_memory(metrics, last.beside, alone))
 
     def _warm_up(self) -> bool:
-        """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
-        slow = any(side.slow for side in self.order)
+        """Warm up both at once; False if an answer was wrong."""
         running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
                 client, edge = replace(side.client, load=side.warming), side.edge()
-                requests = warmup.wave_size(side.case, side.warming) if slow else 0
-                burst = warmup.Burst(client, seconds=DUET_WARM_UP * (not slow), requests=requests)
+                slots = side.case.slots
+                few = min(slots, side.warming.connections) if slots else None
+                burst = warmup.Burst(client, DUET_WARM_UP, few)
                 running[side] = edge, stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:

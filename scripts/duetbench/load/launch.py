@@ -25,13 +25,12 @@ def perform(
     testbed: Testbed,
     log: Path,
     *,
-    window: float = 1.0,
     number: int = 0,
     order: int = 0,
 ) -> Launch:
     """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
 
-    `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
+    `number` is the launch's round, `order` its place in the run.
     """
     metrics: dict[str, float] = {}
     with Serving(case, testbed, log) as serving, serving.blamed():
@@ -40,19 +39,14 @@ def perform(
         serving.open_idle()
         # A declared wait is longer than any unit: one request is enough to verify it.
         serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
-        metrics = _measure(serving, window).finish()
+        metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return serving.result(metrics, number, order)
 
 
-def _measure(serving: Serving, window: float) -> "Observation":
+def _measure(serving: Serving) -> "Observation":
     with tree_usage.TreeSampler(serving.session.members) as tree:
-        if serving.slow:  # one full wave; others warm up until they are steady
-            requests = warmup.wave_size(serving.case, serving.case.load)
-            with warmup.Burst(serving.client, requests=requests) as wave:
-                warm = wave.collect()
-        else:
-            warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
+        warm = warmup.warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
         serving.require_same(collect=True)
         observation = Observation(serving, tree, warm)
         with observation.load() as generation:
@@ -95,7 +89,7 @@ class Observation(Facts):
             serving.port,
             timeout=case.load.timeout,
             cores=serving.client.cores,
-            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+            throughput=case.load.rate or windows[-1],
         )
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
             yield self.generation
@@ -169,11 +163,10 @@ class Observation(Facts):
             "unit_service": serving.unit,
             "warm_up": self.warm_up.seconds,
         }
-        self.commands = sum(one.beside for one in ours)
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = self.commands + sum(clients) + sum(one.usage.cores for one in ours)
+            known = sum(clients) + sum(one.beside + one.usage.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         if other is None:  # in duets only the ratio is steady

@@ -50,7 +50,7 @@ def perform(
         curve, began = _next(serving, curve, 0), time.monotonic()
         while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
             look(spent, curve)
-            with warmup.Burst(serving.client, seconds=each) as burst:
+            with warmup.Burst(serving.client, each) as burst:
                 warm = burst.collect()
             curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
         look(spent, curve)

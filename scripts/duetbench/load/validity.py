@@ -56,9 +56,6 @@ REOPENED: Final = 0.001
 """Connections per request that may be reopened. One costs a server about two requests (see
 `protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
-IDLE: Final = 0.25  # cores that server, its commands and the generator use at most when all wait
-WAITS: Final = 0.005  # median answer time in s from which a wait is reported
-POOL: Final = (1.5, 0.75)  # requests at once, and share of the connections: between them, a pool
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
 
@@ -73,7 +70,6 @@ class Facts:
     figures: dict[str, float] = field(default_factory=dict)  # metrics, and what only checks use
     server_cores: int
     client_cores: int
-    commands: float = 0.0  # cores used by processes that the case's commands left running
     client_beside: float = 0.0  # client cores used by another generator of ours
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
@@ -248,8 +244,6 @@ def _notes(facts: Facts) -> Iterator[Flag]:
     case, cores = facts.case, facts.server_cores
     if reasons := "; ".join(_overload(facts)):
         yield _flag(FlagName.OVERLOADED, reasons)
-    if wait := _wait(facts):
-        yield _flag(FlagName.NOT_BUSY, wait)
     if case.workers > cores:
         yield _flag(FlagName.FEW_CORES, f"{case.workers} workers on {cores} server core(s)")
     if case.cores == "shared":
@@ -271,28 +265,3 @@ def _overload(facts: Facts) -> Iterator[str]:
     idle = facts.figures.get("service_min", 0.0) - facts.case.endpoint.floor * load.open
     if answered < KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
         yield f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"
-
-
-def _wait(facts: Facts) -> str:
-    """Say what undeclared wait the figures show, while cores are idle; empty if they show none."""
-    load, median, single = facts.case.load, facts["response_p50"], facts["unit_service"]
-    used = facts["server_cores"] + facts["client_cores"] + facts.commands
-    declared = load.rate is not None or facts.case.endpoint.floor > 0
-    starved = facts["host_other"] > facts.server_cores / 2
-    if declared or starved or not (used <= IDLE and median >= WAITS):
-        return ""
-    waits = (
-        f"server and generator used {units.cores(used)} cores, and the median answer took "
-        f"{units.seconds(median)}"
-    )
-    together, (least, most) = single * facts["throughput"], POOL
-    if least <= together <= most * load.connections:
-        return (
-            f"{waits}: about {together:.0f} of {load.connections} requests were in progress at a "
-            f"time (one alone takes {units.seconds(single)}); is there a pool, of database "
-            "connections or of threads, that is smaller than the connections?"
-        )
-    return (
-        f"{waits}: it waits for something else, such as a timer, a lock, another machine or a "
-        "delayed acknowledgement (40 ms); throughput and latency measure that wait"
-    )
