@@ -229,14 +229,6 @@ def test_without_figures_only_the_counts_are_judged() -> None:
     assert names(found) == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [],
-)
-def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:
-    assert judge(seen) == ()
-
-
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:
     raised_elsewhere = {
         FlagName.NOT_READY, FlagName.STRAY_PROCESS, FlagName.HARNESS_ERROR,
