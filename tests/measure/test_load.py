@@ -140,7 +140,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
         verify(endpoint, server.port, repeats=1)
         with warmup.Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
             burst.collect()
-        assert len(server.heads) == 2
+        assert len(server.heads) >= 2
         heads = {(head.partition("\r\n")[0], *lines(head)) for head in server.heads}
         assert len(heads) == 1, heads
         assert len(lines(server.heads[0])) == len({line.split(":")[0] for line in heads.pop()[1:]})

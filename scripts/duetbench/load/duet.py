@@ -222,7 +222,8 @@ class _Duets:
                     metrics.update(own_memory(metrics, last.beside, alone))
 
     def _warm_up(self) -> bool:
-        """Warm up both at once; False if an answer was wrong."""
+        """Warm up both at once, slow ones by a wave; False if an answer was wrong."""
+        slow = any(side.slow for side in self.order)
         running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
         with ExitStack() as stack:
 
@@ -230,7 +231,7 @@ class _Duets:
                 client, edge = replace(side.client, load=side.warming), side.edge()
                 slots = side.case.slots
                 few = min(slots, side.warming.connections) if slots else None
-                burst = warmup.Burst(client, DUET_WARM_UP, few)
+                burst = warmup.Burst(client, warmup.WAVE_SECONDS if slow else DUET_WARM_UP, few)
                 running[side] = edge, stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:

@@ -30,7 +30,6 @@ from duetbench.load.server import Serving
 REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
-_AT_ONCE: Final = 0.001  # s: each connection sends one request
 _TWICE: Final = 1.6  # times a single request from which some at once are two waves
 
 
@@ -94,7 +93,7 @@ class SideRun(Serving):
         if self.waits:
             # One more than it works on at once takes twice as long if they are answered in turn.
             single = self.wait + self.work
-            with warmup.Burst(self.client, _AT_ONCE, self.least + 1) as burst:
+            with warmup.Burst(self.client, warmup.WAVE_SECONDS, self.least + 1) as burst:
                 self.blocked = single * (burst.collect().seconds > _TWICE * single)
 
     @property

@@ -14,6 +14,7 @@ from duetbench.load.oha import START_SECONDS, Client, Generator, milliseconds
 
 STEADY_WINDOWS: Final = 5
 MOST_WINDOWS: Final = 10
+WAVE_SECONDS: Final = 0.001  # each connection sends one request
 STEADY_SPREAD: Final = 0.05
 """Largest distance of a window's throughput from the mean, and largest fitted change, as shares.
 Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
@@ -92,10 +93,10 @@ def warm_up(client: Client, *, slots: int | None = None, once: bool = False) -> 
     """Load the server in windows until its throughput is steady, or ten windows are over.
 
     Each window is a burst, with about 20 ms between two of them, over no more connections than
-    `slots`. `once`: one is enough, as of a handler that takes longer than a window. LaunchError as
-    of `Burst.collect`, at the first wrong answer.
+    `slots`. `once`: a wave is enough, as of a handler for which windows are too short. LaunchError
+    as of `Burst.collect`, at the first wrong answer.
     """
-    began, window = time.monotonic(), protocol.WINDOW_SECONDS
+    began, window = time.monotonic(), WAVE_SECONDS if once else protocol.WINDOW_SECONDS
     windows: tuple[float, ...] = ()
     steady = False
     few = min(slots, client.load.connections) if slots else None
