@@ -127,9 +127,7 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
         saved = result_files.save(disk, small)
         before = saved.read_bytes()
         fill()
-        with pytest.raises(
-            RecordError, match="free some space"
-        ) as caught:
+        with pytest.raises(RecordError, match="free some space") as caught:
             result_files.save(disk, large)
         assert str(saved) in str(caught.value)
         assert saved.read_bytes() == before

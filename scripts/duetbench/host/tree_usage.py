@@ -1,20 +1,17 @@
 """What a process tree, and the machine around it, used between two moments.
 
 CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
-included) if the kernel offers it, else from the ticks of /proc/<pid>/stat. A thread samples memory
-and threads at 1 Hz, with at most 1 % of its time: reading a process's page tables holds a lock that
-its mmap calls need.
+included) if the kernel offers it, else from the ticks of /proc/<pid>/stat.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
 
 import psutil
 
@@ -95,32 +92,26 @@ def edge(members: Members) -> Edge:
 
 
 class TreeSampler:
-    """Samples all processes of a session, as `Session.members` lists them. A context manager.
+    """Samples all processes of a session, as `Session.members` lists them: at once, and by `look`.
 
-    Entering takes the idle sample at once; then a thread takes one per second.
+    `look` is to be called often; it takes a sample a second, with at most 1 % of the time: reading
+    a process's page tables holds a lock that its mmap calls need.
     """
 
     def __init__(self, members: Members) -> None:
-        self._members = members
+        self._members, self._due = members, 0.0
         self.samples: list[MemorySample] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self.look()
 
-    def __enter__(self) -> Self:
-        self.sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def sample(self) -> MemorySample:
-        """Take a memory sample now; it counts like those of the thread."""
+    def look(self) -> None:
+        """Take a memory sample, if it is time."""
+        began = time.monotonic()
+        if began < self._due:
+            return
         sample = memory_of(self._members)
         if sample.pids:  # the memory of an ended tree means nothing
             self.samples.append(sample)
-        return sample
+        self._due = began + max(_INTERVAL, (time.monotonic() - began) / _COST_SHARE)
 
     def metrics(self, start: float, end: float) -> dict[str, float]:
         """Compute the metrics of memory and threads between two moments of the monotonic clock.
@@ -138,14 +129,6 @@ class TreeSampler:
         if len(readable) == len(inside):
             metrics["pss_steady"] = statistics.median(readable)
         return metrics
-
-    def _run(self) -> None:
-        due = time.monotonic() + _INTERVAL
-        while not self._stop.wait(max(0.0, due - time.monotonic())):
-            began, cost = time.monotonic(), time.thread_time()
-            self.sample()
-            spent = time.thread_time() - cost
-            due = max(due + _INTERVAL, began + spent / _COST_SHARE)
 
 
 def memory_of(members: Members) -> MemorySample:

@@ -248,7 +248,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
+                tree = tree_usage.TreeSampler(side.session.members)
                 self.observed[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
@@ -272,7 +272,7 @@ class _Duets:
             for side in tuple(pending):
                 with side.blamed():
                     side.require_running("it to live under load", FlagName.SERVER_DIED)
-                    if self.observed[side].generation.over():
+                    if self.observed[side].over():
                         pending.remove(side)
             if pending and not self._void:
                 self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)

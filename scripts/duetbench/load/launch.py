@@ -7,6 +7,7 @@ Duets use the same observation under load, and derive figures and flags from it 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from duetbench.app.testbed import Testbed
 from duetbench.core.errors import FlagName
@@ -18,6 +19,8 @@ from duetbench.load import oha, oha_results, validity, verify, warmup
 from duetbench.load.server import Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
+
+_POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 
 
 def perform(
@@ -45,15 +48,16 @@ def perform(
 
 
 def _measure(serving: Serving) -> "Observation":
-    with tree_usage.TreeSampler(serving.session.members) as tree:
-        warm = warmup.warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
-        serving.require_same(collect=True)
-        observation = Observation(serving, tree, warm)
-        with observation.load() as generation:
-            generation.wait_load()
-            observation.end()
-            observation.collect()
-        return observation
+    tree = tree_usage.TreeSampler(serving.session.members)
+    warm = warmup.warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
+    serving.require_same(collect=True)
+    observation = Observation(serving, tree, warm)
+    with observation.load() as generation:
+        while not observation.over():
+            generation.session.wait(_POLL_SECONDS)
+        observation.end()
+        observation.collect()
+    return observation
 
 
 class Observation(Facts):
@@ -93,6 +97,11 @@ class Observation(Facts):
         )
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
             yield self.generation
+
+    def over(self) -> bool:
+        """Whether the last request has ended; as `Generation.over`. It looks at the memory, too."""
+        self.tree.look()
+        return self.generation.over()
 
     def end(self) -> None:
         """Read usage and host after the last request, and end the checks before that."""
