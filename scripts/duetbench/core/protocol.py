@@ -70,10 +70,6 @@ more, a queue would hide what a user feels: ten per cent more of a wait."""
 LIGHTEST: Final = 0.7
 """The same share if a single connection to each server is enough for it."""
 
-UNLIKE: Final = 1.4
-"""Ratio of the sides' throughputs under the declared load from which such a load would hide that
-one side serves fewer at once, as behind a lock."""
-
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:
     """The load of a case in a duet: as declared, except for its duration."""

@@ -18,14 +18,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
-from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, UNLIKE, below_saturation, duet_load
+from duetbench.core.model import Load
+from duetbench.core.protocol import (
+    DUET_QUEUE,
+    DUET_SECONDS,
+    DUET_WARM_UP,
+    DUET_WAVES,
+    below_saturation,
+    bound_queue,
+    duet_load,
+)
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
 from duetbench.load import warmup
@@ -114,17 +122,15 @@ class _Duets:
 
     def _duet(self) -> dict[str, Any]:
         """Verify, warm up, measure, verify: each step on both sides."""
-        began, wait = time.monotonic(), None
+        began = time.monotonic()
         base, head = self.sides
         # Ask each side even if the other has failed: perhaps only the other fails.
         self._each(SideRun.probe)
         self._compare_errors()
-        self._each(lambda side: side.shorten(self.sides))
-        if self._warm_up():
-            wait = self._lighten()
-            if self._measure():
-                self._each(self._finish)
-                self._compare_errors()
+        wait = self._choose_load()
+        if self._warm_up() and self._measure():
+            self._each(self._finish)
+            self._compare_errors()
         connections = head.case.load.connections
         return {
             "case": head.case.id,
@@ -138,37 +144,36 @@ class _Duets:
             "head": head.metrics,
         }
 
-    def _lighten(self) -> float | None:
-        """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
+    def _choose_load(self) -> float | None:
+        """Choose a target's load by both sides; return the longer wait, s, if it leaves cores idle.
 
-        The first duet of a case chooses the load for all of them, so that they are alike.
+        A handler that computes gets as many connections as the slower side answers in time; one
+        that mostly waits gets so few that cores stay idle, unless requests wait for each other.
+        The first duet of a case chooses for all of them, so that they are alike.
         """
-        head = self.sides[1]
-        light, case = head.testbed.light, head.case
-        if case.id not in light:
-            light[case.id] = self._light_connections()
-        if (connections := light[case.id]) is None:
+        testbed, case = self.sides[1].testbed, self.sides[1].case
+        if self._void or testbed.subject.fixed:
             return None
-        load = case.load.model_copy(update={"connections": connections})
+        if case.id not in testbed.loads:
+            testbed.loads[case.id] = self._load(len(testbed.server_cores(case)))
+        load, light = testbed.loads[case.id]
         self._each(lambda side: side.offer(load))
-        return max(0.0, *(side.wait for side in self.sides))
+        return max(0.0, *(side.wait for side in self.sides)) if light else None
 
-    def _light_connections(self) -> int | None:
-        """Choose the connections of a load below saturation; None if the handlers compute.
-
-        The warm-up, with all connections, shows what a request costs, and what a light load would
-        hide: that one side serves fewer at once.
-        """
-        case, testbed = self.sides[1].case, self.sides[1].testbed
-        windows = [window for side in self.sides for window in side.warm_up.windows]
-        single = [side.single for side in self.sides]
-        explained = max(single) / min(single)  # by what a request takes alone
-        unlike = max(windows) > UNLIKE * explained * min(windows)
-        if unlike or testbed.subject.fixed or not any(side.waits for side in self.sides):
-            return None
+    def _load(self, cores: int) -> tuple[Load, bool]:
+        """Choose the load of a case, and whether it leaves cores idle."""
+        case, least = self.sides[1].case, self.sides[1].least
+        blocked = max(side.blocked for side in self.sides)
+        computed = sum(side.work for side in self.sides) / min(cores, 2 * least)
+        wave = max(side.single for side in self.sides)
+        load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
+        load = bound_queue(load, max(computed, blocked / least), DUET_QUEUE, least)
+        if blocked or not any(side.waits for side in self.sides):
+            return load, False
         busy = sum(side.work / side.single for side in self.sides)
         slots = case.workers * case.threads if case.threads else None
-        return below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
+        few = below_saturation(load, busy, cores, slots)
+        return load.model_copy(update={"connections": few or load.connections}), few is not None
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.
@@ -224,22 +229,17 @@ class _Duets:
     def _warm_up(self) -> bool:
         """Warm up both at once, slow ones by a wave; False if an answer was wrong."""
         slow = any(side.slow for side in self.order)
-        running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
+        running: dict[SideRun, warmup.Burst] = {}
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                client, edge = replace(side.client, load=side.warming), side.edge()
-                slots = side.case.slots
-                few = min(slots, side.warming.connections) if slots else None
-                burst = warmup.Burst(client, warmup.WAVE_SECONDS if slow else DUET_WARM_UP, few)
-                running[side] = edge, stack.enter_context(burst)
+                slots, seconds = side.case.slots, warmup.WAVE_SECONDS if slow else DUET_WARM_UP
+                few = min(slots, side.case.load.connections) if slots else None
+                burst = warmup.Burst(side.client, seconds, few)
+                running[side] = stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:
-                edge, burst = running[side]
-                side.warm_up = burst.collect()
-                used = tree_usage.between(edge, side.edge()).cpu_seconds
-                for window in side.warm_up.windows:  # a busy server needs less for each
-                    side.work = min(side.work, used / (window * side.warm_up.seconds))
+                side.warm_up = running[side].collect()
 
             return self._both(begin, collect)
 

@@ -1,7 +1,6 @@
-"""One side of a running duet: its server, how its handler behaves, and the load that follows.
+"""One side of a running duet: its server, and how its handler behaves.
 
-A handler that computes gets as many connections as it answers in time; one that mostly waits gets
-so few that cores stay idle. Single requests to the idle server tell which it is.
+Single requests to the idle server tell whether it computes or mostly waits.
 """
 
 from __future__ import annotations
@@ -14,15 +13,7 @@ from typing import Final
 from duetbench.app.testbed import SideCase, server_of
 from duetbench.core.comparison import SideName
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import (
-    DUET_QUEUE,
-    DUET_WARM_UP,
-    DUET_WAVES,
-    LEAST_WAIT,
-    UNIT_REQUESTS,
-    bound_queue,
-    duet_load,
-)
+from duetbench.core.protocol import DUET_QUEUE, LEAST_WAIT, UNIT_REQUESTS
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.server import Serving
@@ -51,7 +42,7 @@ class SideRun(Serving):
 
     def take(self, case: Case) -> None:
         super().take(case)
-        self.declared = self.warming = case.load
+        self.declared = case.load
         self.work = 0.0  # core time of a request to the idle server, s
         self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
         self.blocked = 0.0  # of its time, in which further requests have to wait, s
@@ -110,17 +101,3 @@ class SideRun(Serving):
     def waits(self) -> bool:
         """Whether its handler spends more time on waiting than on computing."""
         return self.wait > max(LEAST_WAIT, self.work)
-
-    def shorten(self, sides: Sequence[SideRun]) -> None:
-        """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
-        case, least = self.case, self.least
-        if not self.testbed.subject.fixed:
-            cores = min(len(self.testbed.server_cores(case)), 2 * least)
-            blocked = max(side.blocked for side in sides)
-            seconds = max(sum(side.work for side in sides) / cores, blocked / least)
-            wave = max(side.single for side in sides)
-            load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
-            load = bound_queue(load, seconds, DUET_QUEUE, least)
-            if load != case.load:
-                self.offer(load)
-                self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)
