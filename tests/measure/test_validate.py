@@ -130,8 +130,6 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.OVERLOADED, paced({"throughput": 9.30}), "10.0/s were offered, 9.30/s answered"),
     (FlagName.HOST_NOISE, paced({"lag": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
-    (FlagName.NOT_STEADY, facts(throughputs=(1000, 1100, 1251)),
-     "changed in the load, by thirds: 1,000/s, 1,100/s, 1,251/s"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
@@ -166,7 +164,6 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts(right_sizes=frozenset({27, 28}), sizes={27: 9, 28: 9}),
         facts(sizes={0: 9}),  # nothing was verified
         facts(case=varying(20, 30), sizes={20: 9, 30: 9}),
-        facts(throughputs=(1000, 1100, 1250)),
         paced({}, times=(0.030, 0.02, 0.01)),
         paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
         facts({"reopened": 300}),

@@ -15,6 +15,7 @@ other has ended, and what it gained is added to both sides' figures.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,20 +26,16 @@ from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Load
-from duetbench.core.protocol import (
-    DUET_QUEUE,
-    DUET_SECONDS,
-    DUET_WARM_UP,
-    DUET_WAVES,
-    below_saturation,
-    bound_queue,
-    duet_load,
-)
+from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, duet_load
 from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.launch import Observation
-from duetbench.load.side_run import SideRun
+from duetbench.load.side_run import QUEUE_SECONDS, SideRun
+
+UNSATURATED: Final = 0.5
+"""Largest share of the server cores that both servers of a duet use if their handlers wait. With
+more, a queue would hide what a user feels: ten per cent more of a wait."""
 
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
@@ -89,6 +86,24 @@ def own_memory(
         return {}
     gain = alone.pss - beside.pss
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}
+
+
+def in_time(seconds: float, least: int) -> int:
+    """The most connections that get their answers within `QUEUE_SECONDS`.
+
+    A request needs the cores for `seconds` s, and the server works on `least` at once.
+    """
+    return max(least, math.floor(QUEUE_SECONDS / max(seconds, 1e-6)))
+
+
+def below_saturation(busy: float, cores: int, slots: int) -> int:
+    """The most connections of waiting handlers that leave the server cores half idle; 0: none do.
+
+    `busy` is the share of its time in which one request at a time to each server computes; `slots`
+    are the requests that a server handles at once (0: any number).
+    """
+    most = math.floor(UNSATURATED * cores / max(busy, 1e-6))
+    return min(most, slots or most)
 
 
 class _Duets:
@@ -167,13 +182,14 @@ class _Duets:
         computed = sum(side.work for side in self.sides) / min(cores, 2 * least)
         wave = max(side.single for side in self.sides)
         load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
-        load = bound_queue(load, max(computed, blocked / least), DUET_QUEUE, least)
-        if blocked or not any(side.waits for side in self.sides):
+        if load.rate is not None:
             return load, False
-        busy = sum(side.work / side.single for side in self.sides)
-        slots = case.workers * case.threads if case.threads else None
-        few = below_saturation(load, busy, cores, slots)
-        return load.model_copy(update={"connections": few or load.connections}), few is not None
+        number, few = in_time(max(computed, blocked / least), least), 0
+        if not blocked and any(side.waits for side in self.sides):
+            busy = sum(side.work / side.single for side in self.sides)
+            few = below_saturation(busy, cores, case.workers * (case.threads or 0))
+        number = min(load.connections, number, few or number)
+        return load.model_copy(update={"connections": number}), few > 0
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.

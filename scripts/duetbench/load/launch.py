@@ -13,12 +13,19 @@ from duetbench.app.testbed import Testbed
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch
-from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
+from duetbench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
 from duetbench.load import oha, oha_results, validity, verify, warmup
 from duetbench.load.server import Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
+
+SIZE_REQUESTS: Final = 20
+SIZE_SECONDS: Final = 2.0
+"""Requests to the idle server after a load that had bodies of other sizes than before it.
+
+As many as had 20 of these under load, but only for about 2 s.
+"""
 
 _POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 
@@ -178,8 +185,6 @@ class Observation(Facts):
             known = sum(clients) + sum(one.beside + one.usage.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
-        if other is None:  # in duets only the ratio is steady
-            self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
         self.times = oha_results.time_thirds(rows, load, status=status)
         self.idle_lost = sum(map(verify.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)

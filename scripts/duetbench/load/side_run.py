@@ -13,10 +13,18 @@ from typing import Final
 from duetbench.app.testbed import SideCase, server_of
 from duetbench.core.comparison import SideName
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import DUET_QUEUE, LEAST_WAIT, UNIT_REQUESTS
+from duetbench.core.protocol import UNIT_REQUESTS
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.server import Serving
+
+QUEUE_SECONDS: Final = 1.0
+"""Most seconds that a target's connections take in turn: half of the load, as all may be answered
+last. Loads that are fixed stay as they are."""
+
+LEAST_WAIT: Final = 0.001
+"""Seconds of an answer in which neither server nor client computes, from which its handler waits.
+Less is the kernel's hand-over between them."""
 
 REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
@@ -78,7 +86,7 @@ class SideRun(Serving):
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
-            light = self.work * self.case.load.connections <= DUET_QUEUE and not self.waits
+            light = self.work * self.case.load.connections <= QUEUE_SECONDS and not self.waits
             if light or self.testbed.subject.fixed:
                 return
         if self.waits:

@@ -43,18 +43,12 @@ machine sometimes pauses for some 20 ms, which moves only percentiles above the 
 
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
-MOVED: Final = 1.25
-"""Factor by which the throughput of a load's thirds may differ. If windows of a sixth of a second
-scatter by 5 %, thirds differ by 1.05 on average and never by 1.25 (simulated). A server that gets
-twice as fast before the last sixth of the load gives 1.4 or more."""
-
 QUICKER: Final = 3.0
-"""The same for median service times, for loads whose throughput is fixed by a rate, and for duets,
-of which only the ratio of throughputs is steady."""
+"""Factor by which the median service times of a load's first third may exceed those of its last."""
 
 REOPENED: Final = 0.001
 """Connections per request that may be reopened. One costs a server about two requests (see
-`protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
+`verify.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
@@ -79,7 +73,6 @@ class Facts:
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
     excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
-    throughputs: Sequence[float] = ()  # in each third of the load, 1/s
     times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
@@ -209,12 +202,8 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
-    levels, times = facts.throughputs, facts.times
-    if levels and max(levels) > MOVED * min(levels):
-        words = ", ".join(map(units.rate, levels))
-        yield _flag(FlagName.NOT_STEADY, f"the throughput changed in the load, by thirds: {words}")
     # Only faster answers: times also grow with a queue.
-    elif times and times[0] > QUICKER * times[-1]:
+    if (times := facts.times) and times[0] > QUICKER * times[-1]:
         words = ", ".join(map(units.seconds, times))
         yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
     if facts["reopened"] > REOPENED * requests:
