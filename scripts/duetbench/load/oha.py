@@ -24,6 +24,7 @@ from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
+_SHORTEST_SECONDS: Final = 0.2  # of a load whose cores are known
 _POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
@@ -142,10 +143,8 @@ class Generation(Generator):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
-        # was over before the first poll.
-        self.began: float | None = None
-        self._clock: list[tuple[float, float]] = []
+        # Cores that it used while it sent; None if the load was too short.
+        self.client_cores: float | None = None
 
     def wait_load(self) -> None:
         """Wait until the last request has ended, before the rows are stored; errors as `over`."""
@@ -165,9 +164,12 @@ class Generation(Generator):
             if code:
                 raise self.failed("exit code 0", f"{code}")
             return True
-        self._sample(summary)
+        elapsed, used = time.monotonic() - self.session.started, proc.cpu_clock(self.session.pid)
+        # After the load it computes and stores.
+        if used is not None and _SHORTEST_SECONDS <= elapsed <= self.client.load.duration:
+            self.client_cores = used / elapsed
         limit = START_SECONDS + self.client.load.duration + self.client.load.timeout + START_SECONDS
-        if time.monotonic() > self.session.started + limit:
+        if elapsed > limit:
             raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
         return False
 
@@ -188,28 +190,6 @@ class Generation(Generator):
             raise self.failed("requests", "none was sent")
         self.stop()
         return self
-
-    def _sample(self, summary: Path) -> None:
-        """Read the generator's CPU clock, but only while it sends.
-
-        oha creates the summary's file right before it starts, and computes and stores afterwards.
-        """
-        now = time.monotonic()
-        if self.began is None:
-            if not summary.exists():
-                return
-            self.began = now
-        used = proc.cpu_clock(self.session.pid)
-        if used is not None and now <= self.began - _POLL_SECONDS + self.client.load.duration:
-            self._clock.append((now, used))
-
-    @property
-    def client_cores(self) -> float | None:
-        """Cores that it used while it sent; None if the load was too short (0.2 s)."""
-        if len(self._clock) < 4:  # with fewer, the polls themselves matter
-            return None
-        (begin, before), (finish, after) = self._clock[0], self._clock[-1]
-        return (after - before) / (finish - begin)
 
 
 def scratch_base() -> Path:
