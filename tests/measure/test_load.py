@@ -27,13 +27,12 @@ from tiny_http import Answer, TinyServer, serving
 pytestmark = pytest.mark.real
 
 LYING = '{"summary":{"total":9},"statusCodeDistribution":{"200":5},"errorDistribution":{}}'
-SCRATCH_BASE = load.scratch_base  # which the tests replace
 
 
 @pytest.fixture(autouse=True)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(load, "scratch_base", lambda: tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture
@@ -349,10 +348,3 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
 def test_steady_means_near_the_mean_and_going_nowhere(windows: list[float], steady: bool) -> None:
     """Worked out by hand; both limits are 5 %."""
     assert warmup.is_steady(windows) is steady
-
-
-def test_rows_are_written_to_memory_that_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container has 64 MB of it."""
-    for free, place in ((1.0, "/dev/shm"), (0.06, tempfile.gettempdir())):
-        monkeypatch.setattr(load, "free_gb", lambda _, free=free: free)
-        assert Path(place) == SCRATCH_BASE()

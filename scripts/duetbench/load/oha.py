@@ -6,7 +6,6 @@ nothing while it sends). So a launch can use the server between the two: see `Ge
 
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
-from duetbench.host.command import free_gb, last_words, read_log
+from duetbench.host.command import last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
 
@@ -30,8 +29,6 @@ SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
 PREFIX: Final = "duetbench-load"
-_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
-_ROOM_GB: Final = 0.5  # for the rows of the longest load; a container has 64 MB of such memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class Generator:
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
         """Start oha; `shape` replaces the client's load. LaunchError load_failed."""
-        self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
+        self.client, self.folder = client, proc.make_scratch(PREFIX)
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -192,16 +189,8 @@ class Generation(Generator):
         return self
 
 
-def scratch_base() -> Path:
-    """The folder for generators' files: in memory, to spare the disk, if there is room."""
-    usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
-        return _SHARED_MEMORY
-    return Path(tempfile.gettempdir())
-
-
 def sweep() -> None:
-    """Remove the files of killed launches: in memory they would stay for ever."""
+    """Remove the files of killed launches."""
     proc.sweep_scratch()
     proc.sweep_scratch(testbed.PREFIX)
-    proc.sweep_scratch(PREFIX, scratch_base())
+    proc.sweep_scratch(PREFIX)
