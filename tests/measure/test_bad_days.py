@@ -312,7 +312,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert done.code == 4
         (line,) = done.err.splitlines()
         assert "the file could not be saved" in line
-        assert "the disk is full" in line
+        assert "No space left" in line
         assert done.out.count("note: not saved yet, continuing") == 2
         assert "launch 3 of 3" in done.out
         partial = bench.unfinished()
