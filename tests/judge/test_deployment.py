@@ -175,7 +175,8 @@ def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
         assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
         assert slow["throughput"] < quick["throughput"] / 5
         return
-    assert found.wait == pytest.approx(0.08, abs=0.02)
+    assert found.wait is not None
+    assert 0.06 < found.wait < 0.16  # a busy machine adds to it
     assert found.connections is not None
     assert found.connections < most
     # A busy machine adds as much to both.
