@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,9 +111,9 @@ def test_workers_and_cores(
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
-    def midway(port: int, members: list[proc.Stat], without: Collection[int]) -> dict[int, int]:
+    def midway(port: int, members: list[proc.Stat]) -> dict[int, int]:
         affinities.update({p.pid: sorted(os.sched_getaffinity(p.pid)) for p in members})
-        return real(port, members, without)
+        return real(port, members)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     case = declared("badapps/right", root=bench.root)

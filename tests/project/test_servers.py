@@ -226,13 +226,6 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
     assert (fault and fault[:2]) == (("arg", word) if fixed else None)
 
 
-def test_connections_that_idle_are_no_part_of_a_servers_limit() -> None:
-    case = case_for(SERVERS["granian"], "asgi", 2)
-    load = case.load.model_copy(update={"idle": 3000})
-    line = SERVERS["granian"].arguments(case.model_copy(update={"load": load}), 1).split()
-    assert line[line.index("--backlog") + 1] == "7024"  # each of two may get all of them
-
-
 @pytest.mark.parametrize(
     ("file", "text", "interface", "said"),
     [

@@ -82,12 +82,11 @@ class Server:
 
 
 def _granian(case: Case, port: int) -> str:
-    # Each worker may get all connections that idle.
-    backlog = GRANIAN_BACKLOG + case.load.idle * case.workers
     blocking = "" if case.threads is None else f"--blocking-threads {case.threads} "
     return (
         f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
-        f"--workers {case.workers} --backlog {backlog} --loop {case.loop} {blocking}{SERVED}"
+        f"--workers {case.workers} --loop {case.loop} --backlog {GRANIAN_BACKLOG} "
+        f"{blocking}{SERVED}"
     )
 
 
@@ -127,7 +126,7 @@ def _gunicorn(case: Case, port: int) -> str:
     # No master that kills a busy worker, and none that waits for longer than we do.
     return (
         f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
-        f"--worker-connections {GUNICORN_CONNECTIONS + case.load.idle} --keep-alive {KEEP_ALIVE} "
+        f"--worker-connections {GUNICORN_CONNECTIONS} --keep-alive {KEEP_ALIVE} "
         f"--timeout 0 --graceful-timeout 5 {SERVED}"
     )
 

@@ -19,9 +19,7 @@ from duetbench.app.servers import blocks
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.target import FOLDER, STACK, Target
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
-from duetbench.host.ports import most_connections
 
 _COMPARED: Final = (
     FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
@@ -167,7 +165,6 @@ class Subject:
         """List all cases that can be served as a setting says; UsageError, DeclarationError."""
         target = self.target.model_copy(update=setting.values)
         rate = "" if target.rate is None else f"-r{target.rate:g}"
-        rate += f"-i{target.idle}" if target.idle else ""
         name, blocking = project_name(self.repository), blocks(self.interface, target.loop)
         cases = [
             Case(
@@ -183,7 +180,6 @@ class Subject:
                 load=Load(
                     connections=target.connections,
                     rate=target.rate,
-                    idle=target.idle,
                     duration=_SECONDS,
                     timeout=_TIMEOUT_S,
                 ),
@@ -197,11 +193,6 @@ class Subject:
             for endpoint in self._endpoints()
             for python in self.interpreters
         ]
-        if target.idle > (most := most_connections()):
-            raise UsageError(
-                f"idle={target.idle}: expected at most {most}, as a process may open few files "
-                "here; see ulimit -Hn"
-            )
         return tuple(map(setting.apply, cases))
 
     def _endpoints(self) -> list[Endpoint]:

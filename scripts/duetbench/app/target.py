@@ -26,7 +26,7 @@ from duetbench.app.schema import (
 )
 from duetbench.app.servers import AUTO, LOOPS, SERVERS
 from duetbench.core.errors import UsageError
-from duetbench.core.model import MOST_IDLE, Frozen, Interface
+from duetbench.core.model import Frozen, Interface
 from duetbench.core.units import read_time
 from duetbench.host import paths
 
@@ -51,7 +51,7 @@ WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
 """An argument of a server that names no file."""
 
-_NUMBER: Final = re.compile(r"0|[1-9]\d{0,4}")
+_NUMBER: Final = re.compile(r"[1-9]\d{0,4}")
 
 _FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -108,7 +108,6 @@ class CommandOption:
             allowed, right = f"one of {', '.join(sorted(self.choices))}", text in self.choices
         elif self.kind is int:
             allowed, right = "a number from 1 on", bool(_NUMBER.fullmatch(text or ""))
-            right = right and (text != "0" or self.name == "idle")
         else:
             allowed, right = "a value", bool(text)
         if not right:
@@ -200,9 +199,6 @@ class Target(Frozen):
     )
     connections: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         32, gt=0, description="Connections that send without pause (32)."
-    )
-    idle: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
-        0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
     )
     rate: Annotated[float | None, CommandOption("NUMBER", word=True, safe=WORD)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."

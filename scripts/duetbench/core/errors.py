@@ -139,7 +139,7 @@ class FlagName(StrEnum):
     CONNECTIONS_CLOSED = (
         "connections_closed",
         "disturbed",
-        "the server closed connections of the load, or those that should idle",
+        "the server closed connections of the load",
     )
 
     OVERLOADED = "overloaded", "note", "the server did not keep up with the offered rate"

@@ -27,9 +27,6 @@ from duetbench.core.units import rounded
 FORMAT_VERSION: Final = 2
 """Version of the run file."""
 
-MOST_IDLE: Final = 10_000
-"""Connections that may idle beside a load."""
-
 MOST: Final = 2_000
 """Entries of a list that a page shows: many times what any comparison has."""
 
@@ -157,13 +154,6 @@ class Load(Frozen):
     )
     duration: float = Field(gt=0, description="Seconds in which requests are sent.")
     timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
-    idle: int = Field(
-        default=0,
-        ge=0,
-        le=MOST_IDLE,
-        exclude_if=(0).__eq__,
-        description="Further connections that stay open and send nothing.",
-    )
 
     @property
     def open(self) -> bool:
