@@ -233,7 +233,7 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
          "gunicorn with uvicorn workers auto None"),
         ("gunicorn.conf.py", 'worker_class = os.getenv("X", "gevent")', "wsgi",
          "gunicorn with gevent workers gevent None"),
-        ("a/start.sh", 'K="asgi"\ngunicorn a:b \\\n -k $K \\\n --asgi-loop uvloop', "asgi",
+        ("a/start.sh", "exec /bin/gunicorn a:b \\\n -k asgi \\\n --asgi-loop uvloop", "asgi",
          "gunicorn with asgi workers uvloop None"),
         ("Procfile", "web: gunicorn a:b --threads=4", "wsgi",
          "gunicorn with gthread workers auto 4"),
@@ -242,11 +242,9 @@ def test_an_argument_that_duetbench_depends_on_is_refused(
         ("Dockerfile", 'RUN uv add granian -q\nCMD ["sh", "-c", "x && hypercorn -k uvloop a:b"]',
          "asgi", "hypercorn uvloop None"),
         ("Dockerfile", 'CMD ["fastapi", "run", "a.py"]', "asgi", "uvicorn auto None"),
-        ("compose.yml", "command:\n - granian\n - --loop\n - rloop\n - a:b", None,
+        ("compose.yml", "command: uvicorn c:d -x\ncommand: [granian, 'a:b', --loop=rloop]", "asgi",
          "granian rloop None"),
-        ("compose.yml", "command: uvicorn c:d -x\ncommand: >\n  granian a:b\n  --loop rloop",
-         "asgi", "granian rloop None"),
-        ("start.sh", "# uvicorn a:b\necho uvicorn a:b\nuvicorn 'a:b", "asgi", ""),
+        ("start.sh", "# uvicorn a:b\necho uvicorn a:b\nuvicorn-x a:b", "asgi", ""),
     ],
 )  # fmt: skip
 def test_a_server_is_started_as_in_production(
