@@ -19,7 +19,8 @@ _BACKSLASH: Final = {"\\": "\\\\", "'": "\\'", '"': '\\"'}
 DIALECTS: Final[Mapping[str, tuple[Sequence[tuple[str, Mapping[str, str]]], Sequence[str]]]] = {
     "SQLite": (
         [_PLAIN, _DOUBLE],
-        ["[it's]", "[a -- b]", '[a "b]', "[/*]", "['a\\']", "['it]", "[$$a]", "[#> ']", "`it's`", '"a"."b"', "$x", ":y", "/* /* */"],
+        ["[it's]", "[a -- b]", '[a "b]', "[/*]", "['a\\']", "['it]", "[$$a]", "[#> ']", "`it's`",
+         '"a"."b"', "$x", ":y", "/* /* */"],
     ),
     "PostgreSQL": (
         [_PLAIN, ("N'{}'", {"'": "''"}), ("E'{}'", _BACKSLASH), ("$${}$$", {"$": ""}),
@@ -28,7 +29,8 @@ DIALECTS: Final[Mapping[str, tuple[Sequence[tuple[str, Mapping[str, str]]], Sequ
     ),
     "MySQL": (
         [("'{}'", _BACKSLASH), ('"{}"', _BACKSLASH), ("_utf8'{}'", {"\\": "\\\\", "'": "''"})],
-        ["# don't\n", "#> it's\n", "#> '{\n", "#>> $1 it's\n", "5--1", "`it's`", "/* /* ' */", "/*! 1 */", "/*!'*/' */"],
+        ["# don't\n", "#> it's\n", "#> '{\n", "#>> $1 it's\n", "5--1", "`it's`", "/* /* ' */",
+         "/*! 1 */", "/*!'*/' */"],
     ),
     "Oracle": ([_PLAIN, ("q'[{}]'", {"]": ""}), ("nq'!{}!'", {"!": ""})], ['"a"', "--it's\n"]),
 }  # fmt: skip

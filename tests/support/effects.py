@@ -71,5 +71,5 @@ def seen(
     safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
     client = Program(python, [*safe, "-m", PROGRAM], env)
     ends = time.monotonic() + 60
-    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as process:
-        return process.activity()
+    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
+        return collect()

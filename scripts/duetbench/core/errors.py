@@ -65,10 +65,13 @@ class RecordError(DuetbenchError):
 
 
 class CountError(DuetbenchError):
-    """A request cannot be counted or observed; `login`: because its login was refused."""
+    """A request cannot be counted or observed.
 
-    def __init__(self, message: str, *, login: bool = False) -> None:
-        self.login = login
+    `kind` says whether its login was refused, or it was not answered in time.
+    """
+
+    def __init__(self, message: str, kind: Literal["", "login", "endless"] = "") -> None:
+        self.kind = kind
         super().__init__(message)
 
 

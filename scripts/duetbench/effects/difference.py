@@ -21,11 +21,10 @@ from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
-from duetbench.core.text import ENDLESS, short
+from duetbench.core.model import TELLING, AnswerDifference, EffectKind, Effects, RequestEffect
+from duetbench.core.text import short
 from duetbench.effects import answers, observation
 from duetbench.effects.activity import PROGRAM, Activity, Name
-from duetbench.effects.observation import Observation
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
@@ -63,9 +62,6 @@ _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 Counts = Sequence[Counter[str]]
 """Of each round, how often something happened, by text."""
 
-Early = Callable[[Case, Effects], object]
-"""Gets a case, and what its requests do differently at first sight."""
-
 _Both = tuple[Activity, Activity]
 
 
@@ -75,42 +71,33 @@ class Seen:
 
     effects: dict[str, Effects] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    endless: set[str] = field(default_factory=set)
+    """Cases whose requests were not answered in time."""
     entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
     loaded: dict[str, frozenset[str]] = field(default_factory=dict)
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
-def observe(
-    pairs: Sequence[BothSides],
-    tell: Early | None = None,
-    *,
-    budget: float | None = None,
-) -> Seen:
+def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    If both sides are the same one, what they do is described rather than compared. `tell` gets what
-    was seen at first, before memory is measured and anything is observed again; of several cases
-    only what differs. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    If both sides are the same one, what they do is described rather than compared. It takes at most
+    `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
-    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
-
-    def tell_first(case: Case, effects: Effects) -> None:
-        # Of many cases, those that do the same would hide the others.
-        if tell and (effects.moved or len(pairs) == 1):
-            tell(case, effects)
-
+    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
         name, code = pair[1].case.id, programs.code_of(pair[1])
         if code not in outcomes:
             try:
-                outcomes[code] = _observe(pair, tell_first, ends)
+                outcomes[code] = _observe(pair, ends)
             except CountError as error:
-                outcomes[code] = short(str(error))
+                outcomes[code] = error
         outcome = outcomes[code]
-        if isinstance(outcome, str):
-            seen.reasons[name] = outcome
+        if isinstance(outcome, CountError):
+            seen.reasons[name] = short(str(outcome))
+            seen.endless.update([name] * (outcome.kind == "endless"))
             continue
         seen.effects[name], both = outcome
         seen.entered[name] = both.entered
@@ -119,7 +106,7 @@ def observe(
     return seen
 
 
-def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
+def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
     """Observe a case; return what differs, and what both sides did together. Raises CountError.
 
     Sides that disturb each other are observed one after the other.
@@ -129,17 +116,17 @@ def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects,
     began = time.monotonic()
     retries = began + programs.EARLY * SECONDS
     try:
-        both = _look(pair, tell, ends, at_once=True)
+        both = _look(pair, ends, at_once=True)
         effects = compare(*both)
         if _varies(effects) and time.monotonic() < retries:
             with suppress(CountError):
-                alone = _look(pair, None, ends, at_once=False)
+                alone = _look(pair, ends, at_once=False)
                 if not _varies(again := compare(*alone)):
                     both, effects = alone, again
     except CountError as error:
-        if ENDLESS in str(error) or time.monotonic() >= retries:
+        if error.kind == "endless" or time.monotonic() >= retries:
             raise
-        both = _look(pair, tell, ends, at_once=False)
+        both = _look(pair, ends, at_once=False)
         effects = compare(*both)
     together = both[0].with_(both[1])
     if pair[0] is pair[1]:
@@ -147,10 +134,10 @@ def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects,
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
-def _look(pair: BothSides, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: BothSides, ends: float, *, at_once: bool) -> _Both:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
-    both = _attempt(pair, _MEMORY, tell, ends, at_once)
+    both = _attempt(pair, _MEMORY, ends, at_once)
     _require_right(pair[1], *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
@@ -158,7 +145,7 @@ def _look(pair: BothSides, tell: Early | None, ends: float, *, at_once: bool) ->
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
-    again = _attempt(pair, _MEMORY * memory, None, ends, at_once)
+    again = _attempt(pair, _MEMORY * memory, ends, at_once)
     return both[0].with_(again[0]), both[1].with_(again[1])
 
 
@@ -182,15 +169,11 @@ def _varies(effects: Effects) -> bool:
     return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
-def _attempt(
-    pair: BothSides, memory: float, tell: Early | None, ends: float, at_once: bool
-) -> _Both:
+def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Both:
     """Observe both sides, each in a process of its own; raises CountError.
 
-    Memory is measured for about as many seconds; before that, `tell` gets what was seen.
+    Memory is measured for about as many seconds.
     """
-    began = time.monotonic()
-    first: list[Activity] = []
     seen: list[Activity] = []
     problems: list[CountError] = []
     for group in [pair] if at_once else [(side,) for side in pair]:
@@ -198,18 +181,13 @@ def _attempt(
             with ThreadPoolExecutor(len(group)) as pool:
                 starts = [_start(side, memory, ends) for side in group]
                 under_way = [*pool.map(stack.enter_context, starts)]
-            for side in under_way:
+            for collect in under_way:
                 try:
-                    first.append(side.first())
+                    seen.append(collect())
                 except CountError as error:
                     problems.append(error)
-            if tell and len(first) == len(SIDES):
-                # Answers may differ by what a process has once, such as its number.
-                took = time.monotonic() - began
-                tell(pair[1].case, compare(*first).model_copy(update={"seconds": took}))
-            seen += [side.activity() for side in under_way if not problems]
     if problems:
-        if len(problems) == len(SIDES) and all(problem.login for problem in problems):
+        if len(problems) == len(SIDES) and all(problem.kind == "login" for problem in problems):
             raise UsageError(short(str(problems[1])))
         raise problems[0]
     base, head = seen
@@ -222,7 +200,7 @@ def _attempt(
 
 
 @contextmanager
-def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
+def _start(side: SideCase, memory: float, ends: float) -> Iterator[Callable[[], Activity]]:
     """Start to observe the requests of one side in a new process."""
     case = side.case
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
@@ -233,9 +211,9 @@ def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
         programs.program(side, PROGRAM) as client,
         observation.start(
             client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
-        ) as process,
+        ) as collect,
     ):
-        yield process
+        yield collect
 
 
 def compare(base: Activity, head: Activity) -> Effects:

@@ -55,7 +55,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
-        write(folder / REPORT, {"reason": requests.make_one.endless()})
+        write(folder / REPORT, {"reason": requests.make_one.endless(), "kind": "endless"})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, end)

@@ -54,11 +54,11 @@ class Unit:
 
 
 class UnfitError(Exception):
-    """A unit cannot be counted; the message gives the reason."""
+    """A unit cannot be counted: the reason, and its kind as of `CountError`."""
 
-
-class LoginError(UnfitError):
-    """The application refused the login that its requests need."""
+    def __init__(self, reason: str, kind: str = "") -> None:
+        self.kind = kind
+        super().__init__(reason)
 
 
 def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> NoReturn:
@@ -74,7 +74,7 @@ def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> No
         text = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         for value, name in private.items():
             text = text.replace(value, name)
-        content = {"reason": text, "login": isinstance(error, LoginError)}
+        content = {"reason": text, "kind": getattr(error, "kind", "")}
         with suppress(Exception):  # stderr may be closed
             traceback.print_exc()
     code = 1

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.text import LATE, ending
+from duetbench.core.text import ending
 from duetbench.host import proc
 
 if TYPE_CHECKING:
@@ -94,15 +94,16 @@ class Process:
         """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
         code = self.session.wait(timeout)
         if code != 0:
-            how = f"{LATE} {max(timeout, 0):.3g} s"
+            how = f"did not end within {max(timeout, 0):.3g} s"
             if code is not None:
                 how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             said = (self.folder / "log").read_text("utf-8", "replace").strip()
             words = ending(said, _LAST_WORDS) or "none"
-            raise CountError(f"the application's process {how}; its last words: {words}")
+            problem = f"the application's process {how}; its last words: {words}"
+            raise CountError(problem, "" if code is not None else "endless")
         report = report_of(self.folder / REPORT)
         if "reason" in report:
-            raise CountError(str(report["reason"]), login=report.get("login", False))
+            raise CountError(str(report["reason"]), report.get("kind", ""))
         return report
 
 

@@ -49,9 +49,7 @@ def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
             env[inside.CHECKOUT] = str(workspace.root)
             yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
-        raise CountError(
-            workspace.hide(str(problem)), login=getattr(problem, "login", False)
-        ) from None
+        raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
     finally:
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()
