@@ -200,7 +200,6 @@ class Testbed:
             variables=self.environment(case),
             python=".".join(version.split(".")[:2]),
             source=self.subject.source,
-            packages=self.stacks[case.stack].packages,
         )
         return hints.advise(symptoms)
 
