@@ -100,10 +100,10 @@ Interface = Literal["asgi", "wsgi"]
 EffectKind = Literal[
     "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
     "task", "threads left", "tasks left", "log", "exception", "import", "first import", "collect",
-    "library exception", "young collections", "function", "peak",
+    "library exception", "function",
 ]  # fmt: skip
-"""What is counted per request, the most telling first. Peak: bytes that a request needs at most.
-Young collections: for 1,000 requests. First import: modules that the first request imports."""
+"""What is counted per request, the most telling first. First import: modules that the first request
+imports."""
 
 Keeping = Literal["none", "constant", "fills"]
 

@@ -48,8 +48,6 @@ class Activity:
         unseen: What nothing here sees.
         status: Which right answers have; 0: any.
         routes: The application's paths, if an answer has another status.
-        peaks: Bytes that a round needed at most; none: no time.
-        young: Collections of young garbage, and the requests with them; None: no time.
         kept: What requests keep; None: no time.
         hide: Removes private values from a text.
     """
@@ -65,8 +63,6 @@ class Activity:
     unseen: Sequence[str] = ()
     status: int = 0
     routes: Sequence[str] = ()
-    peaks: Sequence[int] = ()
-    young: tuple[int, int] | None = None
     kept: KeptMemory | None = None
     hide: Callable[[str], str] = str
 
@@ -92,7 +88,6 @@ class Activity:
             loaded=None
             if self.loaded is None or other.loaded is None
             else (*self.loaded, *other.loaded),
-            peaks=(*self.peaks, *other.peaks),
             kept=kept[-1 if leaks else 0] if kept else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
         )

@@ -50,10 +50,7 @@ DETAILS: Final = 8
 _MEMORY: Final = 0.6  # seconds for the memory of a case
 _BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
-_PEAK, _PEAK_ROOM = 0.1, 16_384  # relative change of the largest need of memory, and bytes
-_YOUNG, _YOUNG_ROOM = 0.1, 2  # relative change of the collections, and collections
 _OWN: Final = 0.5  # calls of an own function per request by which it differs
-_MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
 _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
 _LONGEST: Final = 200  # characters about an answer
@@ -143,7 +140,7 @@ def _look(pair: BothSides, ends: float, *, at_once: bool) -> _Both:
     if effects.same or _varies(effects):
         return both
     # Memory is measured again where it differs: another process need not keep it.
-    memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
+    memory = bool(effects.leaks or effects.repairs)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
     again = _attempt(pair, _MEMORY * memory, ends, at_once)
     return both[0].with_(again[0]), both[1].with_(again[1])
@@ -239,10 +236,6 @@ def compare(base: Activity, head: Activity) -> Effects:
         elif abs(new - old) > _CALLS * max(old, new):
             name, place = _most_called(base, head)
             differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
-    for kind, (old, new), room, share in _measured(base, head):
-        totals[kind] = old, new
-        if abs(new - old) > room + share * min(old, new):
-            differ.append(RequestEffect(kind=kind, text="", base=old, head=new))
     found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
@@ -332,20 +325,6 @@ def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
     if abs(rises.get(top, 0)) <= _OWN * paths:
         return "", ""
     return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0]
-
-
-def _measured(
-    base: Activity, head: Activity
-) -> Iterator[tuple[EffectKind, tuple[float, float], float, float]]:
-    """Yield what is measured, with the room and the share up to which it counts as equal."""
-    if base.young and head.young:
-        (old, old_times), (new, new_times) = base.young, head.young
-        figures = 1_000 * old / old_times, 1_000 * new / new_times
-        room = 1_000 * _YOUNG_ROOM / min(old_times, new_times)
-        yield "young collections", figures, room, _YOUNG
-    if base.peaks and head.peaks:
-        # The least of several: others have what only happened meanwhile.
-        yield "peak", (min(base.peaks), min(head.peaks)), _PEAK_ROOM, _PEAK
 
 
 def _unmeasured(base: Activity, head: Activity) -> str:

@@ -36,8 +36,7 @@ ROUNDS = 4
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
-_COLLECTED = 20  # rounds in which the collector is watched
-_PEAKS = 3
+_FEWEST = 20  # rounds that the memory must have time for
 _LONGEST = 300_000  # bytes of an answer that are compared place by place
 
 
@@ -92,17 +91,14 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
         status=requests.status,
         routes=sys.modules["duetbench_entry"].routes() if wrong else (),
     )
-    if each * paths > budget / _COLLECTED:
+    if each * paths > budget / _FEWEST:
         return activity.fields
     # What is known stays if the application does not survive the rest.
     part = folder / f"{EARLY}.part"
     write(part, activity.fields)
     part.replace(folder / EARLY)
-    young = requests.count_collections()
-    peaks = memory.peaks(requests.make_each, _PEAKS)
     kept: Any = memory.kept(requests.make_each, paths, budget, recorder.file)
-    loaded = recorder.loaded
-    return replace(activity, young=young, peaks=peaks, kept=kept, loaded=loaded).fields
+    return replace(activity, kept=kept, loaded=recorder.loaded).fields
 
 
 class _Requests:
@@ -147,13 +143,6 @@ class _Requests:
         """The tasks of the application, the one that serves the request first."""
         server = [self.driver.server] if self.driver else []
         return [*server, *self._tasks().difference(server)]
-
-    def count_collections(self) -> tuple[int, int]:
-        """Count the collections of young garbage in some requests: both counts."""
-        before = gc.get_stats()[0]["collections"]
-        for _ in range(_COLLECTED):
-            self.make_each()
-        return gc.get_stats()[0]["collections"] - before, _COLLECTED * len(self.paths)
 
     def functions(self, rounds: Sequence[_Round]) -> list[tuple[str, str, int]]:
         """List the application's own functions, and how often the first round calls each."""

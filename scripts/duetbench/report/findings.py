@@ -26,7 +26,6 @@ _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
 _SAME: Final = 0.0005  # change of an exact count up to which it is the same
-_DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 _USUAL: Final = 200  # status of an answer
 
 
@@ -191,7 +190,7 @@ def alike(findings: Sequence[Finding]) -> str:
             continue
         if finding.subject == ANSWER:
             parts.append(f"the same answer ({figures(finding)})")
-        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+        elif finding.subject in EFFECTS and finding.subject != "first import":
             parts.append(EFFECTS[finding.subject].count(finding.head))
     return ", ".join(parts)
 
