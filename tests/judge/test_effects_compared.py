@@ -15,7 +15,6 @@ from bare import QUIET
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
 from duetbench.app import revisions
-from duetbench.app.inside import programs
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -314,7 +313,7 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[B
 def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     pairs: Callable[..., Sequence[BothSides]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "EARLY", 1.0)
+    monkeypatch.setattr(effects, "EARLY", 60.0)
     taken = str(tmp_path / "taken")
     alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
     alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"

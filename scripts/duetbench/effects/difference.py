@@ -32,6 +32,11 @@ SECONDS: Final = 60.0
 It is longer where the application may take longer to start.
 """
 
+EARLY: Final = 15.0
+"""Seconds within which a failure may be due to the other side at the same time.
+
+Such sides share a file or a port, which each creates when it starts."""
+
 SHARE: Final = 0.25
 """Share of a budget in which all that requests do must be observed."""
 
@@ -111,7 +116,7 @@ def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
     if (takes := pair[1].case.endpoint.takes) > LONGEST:
         raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    retries = began + programs.EARLY * SECONDS
+    retries = began + EARLY
     try:
         both = _look(pair, ends, at_once=True)
         effects = compare(*both)

@@ -16,11 +16,6 @@ from duetbench.host import ports
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
-EARLY: Final = 0.25
-"""Share of a time limit within which a failure may be due to the other side at the same time.
-
-Such sides share a file or a port, which each creates when it starts."""
-
 
 @contextmanager
 def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
