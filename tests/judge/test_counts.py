@@ -1,6 +1,5 @@
 """What counts of instructions say."""
 
-
 import pytest
 
 from comparing import CPU, busy, sampled
