@@ -208,13 +208,12 @@ def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
         ("uvicorn", "--fd", True),
         ("uvicorn", "--no-access-log", False),
         ("uvicorn", "--http=h11", False),
-        ("granian", "--backlog=9", True),
-        ("granian", "--backlog-x", False),
-        ("gunicorn", "--bin=:80", True),  # it takes the beginning of a name
+        ("granian", "--blocking-threads=9", True),
+        ("granian", "--port-x", False),
+        ("granian", "--", True),
         ("gunicorn", "-b:80", True),
         ("gunicorn", "--config=gunicorn.conf.py", False),
-        ("uvicorn-worker", "--worker-cl=sync", True),
-        ("hypercorn", "-c", True),
+        ("uvicorn-worker", "--worker-class=sync", True),
         ("hypercorn", "--access-logfile=-", False),
     ],
 )

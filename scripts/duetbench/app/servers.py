@@ -4,6 +4,7 @@ An entry says how the server is started for a case, and how its workers exist (a
 threads), so that nothing else needs to know its name.
 """
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -35,14 +36,12 @@ def _loop(case: Case) -> frozenset[str]:
     return frozenset({case.loop} - {AUTO, "asyncio", "none"})
 
 
-_FIXED: Final = frozenset(
-    {
-        *("--host", "--port", "--fd", "--uds", "--bind", "-b", "--workers", "-w", "--loop"),
-        *("--factory", "--app-dir", "--reload", "--"),
-    }
+_FIXED: Final = re.compile(
+    r"--(?:host|port|fd|uds|bind|insecure-bind|workers|loop|interface|factory|app-dir|chdir|reload"
+    r"|daemon|threads|blocking-threads|worker-class)?(?:=.*)?|-[bwkD].*"
 )
-"""Options of servers that no argument may set: duetbench needs this address, application and
-number of workers."""
+"""Arguments of servers that nobody may give: duetbench needs this address, application and number
+of workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ class Server:
     Attributes:
         name: As declarations spell it; also the distribution whose version is checked against the
             lock.
-        fixed: Further options that no argument of a user may set, since duetbench depends on them.
         module: The module that `python -m` runs, if it has another name.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
@@ -78,7 +76,6 @@ class Server:
     shown: tuple[str, ...] = ()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
-    fixed: frozenset[str] = frozenset()
 
 
 def _granian(case: Case, port: int) -> str:
@@ -131,14 +128,6 @@ def _gunicorn(case: Case, port: int) -> str:
     )
 
 
-_GUNICORN: Final = frozenset(
-    {
-        *("--worker-class", "-k", "--threads", "--worker-connections", "--daemon", "-D", "--chdir"),
-        *("--paste", "--paster"),
-    }
-)
-
-
 SERVERS: Final[dict[str, Server]] = {
     server.name: server
     for server in (
@@ -150,9 +139,6 @@ SERVERS: Final[dict[str, Server]] = {
             usual_loops=("rloop", "uvloop"),
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
-            fixed=frozenset(
-                {"--interface", "--http", "--backlog", "--blocking-threads", "--working-dir"}
-            ),
         ),
         Server(
             name="uvicorn",
@@ -160,7 +146,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
-            fixed=frozenset({"--interface"}),
             shown=("httptools", "uvloop", "zuvloop"),
         ),
         Server(
@@ -170,7 +155,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_hypercorn,
             usual_loops=(),
             settings=("--config", "python:duetbench_hypercorn"),
-            fixed=frozenset({"--config", "-c", "--worker-class", "-k", "--insecure-bind"}),
             shown=("h11", "uvloop"),
         ),
         Server(
@@ -179,7 +163,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", GEVENT}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            fixed=_GUNICORN,
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
             loads=_beside_gunicorn,
         ),
@@ -190,7 +173,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            fixed=_GUNICORN,
             loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
             shown=("gunicorn",),
         ),
@@ -212,15 +194,6 @@ def blocks(interface: Interface, loop: str) -> bool:
     return interface == "wsgi" and loop != GEVENT
 
 
-def _is_fixed(word: str, server: Server) -> bool:
-    """Whether an argument sets an option that is fixed, perhaps by the beginning of its name."""
-    name, fixed = word.partition("=")[0], _FIXED | server.fixed
-    if not name.startswith("--"):
-        return name[:2] in fixed  # -b127.0.0.1:80
-    abbreviated = server.module or server.name in {"gunicorn", "hypercorn"}  # by argparse
-    return any(name == option or (abbreviated and option.startswith(name)) for option in fixed)
-
-
 def misfit(case: Case) -> tuple[str, object, str] | None:
     """What of a case its server does not do: key, found and allowed; None: it does all."""
     server, app, speaks = SERVERS[case.server], case.endpoint.app, case.endpoint.interface
@@ -234,7 +207,7 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     if gevent:
         blocking = "no threads with gevent, whose workers use greenlets"
     threads, connections = case.threads or "nothing", case.load.connections
-    argument = next((word for word in case.server_args if _is_fixed(word, server)), "")
+    argument = next(filter(_FIXED.fullmatch, case.server_args), "")
     others = "other arguments: duetbench sets this one, or depends on it"
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
