@@ -4,7 +4,6 @@
 interpreter.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -135,15 +134,6 @@ class Subject:
         """
         return self.read_lock(stack, self.lock_file(stack))
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
-        """Find the text of a lock by its digest; None if it is nowhere.
-
-        `commit` is where it was read.
-        """
-        places = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
-        texts = (place.read_bytes() for place in places if place.is_file())
-        return find_text(texts, digest)
-
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""
         return stacks.read_lock(stack, file, self.version, self.home)
@@ -219,9 +209,3 @@ class Subject:
             floor=0.0,
         )
         return request_lines.read(line, self.repository, like)
-
-
-def find_text(texts: Iterable[bytes], digest: str) -> str | None:
-    """Find the one of some texts that has a digest."""
-    found = (text for text in texts if hashlib.sha256(text).hexdigest() == digest)
-    return next((text.decode() for text in found), None)
