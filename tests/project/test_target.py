@@ -48,12 +48,9 @@ def test_options_win_over_keys(shop: Path) -> None:
 
 
 def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
-        target.of(tmp_path, {"workers": None, "env": {}, "factory": False})
-    with pytest.raises(
-        UsageError, match=r"^--with workers and --env: expected --app module:attribute"
-    ):
-        target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
+    for options in ({"workers": None, "env": {}, "factory": False}, {"workers": 2}):
+        with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
+            target.of(tmp_path, options)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +291,6 @@ def test_of_too_many_paths_some_are_taken_by_their_shares(
         ("/a 0", "found '/a 0'"),
         ("/{1..200}/{1..200}", "expected at most 10,000 paths, found 40,000"),
         (f"/{{1..{10**30}}}", "expected at most 10,000 paths, found 10,001"),
-        (f"/{'x' * 60_000}", "expected a path of at most 60,000 characters, found 60,001: /xxx"),
     ],
 )
 def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:

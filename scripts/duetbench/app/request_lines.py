@@ -30,9 +30,6 @@ from duetbench.core.text import from_bytes
 MOST: Final = 10_000
 """Most paths of one endpoint, and about how many there are if they are counted by their shares."""
 
-LONGEST: Final = 60_000
-"""Most characters of a path. The client that checks a server refuses addresses of 65,536."""
-
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
@@ -107,10 +104,6 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
             f"'/items/{{1..100}} 3'; found {text!r}"
         )
     values = _expand(match[1], folder)
-    if (longest := max(map(len, values))) > LONGEST:
-        raise UsageError(
-            f"expected a path of at most {LONGEST:,} characters, found {longest:,}: {values[0]}"
-        )
     return values, int(match[2] or len(values))
 
 

@@ -307,11 +307,6 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     keys = {key: value for key, value in table.items() if key in KEYS}
     values = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **values}:
-        if stray := list(map(spell, values)):
-            raise UsageError(
-                f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
-                f"in [tool.duetbench] of {root}, which `duetbench init` writes"
-            )
         raise UsageError(
             f"{root} declares nothing to measure (no --app, no [tool.duetbench] with an app): "
             "name its application, as in `--app shop.main:app --path /items/7`, or keep that "

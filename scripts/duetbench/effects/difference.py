@@ -11,8 +11,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, get_args
 
 from duetbench.app.expectation import check_answer
@@ -181,8 +182,7 @@ def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Bot
     for group in [pair] if at_once else [(side,) for side in pair]:
         with ExitStack() as stack:
             with ThreadPoolExecutor(len(group)) as pool:
-                starts = [_start(side, memory, ends) for side in group]
-                under_way = [*pool.map(stack.enter_context, starts)]
+                under_way = [*pool.map(partial(_start, stack, memory, ends), group)]
             for collect in under_way:
                 try:
                     seen.append(collect())
@@ -201,21 +201,17 @@ def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Bot
     return base, head
 
 
-@contextmanager
-def _start(side: SideCase, memory: float, ends: float) -> Iterator[Callable[[], Activity]]:
-    """Start to observe the requests of one side in a new process."""
+def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Callable[[], Activity]:
+    """Start to observe the requests of one side in a new process, until the stack is left."""
     case = side.case
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
         raise CountError("there was no time to observe it")
-    with (
-        programs.program(side, PROGRAM) as client,
-        observation.start(
-            client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
-        ) as collect,
-    ):
-        yield collect
+    client, ends = stack.enter_context(programs.program(side, PROGRAM)), time.monotonic() + timeout
+    return stack.enter_context(
+        observation.start(client, seconds=memory, ends=ends, patience=patience)
+    )
 
 
 def compare(base: Activity, head: Activity) -> Effects:
@@ -333,12 +329,8 @@ def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
 
 
 def _unmeasured(base: Activity, head: Activity) -> str:
-    """Say on which side no memory was measured, and how long a request takes there."""
-    lacking = {name: side.seconds for name, side in zip(SIDES, (base, head), strict=True)
-               if side.kept is None}  # fmt: skip
-    if not lacking:
-        return ""
-    where = "" if len(lacking) == len(SIDES) else f" in {next(iter(lacking))}"
-    if (takes := max(lacking.values())) < _BRIEF:
-        return f"there was no time{where}"
-    return f"a request{where} takes {units.seconds(takes)}"
+    """Say why no memory was measured: how long a request takes, if that is too long."""
+    lacking = [side.seconds for side in (base, head) if side.kept is None]
+    if lacking and max(lacking) >= _BRIEF:
+        return f"a request takes {units.seconds(max(lacking))}"
+    return "there was no time" * bool(lacking)

@@ -94,9 +94,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     if each * paths > budget / _FEWEST:
         return activity.fields
     # What is known stays if the application does not survive the rest.
-    part = folder / f"{EARLY}.part"
-    write(part, activity.fields)
-    part.replace(folder / EARLY)
+    write(folder / EARLY, activity.fields)
     kept: Any = memory.kept(requests.make_each, paths, budget, recorder.file)
     return replace(activity, kept=kept, loaded=recorder.loaded).fields
 
