@@ -48,7 +48,11 @@ def test_options_win_over_keys(shop: Path) -> None:
 
 
 def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
-    for options in ({"workers": None, "env": {}, "factory": False}, {"workers": 2}):
+    given: list[dict[str, object]] = [
+        {"workers": None, "env": {}, "factory": False},
+        {"workers": 2},
+    ]
+    for options in given:
         with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
             target.of(tmp_path, options)
 
