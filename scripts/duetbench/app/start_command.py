@@ -48,7 +48,6 @@ class StartCommand:
     Attributes:
         interface: The only one that it serves; None: all of its server's.
         threads: Blocking threads per worker; None: the server's default.
-        kind: Its workers, as the command names them.
         app: The application, as module:attribute; empty if it is not named like that.
         source: The file that it is from.
     """
@@ -57,7 +56,6 @@ class StartCommand:
     interface: Interface | None
     loop: str
     threads: int | None
-    kind: str
     app: str
     source: str
 
@@ -69,8 +67,7 @@ class StartCommand:
         return able and (interface is None or interface in speaks)
 
     def __str__(self) -> str:
-        name = self.server if not self.kind else f"gunicorn with {self.kind} workers"
-        return f"{name}, as {self.source} says"
+        return f"{self.server}, as {self.source} says"
 
 
 def find(place: Path, app: str) -> list[StartCommand]:
@@ -104,14 +101,12 @@ def _read(name: str, rest: str, source: str) -> Iterator[StartCommand]:
     number = int(threads) if threads.isdigit() else None
     app = next(iter(_APP.findall(rest)), "")
     if name == "fastapi run":
-        yield StartCommand("uvicorn", None, AUTO, None, "", "", source)
+        yield StartCommand("uvicorn", None, AUTO, None, "", source)
     elif name != "gunicorn":
         # A class of workers is Hypercorn's loop.
-        yield StartCommand(name, None, kind or loop, number, "", app, source)
+        yield StartCommand(name, None, kind or loop, number, app, source)
     for pattern, (server, interface, usual) in _WORKERS.items():
         if name == "gunicorn" and re.fullmatch(pattern, kind or "sync"):
             loop = loop if usual == AUTO else usual
             blocking = (number or 1) if blocks(interface, loop) else None
-            shown = "uvicorn" if server == "uvicorn-worker" else kind or "sync"
-            shown = "gthread" if (blocking or 0) > 1 else shown
-            yield StartCommand(server, interface, loop, blocking, shown, app, source)
+            yield StartCommand(server, interface, loop, blocking, app, source)
