@@ -311,7 +311,7 @@ def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
         ("3.15-jit", ["3.15.2-jit"], ["3.15.2", "3.15.2t", "3.14.7-jit"]),
         ("3.13.5", ["3.13.5"], ["3.13.6"]),
         ("cpython-3.12.8-linux-x86_64-gnu", ["3.12.8"], ["3.12.9"]),
-        (">=3.9,<3.13", ["3.10.2"], ["3.9.2", "3.13.0"]),
+        (">=3.9,<3.13", ["3.11.2"], ["3.10.2", "3.13.0"]),
         ("~=3.12", ["3.14.0"], ["3.11.0", "3.14.0t"]),
     ],
 )
@@ -368,7 +368,7 @@ def test_the_nearest_word_decides(tmp_path: Path) -> None:
 def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path: Path) -> None:
     write(tmp_path, "Pipfile", '[requires]\npython_version = "3.7"\n')
     with pytest.raises(
-        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.10 or newer; .*--with python"
+        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.11 or newer; .*--with python"
     ):
         target_python.request(tmp_path)
 

@@ -326,7 +326,6 @@ EFFECTS: Final[dict[str, Metric]] = {
         _effect("exception", "exceptions raised", "raises", "exception"),
         _effect("import", "modules imported", "imports", "module"),
         _effect("first import", "modules imported at first", "imports at first", "module"),
-        _effect("collect", "garbage collections asked for", "asks for", "garbage collection"),
         _effect("function", "function calls", "makes", "function call"),
         _effect(
             "library exception",

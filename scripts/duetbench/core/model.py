@@ -99,7 +99,7 @@ Interface = Literal["asgi", "wsgi"]
 
 EffectKind = Literal[
     "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
-    "task", "threads left", "tasks left", "log", "exception", "import", "first import", "collect",
+    "task", "threads left", "tasks left", "log", "exception", "import", "first import",
     "library exception", "function",
 ]  # fmt: skip
 """What is counted per request, the most telling first. First import: modules that the first request

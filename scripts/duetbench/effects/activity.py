@@ -1,6 +1,6 @@
 """What requests did, as the program that observes them writes it and the tool reads it.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Activity:
 
     Attributes:
         events: Of each round, which is a request to each path: kind, text, the application's line.
-        calls: Function calls of each round; none before CPython 3.11.
+        calls: Function calls of each round.
         functions: The application's own that were entered, with their calls in the first round.
         loaded: Python files that were used, from the application's folder; None: not known.
         answers: Of each path, recorded; `alone`: the same without recording.

@@ -3,7 +3,7 @@
 Each is the lowest one in Python that all ways through its library lead to, so that none counts
 twice. sqlite3 is not here: it reports its statements itself (`recorder`).
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations

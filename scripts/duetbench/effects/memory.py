@@ -1,6 +1,6 @@
 """Memory that requests keep for good, with the line that allocated it.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations

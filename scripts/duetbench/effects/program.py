@@ -1,7 +1,7 @@
 """The program that makes requests while it records what they do.
 
 The requests are those of `duetbench.app.inside.program`, and it needs what that needs.
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     alone = [requests.describe() for _ in range(warm)]
     enabled = gc.isenabled()
     gc.collect()
-    gc.disable()  # a collection that begins now is one that the application asks for
+    gc.disable()  # no round has the finalizers of another one
     rounds = [requests.record() for _ in range(2 if slow else ROUNDS)]
     if enabled:
         gc.enable()

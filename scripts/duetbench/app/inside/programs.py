@@ -26,9 +26,7 @@ def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
     values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
-    if not testbed.interpreters[case.python].version.startswith("3.10."):
-        payload.insert(0, "-P")
+    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
