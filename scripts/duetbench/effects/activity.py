@@ -21,9 +21,6 @@ SECONDS = "seconds"
 PATIENCE = "patience"
 """Key of the plan with the seconds that the first answer to each path may take."""
 
-EARLY = "early.json"
-"""File beside the report, with all but the memory, before that is measured."""
-
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
 

@@ -12,7 +12,7 @@ from duetbench.app.inside import process as inside
 from duetbench.app.inside.process import Process, Program
 from duetbench.core.errors import CountError
 from duetbench.core.model import KeptMemory  # noqa: F401 - a type of `Activity`
-from duetbench.effects.activity import EARLY, PATIENCE, SECONDS, Activity
+from duetbench.effects.activity import PATIENCE, SECONDS, Activity
 
 _ACTIVITY: Final = TypeAdapter(Activity)
 _ACTIVITY.rebuild()  # with the types of this module: an observed process has none of pydantic
@@ -35,13 +35,9 @@ def start(
 
 def _read(process: Process, hide: Callable[[str], str], ends: float) -> Activity:
     try:
-        report = process.report(ends - time.monotonic())
+        seen = _ACTIVITY.validate_python(process.report(ends - time.monotonic()))
     except CountError as error:
-        if not (early := process.folder / EARLY).exists():
-            raise CountError(hide(str(error)), error.kind) from error
-        report = inside.report_of(early)
-    try:
-        seen = _ACTIVITY.validate_python(report)
+        raise CountError(hide(str(error)), error.kind) from error
     except ValidationError as error:
         raise CountError(f"expected the report of a target, found {error}") from error
     events = [[(kind, hide(text), at) for kind, text, at in made] for made in seen.events]

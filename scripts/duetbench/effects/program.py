@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType
@@ -28,7 +29,7 @@ from duetbench.app.inside.phases import private, run, write
 from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
-from duetbench.effects.activity import EARLY, PATIENCE, SECONDS, Activity, Event
+from duetbench.effects.activity import PATIENCE, SECONDS, Activity, Event
 from duetbench.effects.recorder import Recorder, clocked
 
 ROUNDS = 4
@@ -94,8 +95,10 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     if each * paths > budget / _FEWEST:
         return activity.fields
     # What is known stays if the application does not survive the rest.
-    write(folder / EARLY, activity.fields)
-    kept: Any = memory.kept(requests.make_each, paths, budget, recorder.file)
+    write(folder / REPORT, activity.fields)
+    kept: Any = None
+    with suppress(BaseException):
+        kept = memory.kept(requests.make_each, paths, budget, recorder.file)
     return replace(activity, kept=kept, loaded=recorder.loaded).fields
 
 

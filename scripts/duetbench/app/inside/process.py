@@ -91,9 +91,12 @@ class Process:
     folder: Path
 
     def report(self, timeout: float) -> dict[str, Any]:
-        """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
+        """Wait up to `timeout` s for its end and return its report, whatever ended it.
+
+        CountError, with the reason: there is none.
+        """
         code = self.session.wait(timeout)
-        if code != 0:
+        if not (file := self.folder / REPORT).exists():
             how = f"did not end within {max(timeout, 0):.3g} s"
             if code is not None:
                 how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -101,7 +104,7 @@ class Process:
             words = ending(said, _LAST_WORDS) or "none"
             problem = f"the application's process {how}; its last words: {words}"
             raise CountError(problem, "" if code is not None else "endless")
-        report = report_of(self.folder / REPORT)
+        report = report_of(file)
         if "reason" in report:
             raise CountError(str(report["reason"]), report.get("kind", ""))
         return report
