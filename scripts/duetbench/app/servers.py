@@ -200,9 +200,10 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     fitting = ", ".join(name for name, other in SERVERS.items() if speaks in other.interfaces)
     fit = f"one that speaks {speaks}, as {app} does: {fitting}"
     blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
-    loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
-    gevent, free = case.loop == GEVENT, case.free_threaded
-    greenlets = "another than gevent, which is for wsgi, on an interpreter with the GIL"
+    limit, gevent = server.backpressure(case.workers), case.loop == GEVENT
+    # Greenlets are for WSGI, with the GIL.
+    loops = server.loops - ({GEVENT} if speaks == "asgi" or case.free_threaded else set())
+    of_server = f"one of {case.server}'s for {speaks}: {', '.join(sorted(loops))}"
     most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
     if gevent:
         blocking = "no threads with gevent, whose workers use greenlets"
@@ -211,8 +212,7 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
     others = "other arguments: duetbench sets this one, or depends on it"
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
-        ("loop", case.loop, case.loop in {AUTO, *server.loops}, f"one of {case.server}'s: {loops}"),
-        ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
+        ("loop", case.loop, case.loop in {AUTO, *loops}, of_server),
         ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),
         ("arg", argument, not argument, others),
