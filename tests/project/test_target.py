@@ -163,8 +163,16 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
             "wsgi",
             "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
         ),
-        ({"loop": "rloop"}, "asgi", "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop"),
-        ({"loop": "gevent", "server": "gunicorn"}, "asgi", "gevent: expected one of gunicorn's for asgi"),
+        (
+            {"loop": "rloop"},
+            "asgi",
+            "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop",
+        ),
+        (
+            {"loop": "gevent", "server": "gunicorn"},
+            "asgi",
+            "gevent: expected one of gunicorn's for asgi",
+        ),
         (
             {"loop": "gevent", "server": "gunicorn", "threads": 2},
             "wsgi",
