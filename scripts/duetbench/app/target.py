@@ -4,7 +4,6 @@ The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duet
 takes precedence. Command-line options with the same names override them.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +52,10 @@ ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.
 
 _NUMBER: Final = re.compile(r"[1-9]\d{0,4}")
 
-_FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_ASSIGNED: Final = re.compile(
+    r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)"|'([^']*)'|(.*?))(?:\s+#.*)?\s*"""
+)
+"""A line of a file of variables."""
 
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
@@ -356,29 +358,18 @@ def private(target: Target, folder: Path) -> dict[str, str]:
     return variables | target.env
 
 
-def read_variables(file: Path, name: str = "") -> dict[str, str]:
+def read_variables(file: Path, label: str = "") -> dict[str, str]:
     """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
     variables: dict[str, str] = {}
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+        raise UsageError(f"env-file {label}: it cannot be read: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):
-        plain = line.strip().removeprefix("export ").strip()
-        if not plain or plain.startswith("#"):
-            continue
-        key, sign, value = plain.partition("=")
-        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+        if match := _ASSIGNED.fullmatch(line):
+            name, *values = match.groups()
+            variables[name] = next(value for value in values if value is not None)
+        elif line.strip() and not line.strip().startswith("#"):
             # Do not show the line, which may have a private value.
-            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-        variables[key.strip()] = _read_value(value.strip(), {**os.environ, **variables})
+            raise UsageError(f"env-file {label}, line {number}: expected NAME=value")
     return variables
-
-
-def _read_value(value: str, known: Mapping[str, str]) -> str:
-    """Unquote a value, and fill in `${NAME}` and `${NAME:-default}`, but not in single quotes."""
-    end = value.find(value[0], 1) if value[:1] in {'"', "'"} else -1
-    text = value[1:end] if end > 0 else value.partition(" #")[0].rstrip()
-    if end > 0 and value[0] == "'":
-        return text
-    return _FILLED.sub(lambda match: known.get(match[1], match[2] or ""), text)
