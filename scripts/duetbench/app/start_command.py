@@ -84,7 +84,8 @@ def find(place: Path, app: str) -> list[StartCommand]:
         text = f"gunicorn -c {file.name} {app}" if file.suffix == ".py" else text
         # Of a Dockerfile the last stage counts.
         for name, rest in reversed(_COMMAND.findall(_MARKS.sub(" ", text))):
-            for command in _read(name, rest + options, file.relative_to(place).as_posix()):
+            arguments = rest + options * (name == "gunicorn")
+            for command in _read(name, arguments, file.relative_to(place).as_posix()):
                 own = app.rpartition(".")[2] in rest
                 found.append((not own or "--reload" in rest, command))
     return [command for _, command in sorted(found, key=lambda pair: pair[0])]
@@ -92,12 +93,12 @@ def find(place: Path, app: str) -> list[StartCommand]:
 
 def _read(name: str, rest: str, source: str) -> Iterator[StartCommand]:
     """Read a server's arguments; nothing if its workers are of a kind that is not known."""
-    kind, loop, threads = (
-        next(iter(re.findall(rf"(?<!\S)(?:{names})[ =]*([\w.]+)", rest)), usual)
-        for names, usual in (
-            ("-k|--worker-class", ""), ("--(?:asgi-)?loop", AUTO), ("--(?:blocking-)?threads", "")
-        )
-    )  # fmt: skip
+
+    def option(names: str) -> str:
+        return next(iter(re.findall(rf"(?<!\S)(?:{names})[ =]*([\w.]+)", rest)), "")
+
+    kind, loop = option("-k|--worker-class"), option("--(?:asgi-)?loop") or AUTO
+    threads = option("--(?:blocking-)?threads")
     number = int(threads) if threads.isdigit() else None
     app = next(iter(_APP.findall(rest)), "")
     if name == "fastapi run":
