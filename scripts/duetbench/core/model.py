@@ -484,7 +484,7 @@ class Effects(Frozen):
     unseen: tuple[str, ...] = Field(
         default=(), description="What was not looked at: calls of a package, exceptions."
     )
-    unmeasured: str = Field(default="", description="Why memory was not measured, on which side.")
+    unmeasured: str = Field(default="", description="Why memory was not measured.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
 
     @property
