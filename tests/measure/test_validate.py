@@ -134,7 +134,6 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
      "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
-    (FlagName.CONNECTIONS_CLOSED, facts(idle_lost=3), "but the server closed 3 of them"),
     (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.FEW_CORES, facts(case=case(cores="shared")), "as declared"),
     (FlagName.HOST_NOISE, facts(pinned=False), "scheduler"),

@@ -6,7 +6,6 @@ after a launch, and that only its own server listens in between.
 """
 
 import random
-import resource
 import socket
 import sys
 import time
@@ -27,7 +26,6 @@ _LISTEN: Final = "0A"
 _POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
 _LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
-_SPARE: Final = 512  # files that a process opens beside its connections
 
 
 def free_port() -> int:
@@ -111,17 +109,3 @@ def clients(port: int) -> frozenset[int]:
                     other = remote if local == server else local
                     others.add(int(other.rpartition(":")[2], 16))
     return frozenset(others - {0})  # a listener's remote port is 0
-
-
-def most_connections() -> int:
-    """Return how many connections may idle on each side, by the hard limit of open files."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return 10**6 if hard == resource.RLIM_INFINITY else max(0, hard - _SPARE) // 2
-
-
-def allow_connections(connections: int) -> None:
-    """Let this process, and servers that it starts, open so many connections for both sides."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * connections + _SPARE
-    if connections and resource.RLIM_INFINITY != soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

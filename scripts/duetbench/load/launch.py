@@ -15,7 +15,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
-from duetbench.load import oha, oha_results, validity, verify, warmup
+from duetbench.load import oha, oha_results, validity, warmup
 from duetbench.load.server import Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
@@ -46,7 +46,6 @@ def perform(
     with Serving(case, testbed, log) as serving, serving.blamed():
         serving.start()
         serving.meet()
-        serving.open_idle()
         # A declared wait is longer than any unit: one request is enough to verify it.
         serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
         metrics = _measure(serving).finish()
@@ -186,7 +185,6 @@ class Observation(Facts):
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         self.times = oha_results.time_thirds(rows, load, status=status)
-        self.idle_lost = sum(map(verify.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)
