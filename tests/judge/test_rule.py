@@ -300,7 +300,6 @@ def test_noise_that_meets_both_sides_takes_no_duet_away(noisy: int) -> None:
     samples = sampled(CASE, *(duet(CASE.id, {CPU: math.exp(g)}, head_flags=f) for g, f in logs))
     found = judged_alone(samples)[CPU]
     assert (found.verdict, found.n) == (Verdict.WORSE, 10)
-    assert sum(one.kept for one in samples.all) == noisy
 
 
 def test_failed_duets_stay_out_and_warnings_do_not() -> None:

@@ -142,10 +142,9 @@ def test_a_budget_without_time_for_three_duets_is_not_spent_and_the_advised_one_
     assert (found.wall_seconds, exit_code(found)) == (0, 3)
     advised = sufficient_budget(found)
     assert advised is not None
-    assert advised == found.first_answer_seconds == pytest.approx(37, abs=0.5)
+    assert advised == pytest.approx(37, abs=0.5)
     again = played(advised)
     assert len(again.cases[0].duets) >= 3
-    assert again.first_answer_seconds is None
     assert again.wall_seconds <= 1.1 * advised
     assert bool(again.cases[0].instructions) == (not uncounted)
 

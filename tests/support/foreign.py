@@ -184,9 +184,7 @@ def comparison(**changes: Any) -> Comparison:
         "planned": 1,
         "untouched": 7,
         "cases": (CaseComparison(case=case, because="apps changed"),),
-        "reproduce": (
-            f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
-        ),
+        "reproduce": f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
     }
     return Comparison(**{**fields, **changes})
 
@@ -225,7 +223,7 @@ def conclusion(candidate: Change, finding: Finding, **changes: Any) -> tuple[Com
     (case,) = comparison().cases
     case = case.model_copy(update=changes.pop("played", {}))
     found = finding.model_copy(update={"case": case.case.id})
-    evidence = comparison(reproduce=(), **sides, cases=(case,), findings=(found,), **changes)
+    evidence = comparison(reproduce="", **sides, cases=(case,), findings=(found,), **changes)
     record = conclude(candidate, evidence)
     assert isinstance(record, Change)
     return evidence, record

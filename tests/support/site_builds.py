@@ -150,7 +150,7 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
-        "reproduce": (comparing.AGAIN,),
+        "reproduce": comparing.AGAIN,
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
     }
     return comparing.comparison_of(*cases, **{**fields, **more})
@@ -399,7 +399,7 @@ def _hostile_comparison() -> Comparison:
             "cases": (*cases, odd.case),
             "findings": (*result.findings, *odd.findings, *strange),
             "notes": HOSTILE,
-            "reproduce": HOSTILE,
+            "reproduce": HOSTILE[0],
             "duetbench": HOSTILE[0],
             "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
             "packages": tuple(

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.model import (
     MOST,
     Amount,
@@ -34,15 +34,8 @@ from duetbench.core.model import (
 )
 from duetbench.core.units import Interval, significant
 
-FORMAT_VERSION: Final = 3
-"""Version of the comparison file. 3: findings (2026-11)."""
-
-METHOD_VERSION: Final = 7
-"""Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
-2: one sequential test. 3: installations take turns. 4: code is compiled beforehand, and cases that
-a duet would keep cores from are launched alone. 5: the known scatter of a case counts, from two
-duets on, and noisy duets may be used. 6: handlers that wait are loaded below saturation, and two
-duets decide only what is large. 7: one rule (`judge.rule`)."""
+FORMAT_VERSION: Final = 4
+"""Version of the comparison file. 4: one command, and no times of the method (2026-11)."""
 
 FAILURE: Final = "failure"
 """Subject of a finding: a side failed, so that the case cannot be compared."""
@@ -53,6 +46,10 @@ ANSWER: Final = "answer"
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval of counts: twice the difference of two counts of one
 program."""
+
+NOISE: Final = DISTURBING - {FlagName.NOT_STEADY}
+"""Flags of noise that may persist, and affects both sides. A side that still gets faster is not
+among them: its ratio does not last."""
 
 SideName = Literal["base", "head"]
 
@@ -123,7 +120,6 @@ class Duet(Frozen):
         description="Seconds that a single request waits, if the load leaves cores idle so that "
         "response times show this wait; null: the handlers compute.",
     )
-    kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
     alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
     base: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
     head: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
@@ -146,8 +142,12 @@ class Duet(Frozen):
 
     @property
     def usable(self) -> bool:
-        """Whether verdicts may use it: both sides have figures, and no noise rules it out."""
-        return (self.kept or not self.disturbed) and bool(self.base) and bool(self.head)
+        """Whether verdicts may use it: both sides have figures, and nothing else rules it out.
+
+        Noise affects both sides: ratios of such duets scatter 1.2 times as far as others (in eleven
+        comparisons with both kinds), and no quieter machine or time may be available.
+        """
+        return self.disturbed <= NOISE and bool(self.base) and bool(self.head)
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
@@ -287,16 +287,16 @@ class Instructions(Frozen):
     base: Amount
     head: Amount
     spread: Amount = Field(description="Relative spread of the repetitions, of the larger side.")
-    scatter: Amount | None = Field(
-        default=None,
+    scatter: Amount = Field(
+        default=0.0,
         description="Half width of the ratio's 95 % interval, relative, from the repetitions of "
-        "both sides; null in older files.",
+        "both sides.",
     )
 
     @property
     def error(self) -> float:
         """Half the ratio's 95 % interval, relative."""
-        return max(RESOLUTION, self.scatter or 0.0)
+        return max(RESOLUTION, self.scatter)
 
 
 PYTHON: Final = "python"
@@ -381,7 +381,7 @@ class Comparison(Artefact):
     noun: ClassVar[str] = "a comparison"
     place: ClassVar[str] = "comparisons/{0.id}.json"
 
-    format: Literal[3] = FORMAT_VERSION
+    format: Literal[4] = FORMAT_VERSION
     id: str
     status: ResultStatus
     started: Moment
@@ -412,13 +412,9 @@ class Comparison(Artefact):
         max_length=10 * MOST,
         description="All that was found, the most important first.",
     )
-    method: int = Field(default=METHOD_VERSION, description="Version of the method that decided.")
-    reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
+    reproduce: str = Field(default="", description="A command for a terminal.")
     to_repeat: tuple[str, ...] = Field(
-        default=(), description="What these commands lack: options that no report may have."
-    )
-    first_answer_seconds: Amount | None = Field(
-        default=None, description="Budget that gives a first answer; null: this one did."
+        default=(), description="What the command lacks: options that no report may have."
     )
     why: Attribution | None = Field(
         default=None, description="The functions behind the clearest change; null: not asked for."

@@ -78,12 +78,12 @@ def compare(
         elif extent.only != "effects":
             sides = affected.find(both, diff, seen.loaded, everything=extent.everything)
             coverage = affected.cover(sides, diff, seen.entered)
-        again = command(both.base.record, both.head.record, words or ()) if words else None
+        again = command(both.base.record, both.head.record, words) if words else ""
         question = Question(
             sides,
             extent,
             declared.most,
-            reproduce=(again,) if again else (),
+            reproduce=again,
             to_repeat=notes if again else (),
             coverage=coverage,
             seen=seen,

@@ -25,7 +25,7 @@ from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, d
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode, join_reasons, with_noise
+from duetbench.judge.samples import Mode, join_reasons
 
 
 class Instruments(Protocol):
@@ -97,7 +97,7 @@ class Reporter(Progress):
             ]
             warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
             text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-            text = text if with_noise(duet).usable else f"disturbed: {text}"
+            text = text if duet.usable else f"disturbed: {text}"
         self.say(f"{noun} {duet.order + 1}{name}: {text}")
 
 

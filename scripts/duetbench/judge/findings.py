@@ -290,11 +290,8 @@ def sufficient_budget(comparison: Comparison) -> float | None:
     for finding in comparison.findings:
         if finding.need is not None:
             needs[finding.case] = max(needs.get(finding.case, 0.0), finding.need)
-    least = comparison.first_answer_seconds or 0.0
-    if not needs and not least:
-        return None
     total = comparison.wall_seconds + sum(needs.values())
-    return max(total, least, _LARGER * (comparison.budget_seconds or 0.0))
+    return max(total, _LARGER * (comparison.budget_seconds or 0.0)) if needs else None
 
 
 def exit_code(

@@ -105,7 +105,7 @@ class Sides:
     head: Side
     repository: Path  # the checkout that the command runs in
     pairs: tuple[Pair, ...]
-    missing: tuple[Missing, ...]  # cases that one side lacks or defines differently
+    missing: tuple[Missing, ...] = ()  # cases that one side lacks or defines differently
     cross: bool = False  # whether the sides are a choice of interpreters or settings, not a change
     notes: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()

@@ -10,7 +10,7 @@ docs/decides.md gives the reasons and the trials.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -119,14 +119,16 @@ def judge(
     most: Mapping[EffectKind, float],
     *,
     loaded: bool = True,
+    first: Callable[[Any], float] = lambda _case: 0.0,
 ) -> tuple[Finding, ...]:
     """Judge all that was seen so far, at any time.
 
     `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something. `loaded`: whether duets were asked for.
+    do something. `loaded`: whether duets were asked for. `first` estimates the seconds for a first
+    answer about a case without duets.
     """
     samples = {of.case.id: of for of in cases if loaded}
-    measured = of_duets(samples, limits)
+    measured = of_duets(samples, limits, first)
     found = [finding for findings in measured.values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
@@ -175,14 +177,16 @@ def least_change(counts: Instructions, seconds: float) -> float | None:
 
 
 def of_duets(
-    samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL
+    samples: Mapping[str, CaseDuets],
+    limits: Limits = MATERIAL,
+    first: Callable[[Any], float] = lambda _case: 0.0,
 ) -> dict[str, tuple[Finding, ...]]:
     """Judge the metrics of all cases by the samples so far, leading metrics first.
 
     A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
     nor of other metrics that prolong no comparison, if it is unknown.
     """
-    findings = _Findings(samples, limits)
+    findings = _Findings(samples, limits, first)
     return {key: tuple(findings.of_case(key, duets)) for key, duets in samples.items()}
 
 
@@ -203,8 +207,10 @@ def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Fin
 class _Findings:
     """The findings of all cases, whose number corrects the p values of each."""
 
-    def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
-        self.limits = limits
+    def __init__(
+        self, samples: Mapping[str, CaseDuets], limits: Limits, first: Callable[[Any], float]
+    ) -> None:
+        self.limits, self.first = limits, first
         self.evidence = {
             (key, metric): of
             for key, duets in samples.items()
@@ -271,13 +277,13 @@ class _Findings:
         return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
 
     def _need(self, duets: CaseDuets, metric: str) -> float | None:
-        """Estimate the further seconds that decide a metric; None without a sample.
+        """Estimate the further seconds that decide a metric; None if time is not what it lacks.
 
         Beyond the floor, a detectable change shrinks with the root of the samples. A metric is
         decided as soon as its change is detectable, or would be if it were larger than the limit.
         """
         if not duets.all or self._lack(duets) != "time":
-            return None
+            return None if duets.all else self.first(duets)
         found, samples = self.evidence.get((duets.case.id, metric)), float(FEWEST)
         limit = self.limits[METRICS[metric].concern]
         if found:

@@ -12,7 +12,7 @@ import numpy as np
 
 from duetbench.core import metrics
 from duetbench.core.comparison import SIDES, Curve, Duet, Growth, Instructions, SideName
-from duetbench.core.errors import DISTURBING, FlagName
+from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Effects
 from duetbench.core.text import ENDLESS
@@ -29,11 +29,6 @@ SHARE: Final = 0.8
 """Least share of the usable duets that must have a metric on both sides for it to be judged.
 
 With fewer, whether a duet has the metric may depend on how the duet went."""
-
-
-_SHARED: Final = DISTURBING - {FlagName.NOT_STEADY}
-"""Warnings about noise that may persist and affect both sides. A side that still gets faster is not
-among them: its ratio does not last."""
 
 
 class Mode(Enum):
@@ -81,7 +76,7 @@ class CaseDuets:
 
     def add(self, duet: Duet) -> None:
         """Take another duet."""
-        self.all.append(with_noise(duet))
+        self.all.append(duet)
         self.conclude()
 
     def soak(self, side: SideName, curve: Curve) -> None:
@@ -181,16 +176,6 @@ class CaseDuets:
     def disturbances(self) -> str:
         """Name the flags that excluded duets."""
         return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
-
-
-def with_noise(duet: Duet) -> Duet:
-    """Mark a duet as usable if only noise disturbed it that affects both sides.
-
-    Ratios of such duets scatter 1.2 times as far as others (in eleven comparisons with both kinds),
-    and no quieter machine or time may be available.
-    """
-    noisy = bool(duet.disturbed) and duet.disturbed <= _SHARED
-    return duet.model_copy(update={"kept": True}) if noisy else duet
 
 
 def _has(duet: Duet, metric: str) -> bool:

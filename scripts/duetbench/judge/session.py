@@ -95,8 +95,8 @@ class Question:
     sides: Sides
     extent: Extent = field(default_factory=Extent)
     limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
-    reproduce: tuple[str, ...] = ()  # commands for a terminal
-    to_repeat: tuple[str, ...] = ()  # what they lack
+    reproduce: str = ""  # the command for a terminal
+    to_repeat: tuple[str, ...] = ()  # what it lacks
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
     spent: float = 0.0  # seconds of the budget that observing has taken
@@ -183,8 +183,6 @@ class _Session:
             if (ENDLESS in why or LATE in why) and case in self.counted
         }
         self.counts = Counts(instruments.instructions, served, endless)
-        self.count_seconds = 0.0
-        self.first_answer_seconds: float | None = None
         self.notes: list[str] = []
         for pair in self.pairs:
             pair.seen = question.seen.effects.get(pair.case.id)
@@ -209,12 +207,6 @@ class _Session:
         soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
         if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
-        if self.open() and not any(map(self._needs_no_time, self.pairs)):
-            # Twice what was calculated: a duet may be slower.
-            duets = 2 * rule.FEWEST * self.loop.seconds(*self.pairs) / SAFE
-            self.first_answer_seconds = duets + max(
-                self.count_seconds, CASE_SECONDS * bool(self.counted)
-            )
         if lost := sum(not pair.all for pair in self.pairs):
             what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")
@@ -230,7 +222,6 @@ class _Session:
         with self.reporter.when_long("instructions: still counted"):
             ends = began + most * (self.ends - began)
             self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
-        self.count_seconds = self.clock() - began
 
     def _tell(self, case: str) -> None:
         """Report a new count."""
@@ -242,10 +233,6 @@ class _Session:
 
     def _counts(self, pair: Pair) -> Instructions | None:
         return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
-
-    def _needs_no_time(self, pair: Pair) -> bool:
-        """Whether more time is not what a case lacks: it is judged, or it failed."""
-        return len(pair.usable) >= rule.FEWEST or any(d.failed for d in pair.all)
 
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -266,6 +253,11 @@ class _Session:
         """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
         counts = self._counts(pair)
         return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
+
+    def _first(self, pair: Pair) -> float:
+        """Estimate the seconds for a first answer about a case, twice as slow as calculated."""
+        duets = 2 * rule.FEWEST * self.loop.seconds(pair) / SAFE
+        return duets + CASE_SECONDS * (pair.case.id in self.counted)
 
     def missing(self, pair: Pair) -> int:
         return max(1, rule.FEWEST - len(pair.all))
@@ -333,14 +325,18 @@ class _Session:
             )
             for pair in self.pairs
         )
-        known, limits = self.pairs, self.question.limits
         update = {
             "status": status,
             "wall_seconds": self.clock() - self.began,
             "cases": cases,
-            "findings": rule.judge(known, self.limits, limits, loaded=not self.extent.only),
+            "findings": rule.judge(
+                self.pairs,
+                self.limits,
+                self.question.limits,
+                loaded=not self.extent.only,
+                first=self._first,
+            ),
             "notes": (*self.record.notes, *self.notes),
-            "first_answer_seconds": self.first_answer_seconds,
         }
         return self.record.model_copy(update=update)
 

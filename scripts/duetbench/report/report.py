@@ -190,7 +190,7 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"
-    if any(duet.kept for duet in duets):
+    if any(duet.usable and duet.disturbed for duet in duets):
         yield "other programs took time, so intervals are wider"
     if seen and not any(finding.moved for finding in comparison.findings):
         yield f"{seen} would have been seen"
