@@ -1,7 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
 import glob
-from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -19,7 +18,6 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     machine,
-    resumable,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.change import Cause
@@ -82,8 +80,7 @@ def bisect_command(
 
     Between the packages of two sides, the state in between is a lock in which half of them have
     changed. Packages that cannot be installed apart are named as one. For a comparison, duets
-    search the clearest change that they have shown. Every comparison of mixed locks is saved at
-    once: the same command continues a search that was interrupted, or ran out of time.
+    search the clearest change that they have shown.
     """
     console = Console(stderr=as_json)
     here = paths.project_root(stand_in=False)
@@ -110,7 +107,7 @@ def bisect_command(
         raise UsageError("--start searches between two commits: give GOOD and BAD")
     clean_up(console)
     reporter, cases = Reporter(console), select or "*"
-    with machine(wait, console.say), nullcontext() if len(ends) == 2 else resumable():
+    with machine(wait, console.say):
         if len(ends) == 2:
             good, bad = ends
             cause = causes.search_commits(project, ends, cases, limit, reporter, start=start)

@@ -57,7 +57,8 @@ def compare(
         DuetbenchError: As `preparation.prepare` and `session.compare`.
     """
     extent.require_sense(contrast)
-    declared, place = configuration.load(project.root), paths.project_state(project.root)
+    root = project.repository
+    declared, place = configuration.load(root), paths.project_state(root)
     extent = replace(extent, material={**declared.material, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
