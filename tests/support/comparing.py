@@ -39,7 +39,7 @@ SAME: Final = WORSE.model_copy(
 )  # fmt: skip
 OPEN: Final = WORSE.model_copy(
     update={"verdict": Verdict.UNKNOWN, "ratio": 1.006, "low": 0.991, "high": 1.021,
-            "detectable": 0.021, "lack": "time", "need": 100.0},
+            "detectable": 0.021, "lack": "time"},
 )  # fmt: skip
 OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(

@@ -247,7 +247,6 @@ class Finding(Frozen):
         default="",
         description="What unknown lacks: time, a quiet machine, or more samples than are taken.",
     )
-    need: Amount | None = Field(default=None, description="Further seconds that would decide it.")
 
     @property
     def interval(self) -> Interval | None:

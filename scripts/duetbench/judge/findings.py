@@ -35,7 +35,7 @@ from duetbench.core.model import (
 )
 from duetbench.core.text import shorten_alike
 
-_LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too small
+LEAST_SECONDS: Final = 60.0  # of a proposed budget
 UNDECIDED: Final = 3
 """Exit code: something was not judged or not decided; see `errors.EXIT_CODES`."""
 
@@ -284,14 +284,11 @@ def awaited(comparison: Comparison) -> list[Finding]:
     ]
 
 
-def sufficient_budget(comparison: Comparison) -> float | None:
-    """Estimate the budget that decides what is unknown, s; None if time is not what it lacks."""
-    needs: dict[str, float] = {}
-    for finding in comparison.findings:
-        if finding.need is not None:
-            needs[finding.case] = max(needs.get(finding.case, 0.0), finding.need)
-    total = comparison.wall_seconds + sum(needs.values())
-    return max(total, _LARGER * (comparison.budget_seconds or 0.0)) if needs else None
+def longer_budget(comparison: Comparison) -> float | None:
+    """Propose a budget for what lacks time, s; None if nothing does."""
+    if all(finding.lack != "time" for finding in comparison.findings):
+        return None
+    return max(LEAST_SECONDS, 2 * comparison.wall_seconds, 2 * (comparison.budget_seconds or 0.0))
 
 
 def exit_code(

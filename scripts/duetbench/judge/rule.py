@@ -10,7 +10,7 @@ docs/decides.md gives the reasons and the trials.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -119,16 +119,14 @@ def judge(
     most: Mapping[EffectKind, float],
     *,
     loaded: bool = True,
-    first: Callable[[Any], float] = lambda _case: 0.0,
 ) -> tuple[Finding, ...]:
     """Judge all that was seen so far, at any time.
 
     `limits` are the relative changes that somebody acts on, `most` how often a request of head may
-    do something. `loaded`: whether duets were asked for. `first` estimates the seconds for a first
-    answer about a case without duets.
+    do something. `loaded`: whether duets were asked for.
     """
     samples = {of.case.id: of for of in cases if loaded}
-    measured = of_duets(samples, limits, first)
+    measured = of_duets(samples, limits)
     found = [finding for findings in measured.values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
@@ -141,8 +139,8 @@ def judge(
                 counted = counted.model_copy(update=_of_counts(of, of.counts, cpu, limits["cpu"]))
             found.append(counted)
         elif of.counts is not None:
-            lacking = {"verdict": Verdict.UNKNOWN, "why": of.counts, "lack": "time"}
-            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **lacking))
+            unknown = {"verdict": Verdict.UNKNOWN, "why": of.counts}
+            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **unknown))
     return sort(found)
 
 
@@ -179,14 +177,13 @@ def least_change(counts: Instructions, seconds: float) -> float | None:
 def of_duets(
     samples: Mapping[str, CaseDuets],
     limits: Limits = MATERIAL,
-    first: Callable[[Any], float] = lambda _case: 0.0,
 ) -> dict[str, tuple[Finding, ...]]:
     """Judge the metrics of all cases by the samples so far, leading metrics first.
 
     A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
     nor of other metrics that prolong no comparison, if it is unknown.
     """
-    findings = _Findings(samples, limits, first)
+    findings = _Findings(samples, limits)
     return {key: tuple(findings.of_case(key, duets)) for key, duets in samples.items()}
 
 
@@ -207,10 +204,8 @@ def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Fin
 class _Findings:
     """The findings of all cases, whose number corrects the p values of each."""
 
-    def __init__(
-        self, samples: Mapping[str, CaseDuets], limits: Limits, first: Callable[[Any], float]
-    ) -> None:
-        self.limits, self.first = limits, first
+    def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
+        self.limits = limits
         self.evidence = {
             (key, metric): of
             for key, duets in samples.items()
@@ -263,37 +258,10 @@ class _Findings:
                 n=duets.count(metric),
                 alone=duets.alone,
                 why=_reason(duets, metric),
-                lack="" if state else self._lack(duets),
-                need=None if state else self._need(duets, metric),
+                lack="" if state else _lack(duets),
                 **figures,
             )
         )
-
-    def _lack(self, duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
-        """Say what an unknown metric lacks."""
-        if len(duets.usable) >= MOST:
-            return "samples"
-        few = duets.all and not duets.usable
-        return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
-
-    def _need(self, duets: CaseDuets, metric: str) -> float | None:
-        """Estimate the further seconds that decide a metric; None if time is not what it lacks.
-
-        Beyond the floor, a detectable change shrinks with the root of the samples. A metric is
-        decided as soon as its change is detectable, or would be if it were larger than the limit.
-        """
-        if not duets.all or self._lack(duets) != "time":
-            return None if duets.all else self.first(duets)
-        found, samples = self.evidence.get((duets.case.id, metric)), float(FEWEST)
-        limit = self.limits[METRICS[metric].concern]
-        if found:
-            floor, size = math.log1p(statistics.floor_of(limit)), abs(found.sample.mean)
-            seen = math.log1p(found.sample.detectable(statistics.floor_of(limit)))
-            gap = max(size - floor, math.log1p(limit) - size)
-            samples = len(duets.usable) * ((seen - floor) / gap) ** 2
-        missing = max(1, math.ceil(min(samples, MOST)) - len(duets.usable))
-        seconds = sum(duet.seconds for duet in duets.all) / max(1, len(duets.usable))
-        return seconds * missing
 
 
 def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
@@ -316,6 +284,14 @@ def _follows(duets: CaseDuets, metric: str, moved: set[str]) -> bool:
     """
     times = any(METRICS[name].concern == "latency" for name in moved)
     return metric == CPU and duets.waits and times
+
+
+def _lack(duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
+    """Say what an unknown metric lacks."""
+    if len(duets.usable) >= MOST:
+        return "samples"
+    few = duets.all and not duets.usable
+    return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
 
 
 def _reason(duets: CaseDuets, metric: str) -> str:

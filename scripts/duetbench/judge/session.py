@@ -254,11 +254,6 @@ class _Session:
         counts = self._counts(pair)
         return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
 
-    def _first(self, pair: Pair) -> float:
-        """Estimate the seconds for a first answer about a case, twice as slow as calculated."""
-        duets = 2 * rule.FEWEST * self.loop.seconds(pair) / SAFE
-        return duets + CASE_SECONDS * (pair.case.id in self.counted)
-
     def missing(self, pair: Pair) -> int:
         return max(1, rule.FEWEST - len(pair.all))
 
@@ -334,7 +329,6 @@ class _Session:
                 self.limits,
                 self.question.limits,
                 loaded=not self.extent.only,
-                first=self._first,
             ),
             "notes": (*self.record.notes, *self.notes),
         }
