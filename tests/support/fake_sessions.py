@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
+from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
@@ -107,9 +107,6 @@ class FakeInstruments:
         self.now += 5
         number = len(self.launches)
         return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(update={"seconds": 5})
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float

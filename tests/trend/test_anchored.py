@@ -19,7 +19,7 @@ from comparing import duet as duet_of
 from duetbench.app import locks, revisions
 from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
@@ -79,9 +79,6 @@ class Given:
 
     def launch(self, side: SideCase) -> Any:
         raise AssertionError(f"a launch of {side.case.id}")
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float

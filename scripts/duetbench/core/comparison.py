@@ -32,7 +32,7 @@ from duetbench.core.model import (
     StackRecord,
     Verdict,
 )
-from duetbench.core.units import Interval, significant
+from duetbench.core.units import Interval
 
 FORMAT_VERSION: Final = 4
 """Version of the comparison file. 4: one command, and no times of the method (2026-11)."""
@@ -166,49 +166,6 @@ class Duet(Frozen):
         if self.failed and (self.base or self.head):
             raise ValueError("a duet with a failed side has no metrics on either side")
         return self
-
-
-class Curve(Frozen):
-    """Memory, threads and tasks of a server at the start and after each burst of a soak."""
-
-    requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
-    memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
-    threads: tuple[int, ...] = ()
-    tasks: tuple[int, ...] = Field(default=(), description="Of event loops: first, last, later.")
-    problem: str = Field(default="", description="What ended it early.")
-
-    def left(self, counts: tuple[int, ...]) -> float:
-        """How many threads or tasks each request leaves behind."""
-        return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
-
-
-Course = Literal["constant", "fills", "none", "undecided"]
-
-
-class Growth(Frozen):
-    """Memory that a side keeps per request, in bytes with a 95 % interval."""
-
-    course: Course = Field(
-        description="constant: every request leaks. fills: a pool fills, or memory is given back. "
-        "none: nothing measurable. undecided: it looks like a leak, no soak confirms it."
-    )
-    estimate: Figure = 0.0
-    low: Figure = 0.0
-    high: Figure = 0.0
-    requests: int = Field(ge=0, description="Number of requests that it was measured over.")
-    curve: Curve | None = Field(default=None, description="From a soak; null: from duets only.")
-
-    @property
-    def words(self) -> str:
-        """The amount in words: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
-        if self.course == "none":
-            return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
-        ends = (self.estimate, self.low, self.high)
-        parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
-        curve = self.curve or Curve()
-        leaks = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
-        parts += [f"{significant(size, 2)} {what}" for what, size in leaks.items() if size >= 0.01]
-        return " and ".join(parts)
 
 
 class Finding(Frozen):

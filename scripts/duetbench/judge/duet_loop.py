@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.metrics import BRIEF, METRICS, judged_in
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
@@ -38,9 +38,6 @@ class Instruments(Protocol):
         ends the launch, so there may be fewer duets than pairs. Raises nothing but
         `InterruptedRun`, like the others.
         """
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        """Load a side alone for some seconds."""
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float

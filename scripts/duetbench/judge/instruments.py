@@ -21,7 +21,7 @@ from typing import Final
 
 from duetbench.app.configuration import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS, duet_load
@@ -29,7 +29,7 @@ from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge.pairs import Pair
 from duetbench.judge.samples import Mode
-from duetbench.load import duet, launch, soak, start
+from duetbench.load import duet, launch, start
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
@@ -71,10 +71,6 @@ class Real:
     def start(self, side: SideCase) -> Launch:
         """Start one side with nothing beside it, without load."""
         return start.perform(side, self._logs(side.case.id)("head"))
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        log = self._logs(side.case.id)(name)
-        return soak.perform(side.case, side.testbed, log, seconds)
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float

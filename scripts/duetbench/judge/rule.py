@@ -131,7 +131,7 @@ def judge(
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
-        found += of_request(of.case.id, of.effects, most, of.growth, leaks=of.leaks)
+        found += of_request(of.case.id, of.effects, most)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
             if loaded and counted.moved:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from duetbench.core import metrics
-from duetbench.core.comparison import SIDES, Curve, Duet, Growth, Instructions, SideName
+from duetbench.core.comparison import SIDES, Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Effects
@@ -19,6 +19,7 @@ from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
 from duetbench.load import growth
+from duetbench.load.growth import Growth
 
 FAILURES: Final = 2
 """Failed duets of one side after which its case is void: one failure may be an accident.
@@ -71,7 +72,6 @@ class CaseDuets:
         self.counts: Instructions | str | None = None
         self.partial = False
         self.all: list[Duet] = []
-        self._soaks: dict[SideName, Growth] = {}
         self.conclude()
 
     def add(self, duet: Duet) -> None:
@@ -79,17 +79,10 @@ class CaseDuets:
         self.all.append(duet)
         self.conclude()
 
-    def soak(self, side: SideName, curve: Curve) -> None:
-        """Take the curve of a side that was loaded alone."""
-        # Without the GIL, each thread has heaps of its own: they filled for 12,000 requests.
-        self._soaks[side] = growth.of_curve(curve, fills_slowly=self.case.free_threaded)
-        self.conclude()
-
     @property
     def growth(self) -> dict[SideName, Growth]:
-        """Memory that each side keeps per request: by its soak, or by all duets without one."""
-        growths = {side: figure for side in SIDES if (figure := growth.of_duets(self.all, side))}
-        return growths | self._soaks
+        """Memory that each side keeps per request under load, as far as duets show it."""
+        return {side: grown for side in SIDES if (grown := growth.of_duets(self.all, side))}
 
     @property
     def effects(self) -> Effects | None:
@@ -132,20 +125,11 @@ class CaseDuets:
         """Count the usable duets that have a metric on both sides."""
         return sum(_has(duet, metric) for duet in self.usable)
 
-    @property
-    def leaks(self) -> bool:
-        """Whether head, unlike base, keeps memory for every request."""
-        if self._soaks:
-            return growth.leaks(self.growth)
-        base, head = (sum(bool(d.growth(side)) for d in self.usable) for side in SIDES)
-        return head >= FAILURES > base
-
     def _unsettled(self, metric: str) -> bool:
         """Whether a figure depends on how long the load lasts."""
         if METRICS[metric].concern in {"latency", "tail"}:
             return self.overloaded
-        leaks = any(soak.course == "constant" for soak in self._soaks.values())
-        leaks = leaks or any(duet.growth(side) for duet in self.usable for side in SIDES)
+        leaks = any(duet.growth(side) for duet in self.usable for side in SIDES)
         return METRICS[metric].unit == "B" and leaks
 
     def logs(self, metric: str) -> Logs:

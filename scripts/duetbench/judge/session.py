@@ -18,7 +18,6 @@ from duetbench.app import plan as planning
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
-    SIDES,
     CaseComparison,
     Comparison,
     Coverage,
@@ -40,7 +39,6 @@ from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides, require_code
 from duetbench.judge.samples import Mode
-from duetbench.load import growth
 
 DEFAULT_SEED: Final = 1
 
@@ -207,6 +205,8 @@ class _Session:
         soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
         if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
+        for pair in self.pairs:
+            self._suspect(pair)
         if lost := sum(not pair.all for pair in self.pairs):
             what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")
@@ -276,28 +276,14 @@ class _Session:
             rate = units.rate(load.rate or 0.0)
             queue = "its times are those of a queue, and are not judged"
             self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        growths = pair.growth.values()
-        if any(memory.course == "undecided" and not memory.curve for memory in growths):
-            self._soak(pair)
 
-    def _soak(self, pair: Pair) -> None:
-        """Load each side alone, once, as one seems to keep memory for every request.
-
-        A leak of one side is news only where the other was loaded alike.
-        """
-        shortest, longest = growth.SECONDS
-        left = self.ends - self.clock()
-        seconds = left / len(SIDES) - growth.AROUND
-        later = left - growth.AROUND * len(SIDES) - self.loop.seconds(pair) >= 2 * shortest
-        begun = len(pair.all) < growth.LEAST and rule.wants(pair, self.limits)
-        if seconds < shortest or (begun and later):
-            return
-        what = case_names.of(pair.case).what
-        for name, side in zip(SIDES, pair.sides, strict=True):
-            self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
-            pair.soak(name, self.instruments.soak(side, name, min(longest, seconds)))
-            memory = pair.growth[name]
-            self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
+    def _suspect(self, pair: Pair) -> None:
+        """Note a side that seems to keep memory for every request of a load, unlike the other."""
+        suspected = [side for side, grown in pair.growth.items() if grown.course == "undecided"]
+        if len(suspected) == 1:
+            (side,) = suspected
+            keeps = f"{side} keeps {pair.growth[side].words} per request of its loads"
+            self.note(f"{pair.case.id}: {keeps}; duetbench soak tells whether for good")
 
     def note(self, sentence: str) -> None:
         """Tell and record something, once."""
