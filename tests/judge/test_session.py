@@ -12,13 +12,12 @@ import pytest
 
 from comparing import CPU, busy
 from duetbench.app.testbed import SideCase, Testbed
-from duetbench.core import units
 from duetbench.core.comparison import FAILURE, Comparison, Coverage, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import LATE, endless
-from duetbench.counts.counted import CASE_SECONDS, Counts, differ
+from duetbench.counts.counted import CASE_SECONDS, Counts
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
@@ -283,8 +282,8 @@ def test_each_code_is_counted_once() -> None:
     counts = counted([granian, uvicorn, other, threaded], counter)
     assert counter.counted == ["x/a/py3.14/granian", "x/b/py3.14", "x/a/py3.14t"]
     assert counts.of(uvicorn.id) == counts.of(granian.id)
-    moved = [differ(counts.of(case.id)) for case in (granian, uvicorn, other, threaded)]
-    assert moved == [True, True, False, False]
+    found = [counts.of(case.id) for case in (granian, uvicorn, other, threaded)]
+    assert [one and one.head / one.base for one in found] == pytest.approx([1.03, 1.03, 1, 1])
 
 
 @pytest.mark.parametrize("reason", [endless("GET /x", 2, 3_000), f"it {LATE} 9 s"])
@@ -342,46 +341,6 @@ def test_counts_are_told_before_any_duet_and_say_where_duets_go(compare: Compare
     assert verdicts(found, INSTRUCTIONS) == {
         same: Verdict.SAME, grown: Verdict.DIFFERENT, other: Verdict.SAME, blind: Verdict.UNKNOWN,
     }  # fmt: skip
-
-
-class SlowCounts(FakeInstruments):
-    """Counts take longer than planned, so a budget of 30 s leaves 5 s for duets."""
-
-    def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
-    ) -> Instructions | str:
-        self.now += 10
-        return super().instructions(sides, limit, ends)
-
-
-@pytest.mark.parametrize(
-    ("grown", "paths", "code", "verdict", "least"),
-    [
-        # Of 300,000 instructions, at 25 in a ns, and some 0.1 ms of CPU: 24 %, 1.2 %, nothing.
-        (2.0, 30, 1, Verdict.WORSE, True),  # counts that decide fail the check
-        (0.1, 30, 3, Verdict.DIFFERENT, False),
-        (0.0, 30, 3, Verdict.SAME, False),
-        (-0.9, 30, 3, Verdict.BETTER, True),
-        # The count of some of many paths is not that of the request.
-        (2.0, 31, 3, Verdict.DIFFERENT, False),
-    ],
-)
-def test_counts_decide_where_there_is_no_time_for_two_duets(
-    tmp_path: Path, grown: float, paths: int, code: int, verdict: Verdict, least: bool
-) -> None:
-    case = busy(ONE)
-    others = tuple(f"/{number}" for number in range(1, paths))
-    case = case.model_copy(update={"endpoint": case.endpoint.model_copy(update={"paths": others})})
-    found = compared_by(SlowCounts(slower={ONE: grown}), [case], tmp_path, 30.0)
-    duets = found.cases[0].duets
-    assert len(duets) == (1 if grown else 0)  # it shows what the whole request needs
-    counts = on(found, ONE, INSTRUCTIONS)
-    assert (counts.verdict, bool(counts.text)) == (verdict, least)
-    assert on(found, ONE, CPU).verdict is Verdict.UNKNOWN
-    assert exit_code(found) == code
-    if least:
-        change = units.significant(100 * 3e5 * abs(grown) / 25e9 / duets[0].base[CPU], 2)
-        assert f"at least {change} % {'more' if grown > 0 else 'less'} CPU" in counts.text
 
 
 @pytest.mark.parametrize(

@@ -209,11 +209,3 @@ def _warms_up(sides: BothSides) -> str:
         if python is not None and python.jit:
             return "a JIT compiles only what has run for long, and counted requests have not"
     return ""
-
-
-def differ(counts: Instructions | None) -> bool:
-    """Whether the sides' instructions differ by more than CPU's threshold and their scatter."""
-    if counts is None:
-        return False
-    least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
-    return abs(math.log(counts.head / counts.base)) > least

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
-from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
@@ -36,7 +35,6 @@ class Pair(CaseDuets):
         mode = Mode.START if self.start else Mode.ALONE if self._compete() else Mode.TOGETHER
         loads = {side.case.load.connections for side in self.sides}
         super().__init__(self.head.case, mode, timed=len(loads) > 1)
-        self.partial = len(self.case.endpoint.paths) >= MOST_PATHS
 
     @property
     def sides(self) -> tuple[SideCase, SideCase]:

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from duetbench.core import units
 from duetbench.core.comparison import FAILURE, Finding, Instructions
 from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import EffectKind, Verdict
@@ -43,11 +42,6 @@ SHIPPED: Final[Mapping[str, float]] = {CPU: 0.02, "throughput": 0.02, "pss_stead
 """Usual standard deviation of the log ratio of a duet: as good as `WORTH` degrees of freedom."""
 
 WORTH: Final = 2.0
-
-FASTEST: Final = 25e9
-"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
-
-A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
 
 Limits = Mapping[Concern, float]
 """Relative change on which somebody acts, by concern."""
@@ -126,52 +120,20 @@ def judge(
     do something. `loaded`: whether duets were asked for.
     """
     samples = {of.case.id: of for of in cases if loaded}
-    measured = of_duets(samples, limits)
-    found = [finding for findings in measured.values() for finding in findings]
+    found = [finding for findings in of_duets(samples, limits).values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
         found += of_request(of.case.id, of.effects, most)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
-            if loaded and counted.moved:
-                cpu = next((f for f in measured[of.case.id] if f.subject == CPU), None)
-                counted = counted.model_copy(update=_of_counts(of, of.counts, cpu, limits["cpu"]))
+            if loaded and counted.moved:  # duets decide what that costs
+                counted = counted.model_copy(update={"verdict": Verdict.DIFFERENT})
             found.append(counted)
         elif of.counts is not None:
             unknown = {"verdict": Verdict.UNKNOWN, "why": of.counts}
             found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **unknown))
     return sort(found)
-
-
-def _of_counts(
-    of: CaseDuets, counts: Instructions, cpu: Finding | None, limit: float
-) -> dict[str, Any]:
-    """Judge counts that moved by what they mean for the CPU of a whole request."""
-    needs = [duet.base.get(CPU, 0.0) for duet in of.all]
-    least = None if of.partial else least_change(counts, max(needs, default=0.0))
-    known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
-    if known or least is None or abs(math.log(least)) < math.log1p(limit):
-        return {"verdict": Verdict.DIFFERENT}
-    low, high = (cpu.low or 0.0, cpu.high or math.inf) if cpu else (0.0, math.inf)
-    if (high < least) if least > 1 else (low > least):  # duets exclude that
-        return {"verdict": Verdict.DIFFERENT}
-    size = f"{units.significant(100 * abs(least - 1), 2)} % {'more' if least > 1 else 'less'}"
-    return {"text": f"at least {size} CPU for the whole request"}
-
-
-def least_change(counts: Instructions, seconds: float) -> float | None:
-    """Return the least ratio of the whole request's CPU, of which base needs `seconds`.
-
-    The server and the kernel have the rest of it, which no count contains. None: nothing is sure.
-    """
-    if seconds <= 0:
-        return None
-    sign = 1 if counts.head > counts.base else -1
-    error = counts.error * max(counts.base, counts.head)
-    least = max(0.0, sign * (counts.head - counts.base) - error)
-    ratio = 1 + sign * least / FASTEST / seconds
-    return ratio if ratio > 0 else None  # base itself cannot have needed so little
 
 
 def of_duets(

@@ -51,7 +51,6 @@ class CaseDuets:
     Attributes:
         seen: What one request does; None: not observed.
         counts: Instructions of both sides, or why there are none; None: they do not matter.
-        partial: Whether the counts are those of some of many paths.
         leading: Metrics for which duets go on until they are decided.
         tails: Metrics judged from the same duets, but never a reason for more: latency tails
             scatter so much that they would take all the time, and imports are not the question.
@@ -70,7 +69,6 @@ class CaseDuets:
         self._timed, self.waits = timed, False
         self.seen: Effects | None = None
         self.counts: Instructions | str | None = None
-        self.partial = False
         self.all: list[Duet] = []
         self.conclude()
 

@@ -30,7 +30,7 @@ from duetbench.core.model import EffectKind, ResultStatus
 from duetbench.core.text import ENDLESS, LATE, short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
-from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts, differ
+from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
@@ -200,9 +200,7 @@ class _Session:
         turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
         if turns:
             self.note(planning.without_duets(turns))
-        # Where counts moved, a single duet shows what they are of the whole request.
-        least = 1 if any(differ(self._counts(pair)) for pair in self.pairs) else rule.FEWEST
-        soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
+        soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
         if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
         for pair in self.pairs:
