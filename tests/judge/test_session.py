@@ -197,10 +197,7 @@ def test_a_failure_is_told_once() -> None:
     told.say = said.append  # type: ignore[assignment, method-assign]
     for order in range(2):
         Reporter.report(told, make_duet("x/a", order, flags=(flag,)))
-    assert said == [
-        "duet 1 of x/a: void: head: GET /nothing: 404",
-        "duet 2 of x/a: void again",
-    ]
+    assert said == ["pair 1 of x/a: void: head: GET /nothing: 404"]
 
 
 def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:

@@ -267,7 +267,6 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
         found = compared(speed, case, case, 2, tmp_path)
         assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
         assert {finding.alone for finding in found.findings if finding.ratio} == {True}
-        assert "by turns, since their threads or workers need all cores: one/shared" in found.notes
     waits = case.model_copy(update={"endpoint": COMPUTES.model_copy(update={"floor": 0.01})})
     split = case.model_copy(update={"cores": "split"})
     gil = case.model_copy(update={"slots": 1})

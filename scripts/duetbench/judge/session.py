@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from duetbench.app import case_names, tools
-from duetbench.app import plan as planning
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
@@ -38,7 +37,6 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides, require_code
-from duetbench.judge.samples import Mode
 
 DEFAULT_SEED: Final = 1
 
@@ -197,9 +195,6 @@ class _Session:
         self._count()
         if only:
             return
-        turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
-        if turns:
-            self.note(planning.without_duets(turns))
         soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
         if soonest <= self.ends - self.clock():
             self.loop.run(self, self.ends)
@@ -258,13 +253,9 @@ class _Session:
     def add(self, pair: Pair, duet: Duet) -> None:
         name, load = pair.case.id, pair.case.load
         if duet.connections and not any(earlier.connections for earlier in pair.all):
-            why = "its requests take so long that"
-            more = "the last answers would take longer than the load"
-            if duet.wait:
-                why = f"a request waits {units.seconds(duet.wait)}, so"
-                more = "a queue would hide the wait"
+            takes = f"waits {units.seconds(duet.wait)}" if duet.wait else "takes long"
             few = f"{duet.connections} of its {load.connections} connections"
-            self.note(f"{name}: {why} duets use {few}: with more, {more}")
+            self.note(f"{name}: a request {takes}, so duets use {few}, without a queue")
         pair.add(duet)
         metric = pair.leading[0]
         if known := rule.evidence(pair, metric, self.limits):
