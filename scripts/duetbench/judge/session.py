@@ -6,12 +6,12 @@ over the cases that `rule` says are open: first where counts moved, then those w
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from duetbench.app import case_names, tools
 from duetbench.app.setting import Contrast
@@ -125,10 +125,6 @@ def compare(
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
-        duets = session.pairs
-        failed = any(one.void for one in duets) and not any(one.usable for one in duets)
-        for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
-            session.note(f"what one request does was not observed: {short(reason)}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -146,8 +142,8 @@ def compare(
 
 def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    nothing = {"status": "complete", "nothing": question.sides.empty_reason}
-    return _begin(question).model_copy(update=nothing)
+    sides = question.sides
+    return _record(question, utc_now(), nothing=sides.empty_reason, notes=sides.notes)
 
 
 class _Session:
@@ -163,51 +159,47 @@ class _Session:
         self.question, self.reporter, self.instruments = question, reporter, instruments
         self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
         self.limits = {**MATERIAL, **self.extent.material}
-        self.record, self.began = _begin(question), clock()
+        self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
-        reach = question.coverage
+        self.notes = [*question.sides.notes]
+        reach, seen = question.coverage, question.seen
         # Single requests that run the same code execute the same instructions.
         same = reach is not None and reach.alone and not reach.entered and not self.extent.only
         counted = () if self.extent.start or same else self.pairs
         self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
-        served = {name: pair.sides for name, pair in self.counted.items()}
         endless = {
-            case: why.removeprefix(f"{case_names.of(self.counted[case].case).what}: ")
-            for case, why in question.seen.reasons.items()
-            if (ENDLESS in why or LATE in why) and case in self.counted
+            case: seen.reasons[case].removeprefix(f"{case_names.of(pair.case).what}: ")
+            for case, pair in self.counted.items()
+            if any(sign in seen.reasons.get(case, "") for sign in (ENDLESS, LATE))
         }
+        served = {name: pair.sides for name, pair in self.counted.items()}
         self.counts = Counts(instruments.instructions, served, endless)
-        self.notes: list[str] = []
         for pair in self.pairs:
-            pair.seen = question.seen.effects.get(pair.case.id)
+            pair.seen = seen.effects.get(pair.case.id)
 
     def run(self) -> None:
         """Count instructions, then run duets."""
-        only, pairs = self.extent.only, self.open()
-        if only == "effects":
-            return
+        if self.extent.only != "effects":
+            self._count()
+        if not self.extent.only:
+            soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
+            if soonest <= self.ends - self.clock():
+                self.loop.run(self, self.ends)
+            self._conclude()
+        failed = any(p.void for p in self.pairs) and not any(p.usable for p in self.pairs)
+        for reason in dict.fromkeys(self.question.seen.reasons.values()) if not failed else ():
+            self.note(f"what one request does was not observed: {short(reason)}")
+
+    def _count(self) -> None:
+        """Count instructions first: they are an answer, and show where to spend duets."""
+        only, pairs, began = self.extent.only, self.open(), self.clock()
         seconds = rule.FEWEST * self.loop.seconds(*pairs)
         if only or not pairs:
             seconds = CASE_SECONDS * len(self.pairs)
         self.reporter.begin(len(pairs), seconds, self.extent.seconds)
-        self._count()
-        if only:
-            return
-        soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
-        if soonest <= self.ends - self.clock():
-            self.loop.run(self, self.ends)
-        for pair in self.pairs:
-            self._suspect(pair)
-        if lost := sum(not pair.all for pair in self.pairs):
-            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
-            self.note(f"the budget is too small to measure {what}")
-
-    def _count(self) -> None:
-        """Count instructions first: they are an answer, and show where to spend duets."""
-        began = self.clock()
-        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
+        share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
 
         def left() -> float:
             return began + share * self.seconds - self.clock()
@@ -251,40 +243,41 @@ class _Session:
         return max(1, rule.FEWEST - len(pair.all))
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        name, load = pair.case.id, pair.case.load
-        if duet.connections and not any(earlier.connections for earlier in pair.all):
-            takes = f"waits {units.seconds(duet.wait)}" if duet.wait else "takes long"
-            few = f"{duet.connections} of its {load.connections} connections"
-            self.note(f"{name}: a request {takes}, so duets use {few}, without a queue")
         pair.add(duet)
-        metric = pair.leading[0]
-        if known := rule.evidence(pair, metric, self.limits):
+        if known := rule.evidence(pair, pair.leading[0], self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
-            self.reporter.know(f"{METRICS[metric].noun} {change} so far")
-        if pair.overloaded:
-            rate = units.rate(load.rate or 0.0)
-            queue = "its times are those of a queue, and are not judged"
-            self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
+            self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
 
-    def _suspect(self, pair: Pair) -> None:
-        """Note a side that seems to keep memory for every request of a load, unlike the other."""
-        suspected = [side for side, grown in pair.growth.items() if grown.course == "undecided"]
-        if len(suspected) == 1:
-            (side,) = suspected
-            keeps = f"{side} keeps {pair.growth[side].words} per request of its loads"
-            self.note(f"{pair.case.id}: {keeps}; duetbench soak tells whether for good")
+    def _conclude(self) -> None:
+        """Note what was unusual in the duets."""
+        for pair in self.pairs:
+            name, load = pair.case.id, pair.case.load
+            if fewer := [duet for duet in pair.all if duet.connections]:
+                wait, few = fewer[0].wait, fewer[0].connections
+                takes = f"waits {units.seconds(wait)}" if wait else "takes long"
+                of = f"of its {load.connections} connections"
+                self.note(f"{name}: a request {takes}, so duets use {few} {of}, without a queue")
+            if pair.overloaded:
+                rate = units.rate(load.rate or 0.0)
+                queue = "its times are those of a queue, and are not judged"
+                self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
+            grows = [side for side, grown in pair.growth.items() if grown.course == "undecided"]
+            if len(grows) == 1:
+                keeps = f"{grows[0]} keeps {pair.growth[grows[0]].words} per request of its loads"
+                self.note(f"{name}: {keeps}; duetbench soak tells whether for good")
+        if lost := sum(not pair.all for pair in self.pairs):
+            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
+            self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:
-        """Tell and record something, once."""
-        if sentence not in self.notes:
-            self.notes.append(sentence)
-            self.reporter.note(sentence)
+        """Tell and record something."""
+        self.notes.append(sentence)
+        self.reporter.note(sentence)
 
     def comparison(self, status: ResultStatus) -> Comparison:
         """Return the comparison, judged by all that is known so far."""
-        if self.extent.only != "effects":
-            for name, pair in self.counted.items():
-                pair.counts = None if pair.void else self.counts.outcome(name)
+        for name, pair in self.counted.items() if self.extent.only != "effects" else ():
+            pair.counts = None if pair.void else self.counts.outcome(name)
         cases = tuple(
             CaseComparison(
                 case=pair.case,
@@ -295,30 +288,29 @@ class _Session:
             )
             for pair in self.pairs
         )
-        update = {
-            "status": status,
-            "wall_seconds": self.clock() - self.began,
-            "cases": cases,
-            "findings": rule.judge(
-                self.pairs,
-                self.limits,
-                self.question.limits,
-                loaded=not self.extent.only,
-            ),
-            "notes": (*self.record.notes, *self.notes),
-        }
-        return self.record.model_copy(update=update)
+        limits, loaded = self.question.limits, not self.extent.only
+        return _record(
+            self.question,
+            self.started,
+            status=status,
+            wall_seconds=self.clock() - self.began,
+            cases=cases,
+            findings=rule.judge(self.pairs, self.limits, limits, loaded=loaded),
+            notes=tuple(self.notes),
+        )
 
 
-def _begin(question: Question) -> Comparison:
-    """Begin the record of a comparison."""
-    sides, extent, now = question.sides, question.extent, datetime.now(UTC)
+def _record(
+    question: Question, started: str, status: ResultStatus = "complete", **found: Any
+) -> Comparison:
+    """Make the record of a comparison with what it has `found`."""
+    sides, extent = question.sides, question.extent
     base, head = sides.base, sides.head
+    commit = (head.record.commit or "nocommit")[:8]
     return Comparison(
-        # Names sort by time.
-        id=f"{now:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
-        status="partial",
-        started=utc_now(),
+        id=f"{re.sub('[-:]', '', started)}-compare-{commit}",  # so that names sort by time
+        status=status,
+        started=started,
         budget_seconds=extent.seconds,
         duetbench=__version__,
         oha=tools.oha_version(head.testbed.oha),
@@ -335,5 +327,5 @@ def _begin(question: Question) -> Comparison:
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=sides.notes,
+        **found,
     )
