@@ -182,13 +182,11 @@ class Counts:
         cases: Iterable[str],
         left: Callable[[], float],
         note: Callable[[str], None],
-        tell: Callable[[str], object] = len,
         ends: float = math.inf,
     ) -> None:
         """Count cases one by one while there is time; an interrupt keeps earlier counts.
 
-        `tell` receives each case as soon as it is counted. None is prepared too late to end before
-        `ends`, by the comparison's clock.
+        None is prepared too late to end before `ends`, by the comparison's clock.
         """
         for case in cases:
             sides = self._sides[case]
@@ -197,7 +195,6 @@ class Counts:
                 continue
             outcome = self._count(sides, LONGEST, ends)
             self._outcomes[code] = outcome
-            tell(case)
             if isinstance(outcome, str):
                 note(f"{case}: instructions not counted: {outcome}")
 

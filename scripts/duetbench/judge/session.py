@@ -1,8 +1,7 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-First the instructions of all cases are counted, since counts repeat where clocks scatter.
-Each count is reported at once and has a verdict of its own. Then `duet_loop` runs rounds of duets
-over the cases that `rule` says are open: first where counts moved, then those without.
+First the instructions of all cases are counted, since counts repeat where clocks scatter. Then
+`duet_loop` runs rounds of duets over the cases that `rule` says are open.
 """
 
 import math
@@ -29,10 +28,9 @@ from duetbench.core.model import EffectKind, ResultStatus
 from duetbench.core.text import ENDLESS, LATE, short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
-from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts
+from duetbench.counts.counted import CASE_SECONDS, Counts
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
-from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
@@ -193,7 +191,7 @@ class _Session:
             self.note(f"what one request does was not observed: {short(reason)}")
 
     def _count(self) -> None:
-        """Count instructions first: they are an answer, and show where to spend duets."""
+        """Count instructions first: they are an answer."""
         only, pairs, began = self.extent.only, self.open(), self.clock()
         seconds = rule.FEWEST * self.loop.seconds(*pairs)
         if only or not pairs:
@@ -206,15 +204,7 @@ class _Session:
 
         with self.reporter.when_long("instructions: still counted"):
             ends = began + most * (self.ends - began)
-            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
-
-    def _tell(self, case: str) -> None:
-        """Report a new count."""
-        if counts := self.counts.of(case):
-            title = case_names.of(self.counted[case].case).what
-            change = units.signed(100 * (counts.head / counts.base - 1), ".2f")
-            took = duration(self.clock() - self.began)
-            self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
+            self.counts.count(self.counted, left, self.reporter.note, ends)
 
     def _counts(self, pair: Pair) -> Instructions | None:
         return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
@@ -226,18 +216,13 @@ class _Session:
         that were begun come first, and new ones must surely reach a decision.
         """
         waiting = [pair for pair in self.pairs if rule.wants(pair, self.limits)]
-        waiting.sort(key=lambda p: (not p.all, self.missing(p), -self._size(p)))
+        waiting.sort(key=lambda pair: (not pair.all, self.missing(pair)))
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
         for pair in waiting:
             more = {**chosen, pair: self.missing(pair)}
             if not chosen or self.loop.remaining(more) <= left * (1 if pair.all else SAFE):
                 chosen = more
         return [*chosen]
-
-    def _size(self, pair: Pair) -> float:
-        """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
-        counts = self._counts(pair)
-        return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
 
     def missing(self, pair: Pair) -> int:
         return max(1, rule.FEWEST - len(pair.all))
