@@ -18,7 +18,7 @@ from duetbench.core.comparison import SIDES, Comparison, Duet, SideName
 from duetbench.core.model import KEPT, Effects, KeptMemory, Verdict
 from duetbench.effects.difference import Seen
 from duetbench.judge.findings import exit_code
-from duetbench.judge.samples import CaseDuets
+from duetbench.judge.pairs import CaseDuets
 from duetbench.load import growth
 from duetbench.load.growth import Curve, Growth
 from duetbench.report.report import make_report

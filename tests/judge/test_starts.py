@@ -25,9 +25,8 @@ from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Sides
+from duetbench.judge.pairs import CaseDuets, Mode, Pair, Sides
 from duetbench.judge.repetition import rebuilt
-from duetbench.judge.samples import CaseDuets, Mode
 from duetbench.judge.session import Extent, Question
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side

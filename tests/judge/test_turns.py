@@ -24,8 +24,7 @@ from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.samples import Mode
+from duetbench.judge.pairs import Mode, Pair, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report

@@ -19,7 +19,7 @@ from duetbench.core.protocol import DUET_QUEUE, below_saturation, bound_queue, d
 from duetbench.host import ports, tree_usage
 from duetbench.host.process_session import Session
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.samples import CaseDuets, choose_metrics
+from duetbench.judge.pairs import CaseDuets, choose_metrics
 from duetbench.load import duet, oha
 from observatory.matrix.checkout import Checkout
 from synthetic import make_case

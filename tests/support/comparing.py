@@ -10,7 +10,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
-from duetbench.judge.samples import CaseDuets, Mode
+from duetbench.judge.pairs import CaseDuets, Mode
 from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 

@@ -18,8 +18,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.samples import Mode
+from duetbench.judge.pairs import Mode, Pair, Side, Sides
 from duetbench.judge.session import Extent, Question
 from synthetic import figures, make_testbed, ok
 

@@ -25,9 +25,8 @@ from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Pair
+from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from duetbench.judge.preparation import Scope
-from duetbench.judge.samples import CaseDuets, Mode
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout

@@ -23,8 +23,7 @@ from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode, join_reasons
+from duetbench.judge.pairs import Mode, Pair, join_reasons
 
 
 class Instruments(Protocol):

@@ -27,8 +27,7 @@ from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS, duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode
+from duetbench.judge.pairs import Mode, Pair
 from duetbench.load import duet, launch, start
 
 COPIES: Final = 6

@@ -19,10 +19,19 @@ import numpy as np
 from duetbench.core.comparison import FAILURE, Finding, Instructions
 from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import EffectKind, Verdict
-from duetbench.judge import statistics
 from duetbench.judge.findings import of_instructions, of_request, sort, within_limit
-from duetbench.judge.samples import SHARE, CaseDuets
-from duetbench.judge.statistics import RATE, RESOLUTION, Logs, Sample
+from duetbench.judge.pairs import SHARE, CaseDuets
+from duetbench.judge.statistics import (
+    RATE,
+    RESOLUTION,
+    Logs,
+    Sample,
+    adjust,
+    direction,
+    floor_of,
+    moved_ps,
+    probability,
+)
 
 FEWEST: Final = 3
 """Duets of a case before which nothing is decided."""
@@ -46,6 +55,8 @@ WORTH: Final = 2.0
 Limits = Mapping[Concern, float]
 """Relative change on which somebody acts, by concern."""
 
+State = Literal["moved", "same"] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -58,7 +69,7 @@ class Evidence:
     sample: Sample
     moved: float
     same: float
-    early: Literal["moved", "same"] | None
+    early: State
 
 
 def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evidence | None:
@@ -72,11 +83,11 @@ def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evi
     freedom = np.maximum(n - 1 + worth, 1)
     deviation = np.sqrt((squares + worth * known**2) / freedom)
     error = np.maximum(deviation, RESOLUTION) / np.sqrt(n)
-    moved = statistics.moved_ps(mean, error, freedom, statistics.floor_of(limit))
-    same = statistics.probability(freedom, (np.abs(mean) - math.log1p(limit)) / error)
+    moved = moved_ps(mean, error, freedom, floor_of(limit))
+    same = probability(freedom, (np.abs(mean) - math.log1p(limit)) / error)
     stops = np.flatnonzero((np.minimum(moved, same) < EARLY) & (n >= FEWEST))
     last = len(logs) - 1
-    early: Literal["moved", "same"] | None = None
+    early: State = None
     if len(stops):
         early = "moved" if moved[stops[0]] < EARLY else "same"
         # What is decided stays decided: later duets only make its figure better.
@@ -137,16 +148,27 @@ def judge(
 
 
 def of_duets(
-    samples: Mapping[str, CaseDuets],
-    limits: Limits = MATERIAL,
+    samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL
 ) -> dict[str, tuple[Finding, ...]]:
     """Judge the metrics of all cases by the samples so far, leading metrics first.
 
     A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
     nor of other metrics that prolong no comparison, if it is unknown.
     """
-    findings = _Findings(samples, limits)
-    return {key: tuple(findings.of_case(key, duets)) for key, duets in samples.items()}
+    all_ = [
+        (key, metric, of)
+        for key, duets in samples.items()
+        if not duets.void
+        for metric in duets.metrics
+        if (of := evidence(duets, metric, limits))
+    ]
+    # The number of all corrects the p values of each.
+    moved, same = adjust([of.moved for *_, of in all_]), adjust([of.same for *_, of in all_])
+    known: dict[str, dict[str, tuple[Evidence, State]]] = {key: {} for key in samples}
+    for (key, metric, of), one, other in zip(all_, moved, same, strict=True):
+        late: State = "moved" if one <= RATE else "same" if other <= RATE else None
+        known[key][metric] = of, of.early or late
+    return {key: tuple(_of_case(key, samples[key], limits, of)) for key, of in known.items()}
 
 
 def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
@@ -156,58 +178,36 @@ def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Fin
     if len(logs) < 2:
         return None
     of = Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)
-    if statistics.moved_ps(of.mean, of.error, of.freedom, statistics.floor_of(limit)) > RATE:
+    if moved_ps(of.mean, of.error, of.freedom, floor_of(limit)) > RATE:
         return None
     figures = {"limit": limit, "n": len(logs), **_figures(of, logs, limit)}
-    verdict = statistics.direction(CPU, of.mean)
+    verdict = direction(CPU, of.mean)
     return within_limit(Finding(case="", subject=CPU, verdict=verdict, **figures))
 
 
-class _Findings:
-    """The findings of all cases, whose number corrects the p values of each."""
-
-    def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
-        self.limits = limits
-        self.evidence = {
-            (key, metric): of
-            for key, duets in samples.items()
-            if not duets.void
-            for metric in duets.metrics
-            if (of := evidence(duets, metric, limits))
-        }
-        found = [*self.evidence.values()]
-        ps = [
-            statistics.adjust(all_) for all_ in ([o.moved for o in found], [o.same for o in found])
-        ]
-        self.states: dict[tuple[str, str], Literal["moved", "same"]] = {}
-        for pair, of, moved, same in zip(self.evidence, found, *ps, strict=True):
-            if of.early == "moved" or moved <= RATE:
-                self.states[pair] = "moved"
-            elif of.early == "same" or same <= RATE:
-                self.states[pair] = "same"
-
-    def of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
-        if duets.void:
-            # The change is not the reason if base fails as well.
-            verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
-            many = len(duets.usable)
-            yield Finding(case=key, subject=FAILURE, verdict=verdict, why=duets.void, n=many)
-            return
-        moved = {metric for metric in duets.metrics if self.states.get((key, metric)) == "moved"}
-        for metric in (*duets.leading, *duets.tails):
-            if not _follows(duets, metric, moved):
-                yield from self._of_metric(key, duets, metric)
-
-    def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Finding]:
-        found, state = self.evidence.get((key, metric)), self.states.get((key, metric))
-        if state is None and (metric in duets.tails or not duets.expects(metric)):
-            return
-        limit, verdict = self.limits[METRICS[metric].concern], Verdict.UNKNOWN
-        if found and state:
-            moved = statistics.direction(metric, found.sample.mean)
-            verdict = moved if state == "moved" else Verdict.SAME
-        base, logs = duets.mean(metric), duets.logs(metric)
-        figures = _figures(found.sample, logs, limit) if found else {}
+def _of_case(
+    key: str,
+    duets: CaseDuets,
+    limits: Limits,
+    known: Mapping[str, tuple[Evidence, State]],
+) -> Iterator[Finding]:
+    if duets.void:
+        # The change is not the reason if base fails as well.
+        verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
+        many = len(duets.usable)
+        yield Finding(case=key, subject=FAILURE, verdict=verdict, why=duets.void, n=many)
+        return
+    moved = {metric for metric, (_, state) in known.items() if state == "moved"}
+    for metric in (*duets.leading, *duets.tails):
+        of, state = known.get(metric, (None, None))
+        silent = state is None and (metric in duets.tails or not duets.expects(metric))
+        if silent or _follows(duets, metric, moved):
+            continue
+        limit, verdict = limits[METRICS[metric].concern], Verdict.UNKNOWN
+        if of and state:
+            verdict = direction(metric, of.sample.mean) if state == "moved" else Verdict.SAME
+        base = duets.mean(metric)
+        figures = _figures(of.sample, duets.logs(metric), limit) if of else {}
         yield within_limit(
             Finding(
                 case=key,
@@ -215,7 +215,7 @@ class _Findings:
                 verdict=verdict,
                 base=base,
                 # Head's own figures scatter more than the ratio, and would often contradict it.
-                head=base * figures["ratio"] if base and found else None,
+                head=base * figures["ratio"] if base and of else None,
                 limit=limit,
                 n=duets.count(metric),
                 alone=duets.alone,
@@ -233,7 +233,7 @@ def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
         "ratio": sample.interval.estimate,
         "low": low,
         "high": high,
-        "detectable": sample.detectable(statistics.floor_of(limit)),
+        "detectable": sample.detectable(floor_of(limit)),
         "agreeing": int(np.sum(np.sign(logs) == np.sign(sample.mean))),
     }
 

@@ -34,9 +34,8 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
-from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
-from duetbench.judge.samples import CaseDuets, Mode
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor
