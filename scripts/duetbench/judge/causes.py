@@ -51,13 +51,11 @@ def search_commits(
     select: str,
     seconds: float,
     reporter: Reporter,
-    *,
-    start: bool = False,
 ) -> Cause:
     """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
-    `select` is a glob over the ids of cases, `seconds` of load are used at most, or of starts if
-    what changed is the `start` of servers. Raises as `list_commits` and `Search.run`.
+    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
+    `list_commits` and `Search.run`.
     """
     commits = list_commits(project.root, *ends)
     quiet = Reporter(Console(quiet=True))
@@ -66,12 +64,12 @@ def search_commits(
     names = [ends[0], *(commit.id for commit in commits)]
 
     def look(before: State, after: State, means: Means, case: str) -> Comparison:
-        extent = budget.extent(means, glob.escape(case) if case else select, start=start)
+        extent = budget.extent(means, glob.escape(case) if case else select)
         told = reporter if extent.seconds else quiet
         return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
 
     items = {commit.id: commit for commit in commits}
-    return Search("commits", items, look, reporter.say).run(MEANS[2:] if start else MEANS)
+    return Search("commits", items, look, reporter.say).run()
 
 
 def search_packages(
