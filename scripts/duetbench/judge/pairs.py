@@ -31,7 +31,6 @@ from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
 from duetbench.judge.statistics import Logs
 from duetbench.load import growth
-from duetbench.load.growth import Growth
 
 FAILURES: Final = 2
 """Failed duets of one side after which its case is void: one failure may be an accident.
@@ -90,19 +89,13 @@ class CaseDuets:
         self.conclude()
 
     @property
-    def growth(self) -> dict[SideName, Growth]:
-        """Memory that each side keeps per request under load, as far as duets show it."""
-        return {side: grown for side in SIDES if (grown := growth.of_duets(self.all, side))}
-
-    @property
     def effects(self) -> Effects | None:
         """What one request does, and what load says of the memory that it keeps."""
         if self.seen is None:
             return None
-        grown, kept = self.growth, (self.seen.kept_base, self.seen.kept_head)
-        base, head = (growth.decide(memory, grown.get(side), len(self.all))
-                      for side, memory in zip(SIDES, kept, strict=True))  # fmt: skip
-        return self.seen.model_copy(update={"kept_base": base, "kept_head": head})
+        kept = {"base": self.seen.kept_base, "head": self.seen.kept_head}
+        decided = {f"kept_{side}": growth.decide(kept[side], self.all, side) for side in SIDES}
+        return self.seen.model_copy(update=decided)
 
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""

@@ -246,10 +246,6 @@ class _Session:
                 rate = units.rate(load.rate or 0.0)
                 queue = "its times are those of a queue, and are not judged"
                 self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-            grows = [side for side, grown in pair.growth.items() if grown.course == "undecided"]
-            if len(grows) == 1:
-                keeps = f"{grows[0]} keeps {pair.growth[grows[0]].words} per request of its loads"
-                self.note(f"{name}: {keeps}; duetbench soak tells whether for good")
         if lost := sum(not pair.all for pair in self.pairs):
             what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
             self.note(f"the budget is too small to measure {what}")

@@ -1,7 +1,7 @@
-"""Does a side keep memory for every request? Its duets raise the suspicion, a soak decides.
+"""Does a server keep memory for every request? A soak tells; duets confirm it, or refute it.
 
 A duet sees only a server's first seconds, in which allocators and caches fill, and many duets see
-them many times. So duets only refute or confirm what requests in process keep.
+them many times. So duets decide only on what requests in process were seen to keep.
 """
 
 import math
@@ -16,9 +16,6 @@ from duetbench.core.model import Figure, Frozen, KeptMemory
 from duetbench.core.units import significant, student
 from duetbench.load.oha_results import Floats, per_answer
 
-LEAST: Final = 4
-"""Duets from which an interval decides on a suspicion; of fewer, each duet must raise it."""
-
 FLOOR: Final = 100.0
 """Bytes per request up to which memory counts as not growing: what our own handlers keep in a load
 of two seconds."""
@@ -27,7 +24,6 @@ ROOM: Final = 1e6
 """Bytes that a server may gain in the judged part of a soak: a few arenas."""
 
 _KEPT: Final = "memory_per_request"
-_ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
@@ -60,13 +56,13 @@ class Growth(Frozen):
 
     course: Course = Field(
         description="constant: every request leaks. fills: a pool fills, or memory is given back. "
-        "none: nothing measurable. undecided: it looks like a leak, no soak confirms it."
+        "none: nothing measurable. undecided: anything else."
     )
     estimate: Figure = 0.0
     low: Figure = 0.0
     high: Figure = 0.0
     requests: int = Field(ge=0, description="Number of requests that it was measured over.")
-    curve: Curve | None = Field(default=None, description="From a soak; null: from duets only.")
+    curve: Curve
 
     @property
     def words(self) -> str:
@@ -75,33 +71,10 @@ class Growth(Frozen):
             return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
         ends = (self.estimate, self.low, self.high)
         parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
-        curve = self.curve or Curve()
+        curve = self.curve
         leaks = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
         parts += [f"{significant(size, 2)} {what}" for what, size in leaks.items() if size >= 0.01]
         return " and ".join(parts)
-
-
-def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
-    """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
-    metrics = (duet.metrics(side) for duet in duets)
-    # What a duet prevents has no figures of it, and no number of requests.
-    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
-    if len(figures) < 2:
-        return None
-    rates = np.array([row[_KEPT] for row in figures])
-    requests = int(sum(row["requests"] for row in figures))
-    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
-    half = student(len(rates) - 1) * error
-    floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
-    unclear = (mean - half if len(figures) >= LEAST else float(rates.min())) > floor
-    flagged = sum(duet.growth(side) is not None for duet in duets) >= 2
-    return Growth(
-        course="undecided" if unclear or flagged else "none",
-        estimate=mean,
-        low=mean - half,
-        high=mean + half,
-        requests=requests,
-    )
 
 
 def of_curve(curve: Curve) -> Growth:
@@ -148,16 +121,22 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
     return "constant" if lasting else "undecided"
 
 
-def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMemory | None:
+def decide(kept: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> KeptMemory | None:
     """Decide by the load of duets whether requests in process, which were fewer, showed a leak.
 
-    A cache keeps as much for each until it is full. What load neither shows nor refutes stays
-    open, such as a few bytes that scatter covers.
+    Each duet has what a side keeps per request in the second half of its load. A cache keeps as
+    much for each until it is full. What load neither shows nor refutes stays open, such as a few
+    bytes that scatter covers.
     """
-    if kept is None or kept.course != "constant" or growth is None:
+    metrics = (duet.metrics(side) for duet in duets)
+    # What a duet prevents has no figures of it, and no number of requests.
+    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
+    if kept is None or kept.course != "constant" or len(figures) < 2:
         return kept
-    requests = growth.requests // max(1, duets)
-    shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
+    rates = np.array([row[_KEPT] for row in figures])
+    requests = int(sum(row["requests"] for row in figures)) // len(duets)
+    half = student(len(rates) - 1) * float(rates.std(ddof=1)) / len(rates) ** 0.5
+    shows, refutes = rates.mean() - half > kept.bytes / 2, rates.mean() + half < kept.bytes / 2
     if requests <= kept.requests or not (shows or refutes):
         return kept
     course = "constant" if shows else "fills"
