@@ -66,7 +66,7 @@ def compared(**changes: Any) -> Comparison:
     entry = comparison()
     name = entry.cases[0].case.id
     found = changes.pop("found", WORSE).model_copy(update={"case": name})
-    fields = {"findings": (found,), "packages": MOVED, "oha": "1.16.0"}
+    fields = {"findings": (found,), "packages": MOVED}
     return entry.model_copy(update={**fields, **changes})
 
 

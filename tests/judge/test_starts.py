@@ -102,7 +102,7 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
     assert exit_code(found) == (1 if times > 1 else 0)
     # Nothing is loaded, nothing counted, and each side is first as often as the other.
     (case,) = found.cases
-    assert not case.instructions
+    assert found.of(case.case.id, "instructions") is None
     assert {duet.head_first for duet in case.duets[:2]} == {True, False}
     assert found.start
     report = make_report(found)

@@ -24,7 +24,7 @@ from duetbench.host import command
 from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Mode, Pair, Sides
+from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report
@@ -139,7 +139,7 @@ def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
 
     def turn(*launches: Launch) -> Duet:
         given = iter(launches[::-1])
-        return by_turns(part, part, Mode.ALONE, lambda _: next(given), head_first=True, order=3)
+        return by_turns(part, part, lambda _: next(given), head_first=True, order=3)
 
     found = turn(base, head)
     assert (found.base, found.head) == (base.metrics, head.metrics)

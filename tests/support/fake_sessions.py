@@ -39,9 +39,7 @@ def make_duet(
         case=case,
         order=order,
         head_first=head_first,
-        started="2026-11-20T09:00:00Z",
         seconds=SECONDS,
-        load_seconds=3.0,
         flags_head=flags,
         base=base or {},
         head=head or {},
@@ -73,7 +71,7 @@ class FakeInstruments:
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            take = partial(by_turns, *pairs[0].sides, self.launch)
             return (take(head_first=head_first, order=order),)
         self.together.append(tuple(pair.case.id for pair in pairs))
         duets = [self._duet(p.case.id, head_first, order + n) for n, p in enumerate(pairs)]

@@ -32,7 +32,6 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-OHA: Final = _SOURCE.oha
 LOCKS: Final = {
     record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks
 }
@@ -178,7 +177,6 @@ def comparison(**changes: Any) -> Comparison:
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "duetbench": __version__,
-        "oha": OHA,
         "machine": machine,
         **sides,
         "planned": 1,

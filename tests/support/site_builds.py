@@ -16,7 +16,6 @@ from duetbench.core.comparison import (
     Attribution,
     CaseComparison,
     Comparison,
-    Instructions,
     PackageChange,
 )
 from duetbench.core.errors import FlagName
@@ -144,7 +143,6 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
                 *(comparing.LARGER,) * (duets > 1),
                 comparing.OPEN_RATE,
                 duets=tuple(duets_),
-                instructions=Instructions(base=3e5, head=3e5, spread=0.0),
             )
         )
     fields: dict[str, Any] = {

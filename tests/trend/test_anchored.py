@@ -55,7 +55,7 @@ class Given:
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            take = partial(by_turns, *pairs[0].sides, self.launch)
             return (take(head_first=head_first, order=order),)
         if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
@@ -347,7 +347,7 @@ class Started(Given):
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)
         )
-        update = {"load_seconds": 0.0, "alone": True, "base": base, "head": head}
+        update = {"alone": True, "base": base, "head": head}
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
@@ -372,7 +372,7 @@ def test_starts_go_on_until_they_are_precise() -> None:
     samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": True, "load_seconds": 0.0}
+        update = {**figures, "alone": True}
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)

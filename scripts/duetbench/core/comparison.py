@@ -104,9 +104,7 @@ class Duet(Frozen):
     case: str
     order: int = Field(ge=0, description="Number in the comparison, from 0.")
     head_first: bool = Field(description="Whether head was started, and loaded, first.")
-    started: str
     seconds: Amount = Field(description="Wall time of the whole duet.")
-    load_seconds: Amount
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
     connections: int | None = Field(
@@ -308,9 +306,8 @@ class CaseComparison(Frozen):
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
     duets: Many[Duet] = ()
-    instructions: Instructions | None = None
     effects: Effects | None = Field(
-        default=None, description="What one request does; null: not observed, or an older file."
+        default=None, description="What one request does; null: not observed."
     )
 
 
@@ -344,7 +341,6 @@ class Comparison(Artefact):
     wall_seconds: Amount = 0.0
     budget_seconds: Amount | None = None
     duetbench: str
-    oha: str
     machine: Machine
     cross: bool = Field(
         default=False, description="Whether it compares two interpreters, or two settings."

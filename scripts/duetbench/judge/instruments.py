@@ -60,7 +60,7 @@ class Real:
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
         perform = self.start if first.mode is Mode.START else self.launch
-        return (by_turns(*sides[0], first.mode, perform, head_first=head_first, order=order),)
+        return (by_turns(*sides[0], perform, head_first=head_first, order=order),)
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
@@ -84,7 +84,6 @@ class Real:
 def by_turns(
     base: SideCase,
     head: SideCase,
-    mode: Mode,
     launch: Callable[[SideCase], Launch],
     *,
     head_first: bool,
@@ -101,7 +100,7 @@ def by_turns(
         for side in (base, head)
     ]
     launches = [launch(side) for side in sides[::step]]
-    started, (before, after) = launches[0].started, launches[::step]
+    before, after = launches[::step]
     flags = [
         tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
         for one in (before, after)
@@ -111,9 +110,7 @@ def by_turns(
         case=head.case.id,
         order=order,
         head_first=head_first,
-        started=started,
         seconds=before.seconds + after.seconds,
-        load_seconds=sides[1].case.load.duration if mode is Mode.ALONE else 0.0,
         flags_base=flags[0],
         flags_head=flags[1],
         alone=True,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.app import case_names, tools
+from duetbench.app import case_names
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
@@ -20,7 +20,6 @@ from duetbench.core.comparison import (
     Comparison,
     Coverage,
     Duet,
-    Instructions,
 )
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
@@ -206,9 +205,6 @@ class _Session:
             ends = began + most * (self.ends - began)
             self.counts.count(self.counted, left, self.reporter.note, ends)
 
-    def _counts(self, pair: Pair) -> Instructions | None:
-        return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
-
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
 
@@ -264,7 +260,6 @@ class _Session:
                 case=pair.case,
                 because=pair.reason,
                 duets=tuple(pair.all),
-                instructions=self._counts(pair),
                 effects=pair.effects,
             )
             for pair in self.pairs
@@ -294,7 +289,6 @@ def _record(
         started=started,
         budget_seconds=extent.seconds,
         duetbench=__version__,
-        oha=tools.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=sides.cross,
         start=extent.start,

@@ -69,10 +69,9 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     lost = dict[str, str]()
     for index, (part, side) in enumerate(zip(parts, settings, strict=True)):
         if "setting" in contrast.kinds:
-            of_side = {pair[index]: pair[1].id for pair in pairs}
-            unserved = _unserved(part, [*of_side], side, settings[1 - index])
+            unserved = _unserved(part, [pair[index] for pair in pairs], side, settings[1 - index])
             why = f"only {SIDES[1 - index]} can be served like this"
-            lost |= {of_side[case]: why for case in unserved}
+            lost |= {new.id: why for old, new in pairs if (old, new)[index].id in unserved}
     for part in parts:
         own, ready = cast("Checkout", part.subject), [new for _, new in pairs if new.id not in lost]
         if "python" not in contrast.crossing:
@@ -85,15 +84,15 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     return preparation.join(checkout.root, contrast, scope, parts, left, missing)
 
 
-def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[Case]:
-    """List the cases whose lock lacks what serves them; raises UsageError if all lack it."""
+def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[str]:
+    """List the ids of cases whose lock lacks what serves them; raises UsageError if all lack it."""
     locked = {case.stack: part.subject.lock(case.stack).packages.keys() for case in cases}
     needs = [{case.server, *SERVERS[case.server].loads(case)} - locked[case.stack]
              for case in cases]  # fmt: skip
     if cases and all(needs):
         names, stack = ", ".join(sorted(needs[0])), cases[0].stack
         raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
-    return [case for case, names in zip(cases, needs, strict=True) if names]
+    return [case.id for case, names in zip(cases, needs, strict=True) if names]
 
 
 def match(

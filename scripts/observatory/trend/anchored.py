@@ -90,7 +90,7 @@ class Precision:
         if duets.void or len(duets.all) >= self.most:
             return False
         # Launches in turn scatter too widely to reach the standard error; starts take less time.
-        few = self._least(duets) < self.least or any(d.alone and d.load_seconds for d in duets.all)
+        few = self._least(duets) < self.least or duets.mode is Mode.ALONE
         if self.missing(duets) or few:
             return self.missing(duets) > 0
         names = [name for name in duets.metrics if name in duets.leading][:1]
