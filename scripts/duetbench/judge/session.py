@@ -24,7 +24,7 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, ResultStatus
-from duetbench.core.text import ENDLESS, LATE, short
+from duetbench.core.text import short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, Counts
@@ -169,7 +169,7 @@ class _Session:
         endless = {
             case: seen.reasons[case].removeprefix(f"{case_names.of(pair.case).what}: ")
             for case, pair in self.counted.items()
-            if any(sign in seen.reasons.get(case, "") for sign in (ENDLESS, LATE))
+            if case in seen.endless
         }
         served = {name: pair.sides for name, pair in self.counted.items()}
         self.counts = Counts(instruments.instructions, served, endless)
