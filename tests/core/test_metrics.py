@@ -27,6 +27,7 @@ def test_every_metric_has_bounds() -> None:
         assert metric.wrong(0) is None
         assert metric.wrong(0.5) is None
         assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
+        assert bool(metric.wrong(-0.5)) is not metric.shrinks
     assert METRICS[CPU].wrong(-0.5) == (
         "expected server_cpu_per_request to be 0, or 1e-12 to 1e+15, found -0.5"
     )

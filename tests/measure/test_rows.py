@@ -97,6 +97,17 @@ def test_memory_that_is_kept_for_every_answer() -> None:
     grown = np.array([1e6, 2e6, 3e6, 2e6, 2e6])
     found = oha_results.per_answer(grown, np.full(5, 100.0))
     assert found == pytest.approx((20_000, 20_000 - 8_779, 20_000 + 8_779), rel=1e-3)
+    ends, held = np.linspace(0.005, 4.995, 500), np.cumsum([70e6, *grown])
+    course = [(99.5, 1)] + [(100.0 + at, int(size)) for at, size in enumerate(held)]
+    assert oha_results.growth(course, ends[::-1], 100.0) == (20_000, 20_000), "the last two"
+    assert oha_results.growth(course[:-1], ends, 100.0) is None, "four windows"
+    assert oha_results.growth(course, ends + 9, 100.0) is None, "no answer"
+
+
+def test_memory_that_grows_by_one_step_may_not_grow() -> None:
+    ends = np.linspace(0.005, 9.995, 1000)
+    course = [(float(at), int(70e6 + 10e6 * (at > 4))) for at in range(11)]
+    assert oha_results.growth(course, ends, 0.0) == (0, 0), "of the second half"
 
 
 def test_only_good_answers_have_latencies() -> None:

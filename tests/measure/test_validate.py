@@ -132,6 +132,17 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
+    # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
+    (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "least_kept": 1001}),
+     "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
+    (
+        FlagName.MEMORY_GROWS,
+        facts(
+            {"requests": 15_000, "good": 15_000, "memory_per_request": 1200.0}
+            | {"least_kept": 1067.0}
+        ),
+        "16.0 MB",
+    ),
     (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
     (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
@@ -165,6 +176,9 @@ def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) 
         facts(case=varying(20, 30), sizes={20: 9, 30: 9}),
         paced({}, times=(0.030, 0.02, 0.01)),
         paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
+        facts({"memory_per_request": 2000, "least_kept": 999}),
+        facts({"requests": 15_000, "good": 15_000, "least_kept": 1066}),
+        facts({"memory_per_request": -30, "least_kept": -99}),
         facts({"reopened": 300}),
         paced({"unsent": 5}),
         paced({"throughput": 9.32}),

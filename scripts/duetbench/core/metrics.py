@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from duetbench.core import units
-from duetbench.core.units import cores, count, rate, seconds, share, size
+from duetbench.core.units import cores, count, octets, rate, seconds, share, size
 
 Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
 
@@ -75,6 +75,7 @@ class Metric:
     situation: str = ""  # empty: it is never judged
     verb: str = "has"  # what a case does if the figure moved
     floor: float = 0.0  # change, relative, up to which nothing moved; 0: a tenth of its limit
+    shrinks: bool = False  # figures below zero are possible
     one: str = ""  # what a request does once, after the verb: an `SQL statement`
     many: str = ""  # the plural of that
 
@@ -124,7 +125,8 @@ class Metric:
 
     def wrong(self, value: float) -> str | None:
         """Say why a value is impossible for this metric, in half a sentence; None if it is not."""
-        if value == 0 or _SMALLEST <= value <= _LARGEST:
+        size = abs(value) if self.shrinks else value
+        if value == 0 or _SMALLEST <= size <= _LARGEST:
             return None
         return f"expected {self.name} to be 0, or {_SMALLEST:g} to {_LARGEST:g}, found {value:g}"
 
@@ -189,11 +191,13 @@ _ROWS: Final[list[Metric]] = [
     Metric("efficiency", share, "Throughput over its ceiling.",
            better="higher", concern="throughput", situation="ceiling"),
     *(
-        Metric(name, form, meaning, title, better="neither")
+        Metric(name, form, meaning, title, better="neither", shrinks=form is octets)
         for name, form, title, meaning in (
             ("offered", rate, "", "Requests that a paced or an open load asks for per second."),
             ("requests", count, "", "Requests with an answer."),
             ("client_cores", cores, "", "Cores used by the load generator."),
+            ("memory_per_request", octets, "bytes kept/request",
+             "Memory kept per request of the second half of the load."),
             ("threads_peak", count, "threads", "Most threads of the server tree."),
             ("ceiling", rate, "", "What arithmetic allows: slots or connections over the floor."),
             ("warm_up", seconds, "warm-up", "Length of the warm-up."),

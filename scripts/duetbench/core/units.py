@@ -101,6 +101,7 @@ size: Final = Format("size", "B", lambda value: f"{significant(value / 1e6)} MB"
 share: Final = Format("share", "1", lambda value: f"{significant(value * 100)} %")
 cores: Final = Format("cores", "1", "{:.2f}".format)
 count: Final = Format("count", "1", "{:,.0f}".format)
+octets: Final = Format("count", "B", count.write)
 whole: Final = Format("", "B", "{:,.0f} bytes".format)
 about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
 times: Final = Format(

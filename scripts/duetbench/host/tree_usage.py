@@ -17,6 +17,9 @@ import psutil
 
 from duetbench.host import proc
 
+COURSE_SECONDS: Final = 0.2
+"""Seconds between two readings of anonymous memory."""
+
 Members = Callable[[], Sequence[proc.Stat]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
 _COST_SHARE: Final = 0.01  # of the time, at most, for sampling memory
@@ -95,17 +98,21 @@ class TreeSampler:
     """Samples all processes of a session, as `Session.members` lists them: at once, and by `look`.
 
     `look` is to be called often; it takes a sample a second, with at most 1 % of the time: reading
-    a process's page tables holds a lock that its mmap calls need.
+    a process's page tables holds a lock that its mmap calls need. Five times a second it adds the
+    anonymous bytes of all processes to the `course`, each with its moment.
     """
 
     def __init__(self, members: Members) -> None:
         self._members, self._due = members, 0.0
         self.samples: list[MemorySample] = []
+        self.course: list[tuple[float, int]] = []
         self.look()
 
     def look(self) -> None:
         """Take a memory sample, if it is time."""
         began = time.monotonic()
+        if self.samples and (not self.course or began >= self.course[-1][0] + COURSE_SECONDS):
+            self.course.append((began, anonymous(self.samples[-1].pids)))
         if began < self._due:
             return
         sample = memory_of(self._members)
@@ -129,6 +136,19 @@ class TreeSampler:
         if len(readable) == len(inside):
             metrics["pss_steady"] = statistics.median(readable)
         return metrics
+
+
+def anonymous(pids: Sequence[int]) -> int:
+    """Sum up the memory of processes without mapped files, bytes; those that have ended have none.
+
+    It is the kernel's own count, which lags by some pages per core, and delays nothing.
+    """
+    size = 0
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            memory = psutil.Process(pid).memory_info()
+            size += memory.rss - memory.shared
+    return size
 
 
 def memory_of(members: Members) -> MemorySample:

@@ -130,7 +130,6 @@ class Observation(Facts):
         """Take the result; LaunchError if generator or server failed, or others use the port."""
         result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
         rows, summary, status = result.rows, result.summary, endpoint.expect.status
-        self.serving.load_seconds = summary.seconds
         self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
         figures = self.figures
         figures |= oha_results.figures(
@@ -143,6 +142,9 @@ class Observation(Facts):
             figures["server_cpu_per_request"] = used.cpu_seconds / requests
         if result.client_cores is not None:
             figures["client_cores"] = result.client_cores
+        course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
+        if growth := oha_results.growth(course, rows.end, result.began):
+            figures |= zip(("memory_per_request", "least_kept"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load

@@ -4,6 +4,7 @@ oha writes its summary when the load is over and its rows after that (measured: 
 nothing while it sends). So a launch can use the server between the two: see `Generation`.
 """
 
+import math
 import os
 import shutil
 import time
@@ -140,6 +141,8 @@ class Generation(Generator):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
+        # Start of the rows' clock, on the monotonic clock (s), less than a poll late.
+        self.began = math.inf
         # Cores that it used while it sent; None if the load was too short.
         self.client_cores: float | None = None
 
@@ -161,6 +164,8 @@ class Generation(Generator):
             if code:
                 raise self.failed("exit code 0", f"{code}")
             return True
+        if summary.exists():  # oha creates it right before it starts to send
+            self.began = min(self.began, time.monotonic())
         elapsed, used = time.monotonic() - self.session.started, proc.cpu_clock(self.session.pid)
         # After the load it computes and stores.
         if used is not None and _SHORTEST_SECONDS <= elapsed <= self.client.load.duration:

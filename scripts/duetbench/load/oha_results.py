@@ -9,6 +9,7 @@ that clock, and ticks of a rate are due at i / rate.
 
 import math
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ One service time explains an unfinished wave; the half more allows for the sprea
 """
 
 THIRD_ANSWERS: Final = 5  # fewest for a median of times
+GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
 RECORD: Final = np.dtype(
     [("start", "f8"), ("scheduled", "f8"), ("end", "f8"), ("status", "i8"), ("length", "i8")]
@@ -188,6 +190,27 @@ def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
     if np.bincount(third, minlength=3).min() < THIRD_ANSWERS:
         return ()
     return tuple(float(np.median(times[third == part])) for part in range(3))
+
+
+def growth(
+    course: Sequence[tuple[float, int]], ends: Floats, began: float
+) -> tuple[float, float] | None:
+    """Estimate the growth of memory in bytes per answer; see `per_answer`.
+
+    The estimate of the later half of the windows, before which pools fill, and its lower end. None
+    with fewer than five windows, or without answers in them.
+
+    `course` has moments of the monotonic clock and the bytes held at each. `ends` are the arrivals
+    of answers on the clock of the rows, which `began` on the monotonic clock (s).
+    """
+    inside = [(at - began, size) for at, size in course if at >= began]
+    if len(inside) <= GROWTH_WINDOWS:
+        return None
+    at, sizes = (np.asarray(column, dtype=float) for column in zip(*inside, strict=True))
+    answers = np.diff(np.searchsorted(np.sort(ends), at)).astype(float)
+    increases, half = np.diff(sizes), len(sizes) // 2
+    found = per_answer(increases[half:], answers[half:]) or per_answer(increases, answers)
+    return found and found[:2]
 
 
 def per_answer(increases: Floats, answers: Floats) -> tuple[float, float, float] | None:

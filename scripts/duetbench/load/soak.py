@@ -6,16 +6,16 @@ duet, two seconds, cannot distinguish memory kept for every request from a pool 
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import psutil
 
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Curve
 from duetbench.core.model import Case
+from duetbench.host.tree_usage import anonymous
 from duetbench.load import warmup
+from duetbench.load.growth import Curve
 from duetbench.load.server import Serving
 
 BURSTS: Final = 24
@@ -64,11 +64,7 @@ def perform(
 def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
-    held = 0
-    for member in members:
-        with suppress(psutil.NoSuchProcess):
-            memory = psutil.Process(member.pid).memory_info()
-            held += memory.rss - memory.shared
+    held = anonymous([member.pid for member in members])
     threads = sum(member.threads for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(

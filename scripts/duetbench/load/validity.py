@@ -46,6 +46,13 @@ SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 QUICKER: Final = 3.0
 """Factor by which the median service times of a load's first third may exceed those of its last."""
 
+GROWTH_PER_REQUEST: Final = 1000.0
+GROWTH_TOTAL: Final = 16e6
+"""Bytes that a server may keep per request, and in one load; more of both is growth. Pools that
+fill are none: without the GIL, Granian's 64 blocking threads keep some 550 bytes of each of the
+first 10,000 requests and 200 of each of the first 120,000 (5 and 24 MB). With a paced load they
+keep 2.6 kB of each of the first 600. All other handlers here keep less than 3 MB."""
+
 REOPENED: Final = 0.001
 """Connections per request that may be reopened. One costs a server about two requests (see
 `verify.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
@@ -190,7 +197,7 @@ def _contradictions(facts: Facts) -> Iterator[str]:
 
 
 def _disturbed(facts: Facts) -> Iterator[Flag]:
-    load, requests = facts.case.load, facts["requests"]
+    load, requests, least = facts.case.load, facts["requests"], facts["least_kept"]
     late, share = SCHEDULE_LAG
     if facts["lag"] > max(late, share * facts["response_p50"]):
         yield _flag(
@@ -205,6 +212,12 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
     if (times := facts.times) and times[0] > QUICKER * times[-1]:
         words = ", ".join(map(units.seconds, times))
         yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
+    if least > GROWTH_PER_REQUEST and least * requests > GROWTH_TOTAL:
+        yield _flag(
+            FlagName.MEMORY_GROWS,
+            f"the server kept {units.count(facts['memory_per_request'])} bytes per request, and "
+            f"{units.count(least)} at least: {units.size(least * requests)} in this load",
+        )
     if facts["reopened"] > REOPENED * requests:
         yield _flag(
             FlagName.CONNECTIONS_CLOSED,

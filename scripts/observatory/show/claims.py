@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from duetbench.app.setting import OPTIONS, Setting
 from duetbench.core.comparison import CaseComparison, Comparison
-from duetbench.core.errors import DISTURBING
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
@@ -182,8 +182,9 @@ class Evidence:
     def side(self, case: str, metric: str) -> Side:
         """Return the figures of a case, by run."""
         summaries = [run.cases[case] for run in self.runs if case in run.cases]
-        # A disturbance takes time from a process, not memory.
-        disturbing = frozenset() if METRICS[metric].unit == "B" else DISTURBING
+        disturbing = DISTURBING
+        if METRICS[metric].unit == "B":  # a disturbance takes time from a process, not memory
+            disturbing &= {FlagName.MEMORY_GROWS}
         raised: Counter[str] = Counter()
         for flag in (flag for summary in summaries for flag in summary.warnings):
             raised[flag.name] += flag.launches * (flag.name in disturbing)
