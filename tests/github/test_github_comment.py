@@ -28,7 +28,7 @@ CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
 SITE = "https://owner.github.io/name/"
 WORDS = f"[what the words mean]({SITE}docs/glossary/)"
-FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
+FINAL = ("comment", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
 def compared(*found: Finding, head: str = HEAD, **more: Any) -> Comparison:
@@ -162,7 +162,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
     printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}docs/glossary/", "")
-    for message in (printed, comments.failed(HEAD, "", HOSTILE)):
+    for message in (printed, requests.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
         assert "\n::" not in message

@@ -19,8 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import httpx
-
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.proposals import Check
@@ -36,16 +34,12 @@ from duetbench.report.report import check_line, make_report
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
 
-WEBHOOK: Final = "DUETBENCH_WEBHOOK"
-"""Variable with an address that gets verdicts."""
-
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
 _NAMED: Final = 8  # packages and series that a sentence names
 _ANNOTATED: Final = 3  # functions
-_PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
@@ -146,15 +140,6 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
         github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
 
 
-def failed(head: str, url: str, reason: str) -> str:
-    """Return the comment for a comparison without a result, and the reason."""
-    return (
-        f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
-        f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
-        f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
-    )
-
-
 def report(comparison: Comparison, check: Check | None = None) -> str:
     """Return a comparison as text without effects, with its check.
 
@@ -171,23 +156,6 @@ def report(comparison: Comparison, check: Check | None = None) -> str:
             f"({type(error).__name__}: {short(str(error), 100)})"
         ) from error
     return cut(inert(body), LIMIT - _ROOM)
-
-
-def notify(address: str, repository: str, pull: int, verdict: str, link: str) -> str:
-    """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
-    if not address.startswith("https://"):
-        return "expected https://…"
-    verdict = plain(verdict)
-    text = f"{repository}#{pull}: {verdict} {link}"
-    content = {"text": text, "verdict": verdict, "link": link, "pull": pull}
-    try:
-        httpx.post(address, json=content, timeout=_PATIENCE_S).raise_for_status()
-    except httpx.HTTPStatusError as error:
-        return f"it answered {error.response.status_code}"
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        # Its text may have the address, which is a secret.
-        return type(error).__name__
-    return ""
 
 
 def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:

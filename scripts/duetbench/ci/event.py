@@ -94,15 +94,14 @@ def sides(
     return None if left == head else left, head
 
 
-def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
+def is_upgrade(root: Path, base: str, head: str) -> bool:
     """Whether two commits differ in locks alone, and in what `pyproject.toml` requires.
 
-    `lock` is the only file that counts as one, from the repository's root; none: the usual names.
     Raises GitError if a commit is missing.
     """
     paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
     files = [path for path in paths.split("\0") if path]
-    others = [path for path in files if not (path == lock if lock else _LOCKS.fullmatch(path))]
+    others = [path for path in files if not _LOCKS.fullmatch(path)]
     return len(others) < len(files) and all(
         PurePosixPath(path).name == _PROJECT
         and _without_requirements(root, base, path) == _without_requirements(root, head, path)

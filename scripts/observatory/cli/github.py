@@ -8,11 +8,17 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option
 
 from duetbench.app import stacks
-from duetbench.ci import actions, archives, comments
+from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.cli.options import ResultsOption
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import (
+    ArtifactError,
+    DuetbenchError,
+    RecordError,
+    SetupError,
+    UsageError,
+)
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.github import incoming, issues, readiness, requests, sandbox
@@ -183,6 +189,35 @@ def slash_command() -> None:
         decision = requests.answer(github)
     Console().say(decision)
     write_summary(f"`/bench`: {decision}")
+
+
+def comment_command(
+    source: Annotated[Path, Option("--from", metavar="FOLDER", help="The artifact's folder.")],
+    pull: Annotated[int, Option("--pr", metavar="N", min=1, help="Number of the pull request.")],
+    base: Annotated[str, Option("--base", metavar="COMMIT", help="The commit compared with.")],
+    head: Annotated[str, Option("--head", metavar="COMMIT", help="The commit that was compared.")],
+) -> None:
+    """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
+
+    $ observatory comment --pr 12 --base BASE --head HEAD --from incoming
+
+    The data is untrusted, and is shown only if it compares these commits. If there is no result to
+    show, the comment says so. Needs GITHUB_TOKEN with pull-requests: write. Exit code 0: commented;
+    4: the result cannot be shown, or GitHub was not reached.
+    """
+    problem: DuetbenchError | None = None
+    with GitHub(Context.of(os.environ)) as github:
+        context = github.context
+        try:
+            text = comments.report(*proposals.proposal(source, base, head))
+            words = f"{context.site_url}docs/glossary/"
+            body = comments.sign(text, head, context.run_url, words)
+        except (ArtifactError, RecordError) as error:
+            problem, body = error, requests.failed(head, context.run_url, str(error))
+        Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
+        write_summary(body)
+    if problem:
+        raise problem
 
 
 def announce_command(results: ResultsOption = None) -> None:
