@@ -21,7 +21,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console, json_text
-from duetbench.judge.summary import RunSummary, summarise
+from duetbench.load.summary import RunSummary, summarise
 from duetbench.report import comparison_text
 from duetbench.report import run as run_text
 

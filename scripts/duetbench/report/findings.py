@@ -27,7 +27,6 @@ _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
 _SAME: Final = 0.0005  # change of an exact count up to which it is the same
 _DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
-_USUAL: Final = 200  # status of an answer
 
 
 def titles(comparison: Comparison) -> dict[str, str]:
@@ -371,22 +370,6 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     else:
         yield f"{name} {sentence(moved[0])} ({took})"
     yield from rows(moved)
-    yield from (f"  {text}" for text in doubts(seen))
-
-
-def describe(case: Case, seen: Effects) -> Iterator[str]:
-    """Say what one request does (`effects.difference.describe`): a sentence, and its rows."""
-    took = units.significant(seen.seconds, 2)
-    status = f"status {seen.status}, " * (seen.status != _USUAL)
-    to = f" to {seen.longest:,}" * (seen.longest > seen.length)
-    answer = f"{status}{seen.length:,}{to} bytes"
-    yield f"{case_names.of(case).what} answers {answer} (seen in {took} s)"
-    alone = seen.model_copy(update={"kept_base": None})
-    found = (f for f in of_effects(case, alone) if f.moved or (f.subject == KEPT and f.head))
-    for line in rows(found):
-        yield line.replace("0 → ", "").replace("+", "", 1)
-    for kind, spread in seen.unsteady.items():
-        yield f"  {EFFECTS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
     yield from (f"  {text}" for text in doubts(seen))
 
 

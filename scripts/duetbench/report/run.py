@@ -10,9 +10,9 @@ from duetbench.app import case_names
 from duetbench.app.servers import SERVERS
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
+from duetbench.core.metrics import COLUMNS, CPU, METRICS
 from duetbench.core.model import Machine
-from duetbench.judge.summary import CaseSummary, RunSummary, WarningCount
+from duetbench.load.summary import CaseSummary, RunSummary, WarningCount
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, escape, grid, print_rows
 
@@ -23,31 +23,20 @@ MAIN_PACKAGES: Final = dict.fromkeys(
     )
 )
 
-_FIGURES: Final = 3  # figures in a case's line
 _MOST: Final = 40  # cases shown; others are only counted
 _SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
 _ONE: Final = "none, so nothing is decided: one launch per case"
 
 
 def print_cases(console: Console, summary: RunSummary) -> None:
-    """Print the figures of one case, a line each, or a line for each of several cases."""
+    """Print what a request of each case needs, a line for each figure."""
     cases = [*summary.cases.values()]
-    if len(cases) == 1:
-        for what, found, remark in _figures(cases[0]):
-            console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
-        return
     names = case_names.requests(case.case for case in cases)
-    present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
-    headline = [name for name in HEADLINES if name in present][:_FIGURES]
-    rows = [
-        [
-            names.get(case.id, case.id),
-            *(" ".join(formats.cells(name, case.metrics.get(name))).rstrip() for name in headline),
-            _state(case),
-        ]
-        for case in cases[:_MOST]
-    ]
-    print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
+    for case in cases[:_MOST]:
+        if len(cases) > 1:
+            console.print(Text(names.get(case.id, case.id), style="bold"))
+        for what, found, remark in _figures(case):
+            console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
     if (left := len(cases) - _MOST) > 0:
         console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 
@@ -132,14 +121,6 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
         for name in COLUMNS:
             if name in case.metrics:
                 yield [case.id, METRICS[name].title, *formats.cells(name, case.metrics[name])]
-
-
-def _state(case: CaseSummary) -> str:
-    if case.failures:
-        return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-    flags = (flag for flag in case.warnings if flag.name in DISTURBING or _is_news(flag, case))
-    warned = ", ".join(flag.name for flag in flags)
-    return f"{case.status} ({warned})" if warned else case.status
 
 
 def _notes(summary: RunSummary) -> Iterator[str]:

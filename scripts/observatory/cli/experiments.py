@@ -11,7 +11,7 @@ from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from duetbench.host.console import STANDARD, Console, write
-from duetbench.judge.summary import summarise
+from duetbench.load.summary import summarise
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published, read_suites
 from observatory.show import inprocess, published_page
