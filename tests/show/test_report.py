@@ -131,7 +131,7 @@ VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base
         ((judged_case(A, VOID),), 3, f"? unknown: {A}: base: no"),
         # Counts say what a request executes; duets decide what it costs.
         ((judged_case(A, LATE, COUNTED),), 3,
-         (f"≠ different: {A} executes 33.3 % fewer instructions per request (exact to ±0.1 %); "
+         (f"≠ different: {A} executes 33.3 % fewer instructions per request (33.3…33.4 %); "
           "? unknown: CPU per request")),
         ((), 0, "Nothing to judge: the change cannot have touched any measured case."),
     ],
@@ -275,13 +275,6 @@ def test_time_is_asked_for_only_where_it_helps() -> None:
 def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
     assert units.write_time(seconds) == text
     assert (units.read_time(text) or 0) >= seconds
-
-
-def test_counts_that_contradict_the_time_are_said() -> None:
-    found = comparison_of(judged_case(A, SAME, COUNTED))
-    assert "instructions −33.3 %, but CPU per request unchanged" in make_report(found).sure
-    along = BETTER.model_copy(update={"ratio": 0.7, "low": 0.69, "high": 0.71})
-    assert "instructions" not in make_report(comparison_of(judged_case(A, along, COUNTED))).sure
 
 
 def test_the_packages_that_differ_are_named_in_one_line() -> None:

@@ -24,8 +24,6 @@ _NAMED: Final = 3  # metrics or functions that a line names
 
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
-_EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
-_SAME: Final = 0.0005  # change of an exact count up to which it is the same
 _DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 
 
@@ -117,23 +115,11 @@ def sentence(finding: Finding) -> str:
     if kind := EFFECTS.get(finding.subject):
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
+    said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
     if finding.subject == INSTRUCTIONS:
-        return ", ".join(filter(None, (_executes(ratio), finding.text)))
-    return formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
-
-
-def _executes(ratio: Interval) -> str:
-    """Describe counts: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
-    half = (ratio.high or 1.0) / ratio.estimate - 1  # of the interval, relative
-    low, high = ratio.estimate / (1 + half), ratio.estimate * (1 + half)
-    within = "…".join(units.signed(100 * (end - 1), ".1f") for end in (low, high))
-    within = f"{within} %, as far as counts repeat"
-    if exact := half <= _EXACT:
-        within = f"exact to ±{100 * half:.1f} %"
-    words = formats.movement(INSTRUCTIONS, Interval(ratio.estimate))  # without an interval's digits
-    if abs(ratio.estimate - 1) <= _SAME if exact else low <= 1 <= high:
-        words = "executes the same instructions per request"
-    return f"{words} ({within})"
+        said += f" ({formats.within(ratio)})" if ratio.ends else ""
+        return ", ".join(filter(None, (said, finding.text)))
+    return said
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -316,19 +302,6 @@ def covers(coverage: Coverage) -> str:
     return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
 
 
-def disagreements(comparison: Comparison) -> Iterator[str]:
-    """Say where instructions moved by their limit and CPU surely did not, or moved against them."""
-    for counted in comparison.findings:
-        cpu = comparison.of(counted.case, CPU)
-        if counted.subject != INSTRUCTIONS or cpu is None or not (counted.ratio and cpu.ratio):
-            continue
-        against = cpu.moved and (cpu.ratio > 1) != (counted.ratio > 1)
-        still = cpu.verdict is Verdict.SAME and excludes_limit(cpu)
-        if counted.weight >= 1 and (against or still):
-            moved = formats.change(cpu.interval) if cpu.moved else "unchanged"
-            yield f"instructions {formats.change(counted.interval)}, but CPU per request {moved}"
-
-
 def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Say what one request does on either side, each line with its case if there are several."""
     several = len(names) > 1
@@ -347,28 +320,12 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
 # Lines before any load, from what one request does.
 
 
-def first(case: Case, seen: Effects) -> str:
-    """Say what differs at first sight, or that nothing does, and what is still looked at."""
-    took, name = f"{units.significant(seen.seconds, 2)} s", case_names.of(case).what
-    lead = next((finding for finding in of_effects(case, seen) if finding.moved), None)
-    if lead is None:
-        return f"{name} {_nothing([seen])} at first sight (seen in {took}; memory follows)"
-    check = f"seen in {took}; a second process of each side checks that"
-    return f"{name} {sentence(lead)} ({check})"
-
-
 def announce(case: Case, seen: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
     findings = of_effects(case, seen)
-    name, took = case_names.of(case).what, f"seen in {units.significant(seen.seconds, 2)} s"
     moved = [finding for finding in findings if finding.moved]
-    if not moved:
-        yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
-    # What differs at first sight has been said: what follows is the table of it.
-    elif len(moved) == 1 and moved[0].subject in EFFECTS:
-        yield f"{name}, checked ({took})"
-    else:
-        yield f"{name} {sentence(moved[0])} ({took})"
+    said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
+    yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
     yield from rows(moved)
     yield from (f"  {text}" for text in doubts(seen))
 

@@ -194,7 +194,6 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
         yield "other programs took time, so intervals are wider"
     if seen and not any(finding.moved for finding in comparison.findings):
         yield f"{seen} would have been seen"
-    yield from words.disagreements(comparison)
 
 
 def _next(comparison: Comparison) -> tuple[str, str]:
