@@ -346,7 +346,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
     assert stored == compared(why=attribution())
     assert comments.report(stored, found).splitlines()[2] == check, "in a later job's comment, too"
     assert step.summary.replace(f"{check}\n\n", "", 1).startswith(f"{LEAD}|  | ")
-    assert "**Which code it is**: " in step.summary.partition("<details>")[2]
+    assert "#### Which code it is" in step.summary.partition("<details>")[2]
 
 
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(

@@ -1,6 +1,7 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +31,8 @@ from duetbench.judge import preparation
 from duetbench.judge.pairs import Sides, require_code
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import contrast_of
-from duetbench.report.attribution import print_attribution
+from duetbench.report.attribution import AttributionText
+from duetbench.report.formats import print_section
 
 
 @with_target
@@ -95,7 +97,7 @@ def run(
             found = explain.attribute(*pair, narrator)
             attributions.append(found)
             if not as_json:
-                print_attribution(console, found)
+                print_section(console, replace(AttributionText(found).section, title=""))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
 

@@ -8,7 +8,6 @@ from typing import Final
 
 import jinja2
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from duetbench.core.comparison import Comparison
@@ -16,7 +15,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import visible
 from duetbench.report import findings as words
 from duetbench.report import formats
-from duetbench.report.report import Section, make_report
+from duetbench.report.report import make_report
 
 _PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
 _UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
@@ -40,33 +39,15 @@ def print_comparison(
         formats.print_rows(console, report.head, report.rows)
     console.print()
     for line in report.lines:
-        _print_line(console, line)
+        formats.print_line(console, line)
     if report.command:
         console.print(Text(f"  next: {report.command} {more}".rstrip()), soft_wrap=True)
     if not details:
         return
     for section in report.sections:
-        _print_section(console, section, more)
+        console.print()
+        formats.print_section(console, section, more)
     console.print(formats.GLOSSARY)
-
-
-def _print_section(console: Console, section: Section, more: str) -> None:
-    console.print()
-    if section.title:
-        console.print(Text(section.title, style="bold underline"))
-    for name, line in section.lines:
-        _print_line(console, f"{name}: {line}" if name else line)
-    if section.rows:
-        formats.print_rows(console, section.head, section.rows)
-    if section.command:
-        console.print(Text(f"  {section.command} {more}".rstrip()), soft_wrap=True)
-
-
-def _print_line(console: Console, line: str) -> None:
-    """Print a sentence, on a terminal broken between words."""
-    wraps = console.is_terminal
-    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
-    console.print(text, soft_wrap=not wraps)
 
 
 def as_markdown(
@@ -81,16 +62,11 @@ def as_markdown(
     `lead` are paragraphs above the table, which name the packages that differ. `check` says what a
     job does with the verdict.
     """
-    brief = ""
-    if comparison.why:
-        from duetbench.report import attribution  # noqa: PLC0415 - few reports have one
-
-        brief = attribution.brief(attribution.AttributionText(comparison.why))
     report = make_report(comparison)
     causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)
     return _templates().get_template("comparison.md.j2").render(
-        report=report, lead=lead, check=check, end=end, brief=brief, causes=causes, head=head,
+        report=report, lead=lead, check=check, end=end, causes=causes, head=head,
         rows=rows,
     )  # fmt: skip
 

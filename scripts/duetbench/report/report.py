@@ -26,6 +26,8 @@ from duetbench.judge.findings import UNDECIDED, sufficient_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
+from duetbench.report.attribution import AttributionText
+from duetbench.report.formats import Section
 
 MOST: Final = 5
 """Rows of a report above its sections."""
@@ -42,17 +44,6 @@ _STARTS: Final = (
     "each side's server alone, one right after the other, to its first right answer; bytecode is "
     "compiled beforehand"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Sentences, each with its subject or none, and below them a table or a command."""
-
-    title: str
-    lines: Sequence[tuple[str, str]] = ()
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +83,7 @@ def make_report(comparison: Comparison) -> Report:
     sections = (
         Section("", [*_facts(comparison, seen)]),
         _other_findings(listed, first, several=len(names) > 1),
+        *([AttributionText(comparison.why).section] if comparison.why else []),
         Section("What one request does", words.details(comparison, names)),
         *_circumstances(comparison),
     )
@@ -160,8 +152,6 @@ def _causes(comparison: Comparison) -> Iterator[str]:
 
 def code_line(code: Attribution) -> str:
     """Name the function that moved most, from an attribution."""
-    from duetbench.report.attribution import AttributionText  # noqa: PLC0415 - only those who have one
-
     text = AttributionText(code)
     if not text.rows:
         return text.cause
@@ -243,15 +233,12 @@ def _other_findings(
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:
-    """Say what the sides hold, why these cases were judged, what was unusual, how to repeat it."""
+    """Say what the sides hold, what was unusual, and how to repeat it."""
     missing = formats.MISSING
     head = ["stack", "package", "base", "head"]
     packages = [(p.stack, p.package, p.base or missing, p.head or missing)
                 for p in comparison.packages]  # fmt: skip
     yield Section("Packages that differ", (), head, packages)
-    because = Counter(case.because for case in comparison.cases)
-    counted = [(formats.quantity(n, "case"), reason) for reason, n in because.items()]
-    yield Section("Why these were judged", counted)
     yield Section("What was unusual", [*_flags(comparison)])
     notes = [("", note) for note in comparison.notes]
     absent = [(missing.case, missing.reason) for missing in comparison.missing]

@@ -18,10 +18,10 @@ from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.report import findings as words
 from duetbench.report import formats
-from duetbench.report.formats import WORDY
+from duetbench.report.formats import WORDY, Section
 from duetbench.report.html.charts import Caption, Dot, forest
 from duetbench.report.html.words import fill
-from duetbench.report.report import Section, make_report
+from duetbench.report.report import make_report
 
 STYLES: Final = Path(__file__).with_name("site.css")
 """The styles of all pages."""
