@@ -17,7 +17,6 @@ import pytest
 from bare import QUIET
 from bench import Done, invoke
 from duetbench.app import interpreters, stacks, tools
-from duetbench.cli.doctor import Diagnosis
 from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
@@ -139,12 +138,11 @@ def test_a_machine_that_is_set_up(call: Call) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
     done = call("--json")
     assert done.code == 0, done
-    diagnosis = Diagnosis.model_validate(json.loads(done.out))
-    assert not diagnosis.lacking
-    (oha,) = (finding for finding in diagnosis.findings if finding.what == "oha")
-    assert oha.detail.startswith(Checkout.here().configuration.oha.version)
-    assert re.search(r", (prebuilt|source); /", oha.detail)
-    assert diagnosis.machine.server_cores
+    found = json.loads(done.out)
+    assert found["ready"]
+    assert found["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
+    assert re.search(r", (prebuilt|source); /", found["facts"]["oha"])
+    assert found["machine"]["server_cores"]
     first, *facts = call(COLUMNS="100").out.splitlines()
     assert first == "Ready to measure"
     assert any(fact.startswith("  frequency governor: ") for fact in facts)
@@ -160,7 +158,7 @@ def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
     assert done.code == 1
     first, second, *_ = done.out.splitlines()
     assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
-    assert second.startswith("  oha: missing; ")
+    assert second.startswith("  oha: oha ")
     assert "is not installed: run `duetbench setup`" in done.out
     assert done.err == ""
 
