@@ -240,7 +240,7 @@ def test_init_writes_what_has_answered_and_keeps_the_rest_of_the_file(
     done = bench("init", *options)
     assert (done.code, done.err) == (0, "")
     assert f"{failed}ModuleNotFoundError" in done.out
-    assert "application: shop.main:app\nnot tried: shop.factory:create_app;" in done.out
+    assert "application: shop.main:app\n" in done.out
     assert "note: env and headers are committed as they are" in done.out
     assert "not written: the value of HOME: add --env HOME to each command" in done.out
     assert "next: duetbench run" in done.out
