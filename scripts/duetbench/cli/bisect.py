@@ -13,7 +13,6 @@ from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
-    ResultsOption,
     WaitOption,
     budget_option,
     budget_seconds,
@@ -60,7 +59,6 @@ def bisect_command(
         bool,
         Option("--start", help="Between commits: compare how long the servers take to start."),
     ] = False,
-    results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -96,7 +94,7 @@ def bisect_command(
     if words and contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
     if len(ends) == 1:
-        comparison = find_comparison(ends[0], results or results_dir(here))
+        comparison = find_comparison(ends[0], results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
         contrast, cases = contrast_of(comparison), select or "*"

@@ -33,11 +33,6 @@ LaunchesOption = Annotated[
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
-ResultsOption = Annotated[
-    Path | None,
-    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
-]
-
 ReportsOption = Annotated[
     list[Path] | None,
     Option(

@@ -13,7 +13,6 @@ from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
     ReportsOption,
-    ResultsOption,
     SecondsOption,
     WaitOption,
     clean_up,
@@ -37,7 +36,6 @@ def run_command(
     context: Context,
     launches: LaunchesOption = None,
     seconds: SecondsOption = None,
-    results: ResultsOption = None,
     output: ReportsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -56,11 +54,11 @@ def run_command(
     ended, narrator = clean_up(console), Narrator(console)
     with machine(wait, console.say), deployed(project, narrator) as subject:
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
-        folder, begin = results or project.results, partial(add_notes, ended, seconds)
+        begin = partial(add_notes, ended, seconds)
         run, path = runner.launch_all(
-            plan, subject, folder, console, begin=begin, installs=narrator
+            plan, subject, project.results, console, begin=begin, installs=narrator
         )
-    conclude(run, path, console, written, project.results)
+    conclude(run, path, console, written)
     if run.commit:
         again = shlex.join([word for words in repetition(context.obj) for word in words])
         console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
@@ -76,32 +74,24 @@ def add_notes(ended_sessions: Sequence[str], seconds: float | None, run: Run) ->
     return run.model_copy(update={"notes": run.notes + notes})
 
 
-def conclude(
-    run: Run, path: Path, console: Console, written: Sequence[Path], home: Path | None = None
-) -> None:
-    """Report a run as asked; Exit if a launch failed.
-
-    `home` is the repository's folder of results.
-    """
+def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:
+    """Report a run as asked; Exit if a launch failed."""
     summary = summarise(run)
     text = as_markdown(summary)
     write_summary(text)
     encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
     write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
     print_cases(console, summary)
-    if report(run, path, console, home):
+    if report(run, path, console):
         raise Exit(1)
 
 
-def report(run: Run, path: Path, console: Console, home: Path | None = None) -> int:
+def report(run: Run, path: Path, console: Console) -> int:
     """Say which launches of a run failed, and how to read it; return how many failed."""
     performed = [launch for result in run.results for launch in result.launches]
     failed = sum(launch.status is Status.FAILED for launch in performed)
     if failed:
         console.say(f"{failed} of {len(performed)} launches failed")
-    place = f" {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else ""
-    results = path.parents[3]
-    other = home is not None and results.resolve() != home.resolve()
-    where = f" --results {shlex.quote(str(results))}" if other else ""
-    console.say(f"Saved{place}; read it: duetbench show {run.id}{where}")
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    console.say(f"Saved; read it: duetbench show {shlex.quote(str(shown))}")
     return failed

@@ -14,7 +14,6 @@ from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
-    ResultsOption,
     SelectOption,
     WaitOption,
     machine,
@@ -45,7 +44,6 @@ def why_command(
     of_base: BaseOption = None,
     of_head: HeadOption = None,
     select: SelectOption = None,
-    results: ResultsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
 ) -> None:
@@ -63,7 +61,7 @@ def why_command(
 
     run(
         console, names or (), (of_base or (), of_head or ()), select or (),
-        folder=results or project.results, as_json=as_json, wait=wait,
+        folder=project.results, as_json=as_json, wait=wait,
         prepare=partial(preparation.prepare, project),
     )  # fmt: skip
 

@@ -139,10 +139,10 @@ def execute(
             except RecordError as error:  # a full disk: the results are still in memory
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
-        partial, _ = save("partial", f"interrupted by {interruption} at {utc_now()}")
+        partial, path = save("partial", f"interrupted by {interruption} at {utc_now()}")
         usable = sum(len(result.usable) for result in partial.results)
         planned = plan.launches * len(plan.cases)
-        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {partial.id}"
+        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {path}"
         raise
     finally:
         progress.end()

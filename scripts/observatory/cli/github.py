@@ -11,7 +11,6 @@ from duetbench.app import stacks
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import (
     ArtifactError,
     DuetbenchError,
@@ -21,6 +20,7 @@ from duetbench.core.errors import (
 )
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
+from observatory.cli.options import ResultsOption
 from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout

@@ -15,7 +15,6 @@ from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
     ReportsOption,
-    ResultsOption,
     WaitOption,
     clean_up,
     console_beside,
@@ -33,6 +32,7 @@ from observatory.cli.options import (
     SELECT,
     PlanOption,
     ProfileOption,
+    ResultsOption,
     SeedOption,
     SelectOption,
     ShardOption,
@@ -153,4 +153,4 @@ def measure_command(
     if assigned:
         of_tool.report(run, path, console)
     else:
-        of_tool.conclude(run, path, console, written, home=checkout.results)
+        of_tool.conclude(run, path, console, written)

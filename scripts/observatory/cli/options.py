@@ -22,6 +22,11 @@ ProfileOption = Annotated[
     ),
 ]
 
+ResultsOption = Annotated[
+    Path | None,
+    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
+]
+
 PlanOption = Annotated[
     Path | None,
     Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
