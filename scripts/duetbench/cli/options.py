@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -163,9 +162,3 @@ def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]])
     """Write each file, with the text of its suffix; RecordError if it cannot be written."""
     for path in paths:
         write(texts[path.suffix or ".json"](), path)
-
-
-def html_page(comparison: object) -> str:
-    """Return a comparison as one HTML page; only this imports what makes pages."""
-    page: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
-    return page

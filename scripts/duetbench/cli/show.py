@@ -1,6 +1,5 @@
 """`duetbench show`: write a stored result in a format."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 from typer import Argument
@@ -9,12 +8,10 @@ from duetbench.app.pyproject import results_dir
 from duetbench.cli.options import (
     JsonOption,
     ReportsOption,
-    html_page,
     reports,
     write_reports,
 )
 from duetbench.core.comparison import Comparison
-from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console, json_text
 from duetbench.load.summary import summarise
@@ -40,21 +37,16 @@ def show_command(
     content = result_files.load(run, results_dir(paths.project_root()), Comparison)
     kinds = [".json", ".md", *[".html"] * isinstance(content, Comparison)]
     written = reports(output, *kinds, as_json=as_json)
-    texts: dict[str, Callable[[], str]]
-    if isinstance(content, Run):
-        summary = summarise(content)
-        texts = {
-            ".json": lambda: json_text(run_text.as_json(summary)),
-            ".md": lambda: run_text.as_markdown(summary),
-        }
-        if not written:
-            run_text.print_run(Console(), summary)
-    else:
-        texts = {
-            ".json": lambda: json_text(content.model_dump(mode="json")),
-            ".md": lambda: comparison_text.as_markdown(content),
-            ".html": lambda: html_page(content),
-        }
+    if isinstance(content, Comparison):
+        write_reports(written, comparison_text.texts_of(content))
         if not written:
             comparison_text.print_comparison(Console(), content)
+        return
+    summary = summarise(content)
+    texts = {
+        ".json": lambda: json_text(run_text.as_json(summary)),
+        ".md": lambda: run_text.as_markdown(summary),
+    }
     write_reports(written, texts)
+    if not written:
+        run_text.print_run(Console(), summary)

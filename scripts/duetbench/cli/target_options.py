@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
 from pathlib import Path
 from textwrap import fill
@@ -179,8 +179,9 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
     return safe, private
 
 
-def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
+def left_out(options: Options) -> tuple[str, ...]:
+    """Return sentences on what a report's command lacks, if anything: options, and values."""
+    private = repetition(options)[1] if options else []
     pairs = zip(private[::2], private[1::2], strict=True)
     called = (f"{o} {v.partition('=')[0]}" if o == "--with" else o for o, v in pairs)
     names = ", ".join(dict.fromkeys(called))

@@ -2,8 +2,9 @@
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Final
 
 import jinja2
@@ -13,6 +14,7 @@ from rich.text import Text
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
 from duetbench.core.text import visible
+from duetbench.host import files
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.report import make_report
@@ -21,17 +23,8 @@ _PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
 _UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
 
 
-def print_comparison(
-    console: Console,
-    comparison: Comparison,
-    *,
-    details: bool = True,
-    more: str = "",
-) -> None:
-    """Print the report; with details, its sections as well.
-
-    `more` are options that its commands lack, which only their author may see.
-    """
+def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
+    """Print the report; with details, its sections as well."""
     report = make_report(comparison)
     console.print(Text(report.headline, style=f"bold {formats.style_of(report.headline)}"))
     if report.rows:
@@ -41,13 +34,12 @@ def print_comparison(
     for line in report.lines:
         formats.print_line(console, line)
     if report.command:
-        console.print(Text(f"  next: {report.command} {more}".rstrip()), soft_wrap=True)
-    if not details:
-        return
-    for section in report.sections:
-        console.print()
-        formats.print_section(console, section, more)
-    console.print(formats.GLOSSARY)
+        console.print(Text(f"  next: {report.command}"), soft_wrap=True)
+    if details:
+        for section in report.sections:
+            console.print()
+            formats.print_section(console, section)
+        console.print(formats.GLOSSARY)
 
 
 def as_markdown(
@@ -69,6 +61,20 @@ def as_markdown(
         report=report, lead=lead, check=check, end=end, causes=causes, head=head,
         rows=rows,
     )  # fmt: skip
+
+
+def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
+    """Return how a comparison is written, by the suffix; only a page imports what makes pages."""
+
+    def page() -> str:
+        made: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
+        return made
+
+    return {
+        ".json": lambda: files.encode(comparison).decode(),
+        ".md": lambda: as_markdown(comparison),
+        ".html": page,
+    }
 
 
 def _narrow(

@@ -255,8 +255,8 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
     console.print(table)
 
 
-def print_section(console: Console, section: Section, more: str = "") -> None:
-    """Print a section; `more` are options that its command lacks."""
+def print_section(console: Console, section: Section) -> None:
+    """Print a section of a report."""
     if section.title:
         console.print(Text(section.title, style="bold underline"))
     for name, line in section.lines:
@@ -264,7 +264,7 @@ def print_section(console: Console, section: Section, more: str = "") -> None:
     if section.rows:
         print_rows(console, section.head, section.rows)
     if section.command:
-        console.print(Text(f"  {section.command} {more}".rstrip()), soft_wrap=True)
+        console.print(Text(f"  {section.command}"), soft_wrap=True)
 
 
 def print_line(console: Console, line: str) -> None:
