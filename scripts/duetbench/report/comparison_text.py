@@ -1,19 +1,15 @@
 """A comparison on a terminal and in Markdown."""
 
 import re
-import textwrap
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
 from typing import Final
 
-import jinja2
 from rich.console import Console
 from rich.text import Text
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
-from duetbench.core.text import visible
 from duetbench.host import files
 from duetbench.report import findings as words
 from duetbench.report import formats
@@ -55,12 +51,25 @@ def as_markdown(
     job does with the verdict.
     """
     report = make_report(comparison)
+    # The packages that differ may be in what leads.
     causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)
-    return _templates().get_template("comparison.md.j2").render(
-        report=report, lead=lead, check=check, end=end, causes=causes, head=head,
-        rows=rows,
-    )  # fmt: skip
+    table = formats.grid(head, ["---", "---:", "---"], rows) if rows else ""
+    advice = "" if report.command else report.advice
+    more = f" ({report.more} more)" if report.more else ""
+    parts = (
+        f"### {formats.escape(report.headline)}",
+        check,
+        *lead,
+        _UNIT.sub("\u00a0", table),  # numbers and their units stay on one line
+        *map(_code, causes),
+        formats.escape(". ".join(filter(None, (report.sure, advice)))),
+        f"<details><summary>All figures{more} · method · repeat it</summary>",
+        *map(formats.markdown, report.sections),
+        "</details>",
+        end,
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
@@ -94,28 +103,6 @@ def _narrow(
             text = f"{verdict} ({ends})" if ends else verdict
         cells.append((", ".join(filter(None, row[:start])), figures, text))
     return (", ".join(filter(None, head[:start])), words.HEAD[1], "change"), cells
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    """Return the environment of the Markdown templates, with what makes untrusted text inert."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("duetbench.report", "templates"),
-        autoescape=False,  # noqa: S701 - Markdown: every value goes through a filter below
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "md": formats.escape,
-        "code": _code,
-        # Numbers and their units stay on one line.
-        "unbroken": lambda text: _UNIT.sub("\u00a0", text),
-        # A command is indented, rather than fenced: no text can close an indented block.
-        "indented": lambda command: textwrap.indent(visible(command), "    "),
-    }
-    made.globals |= {"grid": formats.grid, "facts": formats.facts, "wordy": formats.WORDY}
-    return made
 
 
 def _code(cause: str) -> str:

@@ -6,6 +6,7 @@ plain string as markup.
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -218,6 +219,24 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(
         f"- **{escape(name)}**: {escape(value)}" if name else f"- {escape(value)}"
         for name, value in rows
+    )
+
+
+def markdown(section: Section) -> str:
+    """Write a section of a report as Markdown."""
+    return "\n\n".join(
+        filter(
+            None,
+            (
+                f"#### {section.title}" if section.title else "",
+                facts(section.lines),
+                grid(section.head, ["---"] * len(section.head), section.rows)
+                if section.rows
+                else "",
+                # Indented, rather than fenced: no text can close an indented block.
+                textwrap.indent(visible(section.command), "    "),
+            ),
+        )
     )
 
 

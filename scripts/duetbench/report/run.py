@@ -14,7 +14,7 @@ from duetbench.core.metrics import COLUMNS, CPU, METRICS
 from duetbench.core.model import Machine
 from duetbench.load.summary import CaseSummary, RunSummary, WarningCount
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, WORDS, escape, grid, print_rows
+from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
 
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
@@ -76,22 +76,22 @@ def _is_news(flag: WarningCount, case: CaseSummary) -> bool:
 def print_run(console: Console, summary: RunSummary) -> None:
     """Print a run with all figures of its cases."""
     console.print(Text(title(summary), style="bold"))
-    for name, value in facts(summary):
-        console.print(Text.assemble((f"{name}  ", "dim"), value))
-    console.print()
-    print_rows(console, ["case", "metric", "figure", "95 %"], [*_rows(summary)])
-    for note in _notes(summary):
-        console.print(Text(note, style="dim"))
+    for section in _sections(summary):
+        print_section(console, section)
+        console.print()
     console.print(GLOSSARY)
 
 
 def as_markdown(summary: RunSummary) -> str:
     """Write a run with all figures of its cases as Markdown."""
-    table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
-                 _rows(summary))  # fmt: skip
-    notes = formats.facts(("", note) for note in _notes(summary))
-    parts = [f"# {escape(title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
+    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary)), WORDS]
     return "\n\n".join(filter(None, parts))
+
+
+def _sections(summary: RunSummary) -> Iterator[Section]:
+    yield Section("", facts(summary))
+    yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
+    yield Section("", [("", note) for note in _notes(summary)])
 
 
 def as_json(summary: RunSummary) -> dict[str, Any]:
