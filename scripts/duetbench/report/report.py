@@ -54,6 +54,7 @@ class Report:
     news: bool  # whether something moved
     head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
     rows: Sequence[Sequence[str]]  # the first findings
+    findings: Sequence[Finding]  # those of the rows
     more: int  # how many others there are
     causes: Sequence[str]  # what differs: functions that the requests enter, packages
     sure: str  # how it was measured, and what would have been seen
@@ -74,11 +75,11 @@ def make_report(comparison: Comparison) -> Report:
     headline, seen = words.headline(comparison, names), words.seen(comparison.findings)
     listed = [*zip(comparison.findings, rows, strict=True)]
     shown = [(finding, row) for finding, row in listed if _is_shown(finding, comparison)]
-    first = [row for _, row in shown[:MOST]]
     several = len({finding.case for finding, _ in shown}) > 1
-    if several:  # the rows of a case are together
-        order = [row[0] for row in first]
-        first.sort(key=lambda row: order.index(row[0]))
+    # The rows of a case are together.
+    order = [finding.case for finding, _ in shown]
+    leading = sorted(shown[:MOST], key=lambda pair: order.index(pair[0].case))
+    first = [row for _, row in leading]
     advice, command = _next(comparison)
     sections = (
         Section("", [*_facts(comparison, seen)]),
@@ -92,6 +93,7 @@ def make_report(comparison: Comparison) -> Report:
         news=any(finding.moved for finding in comparison.findings),
         head=["case", *words.HEAD] if several else words.HEAD,
         rows=first if several else [row[1:] for row in first],
+        findings=[finding for finding, _ in leading],
         more=max(0, len(rows) - len(first)),
         causes=[*([code_line(comparison.why)] if comparison.why else []), *_causes(comparison)],
         sure="; ".join(_sure(comparison, seen)),

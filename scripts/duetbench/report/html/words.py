@@ -24,11 +24,6 @@ def fill(template: str, **context: Any) -> str:
     return environment().get_template(template).render(context)
 
 
-def drawing(template: str, **context: Any) -> Markup:
-    """Fill the template of a chart, for a page."""
-    return Markup(fill(template, **context))  # noqa: S704 - from a template that escapes
-
-
 @cache
 def environment() -> jinja2.Environment:
     """Return the environment of the templates, with the filters and words of all pages."""

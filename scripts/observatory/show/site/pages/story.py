@@ -16,9 +16,9 @@ from duetbench.judge.findings import of_effects
 from duetbench.report import findings, formats
 from duetbench.report.attribution import RowText
 from duetbench.report.change import share_effect
-from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe
+from observatory.show.site.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
