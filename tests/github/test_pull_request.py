@@ -118,7 +118,7 @@ CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
     ),
     "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
     "a lock and the version": (
-        False,
+        True,
         {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')},
     ),
     "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
@@ -167,7 +167,7 @@ def test_sides_are_fetched_into_a_shallow_clone(
 LEAD: Final = """\
 ### ▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU per request
 
-**Upgrade**: only locks differ: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
+**Upgrade**: no source file differs; packages: httpx 0.27.0 → 0.28.1, pydantic 2.13.0 → 2.14.3.
 
 **Cause**: pydantic 2.13.0 → 2.14.3: +2.1 % (+1.5…+2.7 %, 14 duets) alone; \
 all packages that moved, together: +2.1 % (+1.6…+2.6 %, 9 duets).

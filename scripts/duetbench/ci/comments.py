@@ -193,7 +193,7 @@ def _upgrade(comparison: Comparison, check: Check) -> Iterator[str]:
     # One package may be in the locks of several stacks.
     moved = tuple(dict.fromkeys(map(str, comparison.packages)))
     packages = escape(some(moved, _NAMED)) or "no package that is installed here"
-    yield f"**Upgrade**: only locks differ: {packages}."
+    yield f"**Upgrade**: no source file differs; packages: {packages}."
     changes = any(finding.moved for finding in comparison.findings)
     if check.cause is not None:
         yield f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."

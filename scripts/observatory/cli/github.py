@@ -210,7 +210,7 @@ def comment_command(
         context = github.context
         try:
             text = comments.report(*proposals.proposal(source, base, head))
-            words = f"{context.site_url}docs/glossary/"
+            words = f"{_site(context)}docs/glossary/"
             body = comments.sign(text, head, context.run_url, words)
         except (ArtifactError, RecordError) as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
@@ -243,7 +243,7 @@ def announce_command(results: ResultsOption = None) -> None:
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)
-    drafts = issues.of_changes(records, context.site_url, sizes)
+    drafts = issues.of_changes(records, _site(context), sizes)
     with GitHub(context) as github:
         lines, left = issues.keep(github, drafts)
     if left:
@@ -259,3 +259,14 @@ def announce_command(results: ResultsOption = None) -> None:
     write_summary("### Changes\n\n" + ("\n".join(items) or "No news."))
     if problems:
         raise Exit(1)
+
+
+def _site(context: Context) -> str:
+    """Return the address of the site, with a slash at its end; raises UsageError."""
+    site = os.environ.get("DUETBENCH_SITE", "")
+    if site and not actions.URL.fullmatch(site):
+        raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
+    owner, _, name = context.repository.lower().partition("/")
+    home = f"{owner}.github.io"
+    own = f"https://{home}/" if name == home else f"https://{home}/{name}/"
+    return site.rstrip("/") + "/" if site else own
