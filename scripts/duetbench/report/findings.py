@@ -308,8 +308,7 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
     lines = [
         (names[finding.case] if several else "", line)
         for finding in comparison.findings
-        for line in (f"{finding.text}   {finding.place}".rstrip(), *finding.details)
-        if finding.exact and finding.text
+        for line in _lines(finding)
     ]
     for case in comparison.cases:
         name = names[case.case.id] if several else ""
@@ -317,35 +316,21 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
     return lines
 
 
-# Lines before any load, from what one request does.
+def _lines(finding: Finding) -> tuple[str, ...]:
+    """Say what makes up an effect, and where."""
+    if not (finding.exact and finding.text):
+        return ()
+    return f"{finding.text}   {finding.place}".rstrip(), *finding.details
 
 
 def announce(case: Case, seen: Effects) -> Iterator[str]:
-    """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
+    """Say before any load what differs, or that nothing does, and what makes it up."""
     findings = of_effects(case, seen)
     moved = [finding for finding in findings if finding.moved]
     said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
     yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
-    yield from rows(moved)
-    yield from (f"  {text}" for text in doubts(seen))
-
-
-def rows(findings: Iterable[Finding]) -> Iterator[str]:
-    """Write a line for each difference, and one for each of its details."""
-    for what, old, new, text in table(findings):
-        both = " → ".join(filter(None, (old, new)))
-        yield f"  {what:<28}  {both:<16}  {text}".rstrip()
-
-
-def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
-    """Make a row of each difference: what, before, after, its text; and one of each detail."""
-    for finding in findings:
-        ends = (finding.base, finding.head)
-        old, new = ("" if end is None else row_of(finding.subject).format(end) for end in ends)
-        text = "   ".join(filter(None, (finding.text, finding.place)))
-        yield noun(finding), old, new, text
-        for detail in finding.details:
-            yield "", "", "", detail
+    lines = (line for finding in moved for line in _lines(finding))
+    yield from (f"  {text}" for text in (*lines, *doubts(seen)))
 
 
 def doubts(seen: Effects) -> Iterator[str]:

@@ -181,14 +181,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
 def describe_machine(machine: Machine) -> str:
     """Describe a machine in one line."""
     virtual = f", {machine.virtual}" if machine.virtual else ""
-    server, client = (
-        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
-        for cores in (machine.server_cores, machine.client_cores)
-    )
-    split = f"server on {server}, generator on {client} where split"
-    pinned = split if machine.pinned else "not pinned"
     return (
-        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
-        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
-        f"governor {machine.governor or 'unknown'}"
+        f"{machine.id}: {machine.cpu}, {machine.cores} cores, {machine.memory / 2**30:.1f} GiB, "
+        f"{machine.os}, Linux {machine.kernel}{virtual}"
     )
