@@ -118,7 +118,7 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "no comparison has arrived"),
+        (None, "files: expected ['comparison.json']"),
         ("[" * 100_000, "expected a comparison"),
         (compared(WORSE, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
     ],

@@ -6,13 +6,11 @@ could act on a terminal, a log or Markdown are not trusted.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field
 
-from duetbench.ci import archives
-from duetbench.ci.archives import reason
+from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
@@ -39,16 +37,14 @@ class Check(Artefact):
     note: str = Field(default="", description="Why there is no cause.")
 
 
-def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | None]:
+def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Check | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
     It may come with its job's check. Raises ArtifactError if it is not what was requested; then
     nothing of it may be shown.
     """
-    if not source.exists():
-        raise ArtifactError("no comparison has arrived")
     try:
-        files = dict(archives.folder(source))
+        files = dict(sent)
         data = files.pop(CHECK, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])

@@ -14,12 +14,13 @@ from typer import Argument, Exit, Option
 from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
+from duetbench.ci.archives import Files
 from duetbench.ci.proposals import Check
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.host import files, git, proc
+from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 
 ARTIFACT: Final = "duetbench"
@@ -200,17 +201,17 @@ def report_command(
     """
     if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
         words = ""
-    with GitHub(Context.of(os.environ)) as github, proc.scratch() as place:
+    with GitHub(Context.of(os.environ)) as github:
         run = event.field(github.context.event(), "workflow_run")
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
-        folders, problems = _fetch_results(github, run["id"], place)
-        pulls = event.measured_pulls(github, run, base) if folders else []
-        for asked, (name, folder) in product(pulls, folders.items()):
+        sent, problems = _fetch_results(github, run["id"])
+        pulls = event.measured_pulls(github, run, base) if sent else []
+        for asked, (name, content) in product(pulls, sent.items()):
             try:
-                comparison, check = proposals.proposal(folder, asked.base, asked.head)
+                comparison, check = proposals.proposal(content, asked.base, asked.head)
                 text = comments.sign(comments.report(comparison, check), asked.head, url, words)
             except (ArtifactError, RecordError) as error:
-                problems.append(f"artifact '{folder.name}': {error}")
+                problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue
             body = f"### duetbench: {name}\n\n{text}" if name else text
             begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
@@ -225,11 +226,11 @@ def report_command(
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _fetch_results(github: GitHub, run: int, place: Path) -> tuple[dict[str, Path], list[str]]:
-    """Fetch what a run has compared: folders by the applications' names, and what was refused."""
-    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*", place)
+def _fetch_results(github: GitHub, run: int) -> tuple[dict[str, Files], list[str]]:
+    """Fetch what a run has compared: files by the applications' names, and what was refused."""
+    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*")
     matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched)))
-    folders = {match[1] or "": place / match[0] for match in matches}
-    if len(folders) > _NAMES:
+    sent = {match[1] or "": fetched[match[0]] for match in matches}
+    if len(sent) > _NAMES:
         raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
-    return folders, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]
+    return sent, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]

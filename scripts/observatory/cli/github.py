@@ -84,8 +84,11 @@ def accept_command(
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
-            arrived = archives.fetch(github, run or github.context.run_id, fetch, target)
-        _show(Acceptance(*arrived), "fetched")
+            fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
+        for name, content in fetched.items():
+            for path, data in content.items():
+                files.replace(target / name / path, data)
+        _show(Acceptance(tuple(fetched), lost), "fetched")
         return
     now, project = datetime.now(UTC), Checkout.here()
     locks = {
@@ -209,7 +212,8 @@ def comment_command(
     with GitHub(Context.of(os.environ)) as github:
         context = github.context
         try:
-            text = comments.report(*proposals.proposal(source, base, head))
+            sent = incoming.folder(source) if source.exists() else {}
+            text = comments.report(*proposals.proposal(sent, base, head))
             words = f"{_site(context)}docs/glossary/"
             body = comments.sign(text, head, context.run_url, words)
         except (ArtifactError, RecordError) as error:
