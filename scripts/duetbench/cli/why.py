@@ -1,9 +1,6 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Context
@@ -56,40 +53,21 @@ def why_command(
     share a result, because no server is counted. Without --select, the case of a comparison with
     the clearest change is counted.
     """
-    console = Console(stderr=as_json)
-    project = with_options(repository(console), context.obj)
-
-    run(
-        console, names or (), (of_base or (), of_head or ()), select or (),
-        folder=project.results, as_json=as_json, wait=wait,
-        prepare=partial(preparation.prepare, project),
-    )  # fmt: skip
-
-
-def run(
-    console: Console,
-    names: Sequence[str],
-    words: tuple[Sequence[str], Sequence[str]],
-    select: Sequence[str],
-    *,
-    folder: Path,
-    as_json: bool,
-    wait: str | None,
-    prepare: Callable[[Contrast, Scope], Sides],
-) -> None:
-    """Attribute what is named, for the command of any package; `prepare` makes two sides."""
-    narrator = Narrator(console)
+    names = names or []
     if len(names) > 2:
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
-    comparison = find_comparison(names[0], folder) if len(names) == 1 else None
+    console = Console(stderr=as_json)
+    project, narrator = with_options(repository(console), context.obj), Narrator(console)
+    comparison = find_comparison(names[0], project.results) if len(names) == 1 else None
+    base, head = (*names, None, None)[:2]
     attributions: list[Attribution] = []
     with machine(wait, narrator.say), revisions.copies() as copies:
-        base, head = (*names, None, None)[:2]
-        contrast = Contrast((base, head), *words)
+        contrast = Contrast((base, head), of_base or (), of_head or ())
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
-        sides = prepare(contrast, Scope(tuple(select), narrator, copies, loaded=False))
+        scope = Scope(tuple(select or ()), narrator, copies, loaded=False)
+        sides = preparation.prepare(project, contrast, scope)
         moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
             found = explain.attribute(*pair, narrator)
