@@ -179,7 +179,7 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
     (body,) = step.ours()
     assert body.splitlines()[1].startswith("### ▼ worse")
     visible, _, folded = body.partition("<details>")
-    assert " adds 9.0 % of a request (new, " in visible
+    assert " adds 9.0 % of a request: " in visible
     assert "#### Which code it is\n\n- a/b executes 15.0 % more instructi" in folded
     assert "+9.0 %" in folded
     assert "@everyone" not in body

@@ -298,7 +298,7 @@ EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 def blamed(*suspects: str) -> proposals.Check:
     cause = Cause(suspects=suspects)
-    return proposals.Check(exit_code=1, fail_on="never", upgrade=True, cause=cause)
+    return proposals.Check(upgrade=True, cause=cause)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:

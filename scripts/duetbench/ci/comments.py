@@ -24,12 +24,12 @@ from duetbench.ci.api import GitHub
 from duetbench.ci.proposals import Check
 from duetbench.core.comparison import APPLICATION, Comparison
 from duetbench.core.errors import RecordError
-from duetbench.core.text import short, some
+from duetbench.core.text import short
 from duetbench.report.attribution import AttributionText
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
-from duetbench.report.report import check_line, make_report
+from duetbench.report.report import make_report
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
@@ -38,7 +38,6 @@ LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
-_NAMED: Final = 8  # packages and series that a sentence names
 _ANNOTATED: Final = 3  # functions
 _ROOM: Final = 2_000  # characters for the text around the report
 _ACTIVE: Final = re.compile(
@@ -141,14 +140,13 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
 
 
 def report(comparison: Comparison, check: Check | None = None) -> str:
-    """Return a comparison as text without effects, with its check.
+    """Return a comparison as text without effects, with what its job found beside it.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        lead = tuple(_upgrade(comparison, check)) if check and check.upgrade else ()
-        line = check_line(comparison, check.exit_code, check.fail_on) if check else ""
-        body = as_markdown(comparison, lead=lead, check=line, end="")
+        lead = (_cause(comparison, check),) if check and check.upgrade else ()
+        body = as_markdown(comparison, lead=lead, end="")
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -163,9 +161,8 @@ def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
 
     They are those that its attribution names, or else those that differ and are called.
     """
-    report = make_report(comparison)
-    verdict = report.headline
-    if not report.news:
+    verdict = make_report(comparison).headline
+    if not any(finding.moved for finding in comparison.findings):
         return
     level = "notice" if verdict.startswith("▲") else "warning"
     rows = AttributionText(comparison.why).rows if comparison.why else ()
@@ -189,16 +186,12 @@ def sign(text: str, head: str, url: str, words: str) -> str:
     )
 
 
-def _upgrade(comparison: Comparison, check: Check) -> Iterator[str]:
-    # One package may be in the locks of several stacks.
-    moved = tuple(dict.fromkeys(map(str, comparison.packages)))
-    packages = escape(some(moved, _NAMED)) or "no package that is installed here"
-    yield f"**Upgrade**: no source file differs; packages: {packages}."
-    changes = any(finding.moved for finding in comparison.findings)
+def _cause(comparison: Comparison, check: Check) -> str:
+    """Say which release moved an application, or that this is not known; nothing if none did."""
     if check.cause is not None:
-        yield f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
-    elif changes and len(moved) == 1:
-        yield "**Cause**: no other package moved."
-    elif changes:
-        reason = escape(check.note).rstrip(".") or "no search ran"
-        yield f"**Cause**: not known: {reason}."
+        return f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
+    if not any(finding.moved for finding in comparison.findings):
+        return ""
+    if len({*map(str, comparison.packages)}) == 1:  # which may be in the locks of several stacks
+        return "**Cause**: no other package moved."
+    return f"**Cause**: not known: {escape(check.note).rstrip('.') or 'no search ran'}."

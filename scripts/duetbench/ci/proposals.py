@@ -25,13 +25,11 @@ _Kind = TypeVar("_Kind", bound=Artefact)
 
 
 class Check(Artefact):
-    """What a job does with a comparison; on an upgrade branch, with the release that moved it."""
+    """What a job found beside a comparison: on an upgrade branch, the release that moved it."""
 
     noun: ClassVar[str] = "a job's check"
 
     format: Literal[1] = 1
-    exit_code: Literal[0, 1, 3]
-    fail_on: Literal["never", "slower"]
     upgrade: bool = False
     cause: Cause | None = Field(default=None, description="Null: no search ran.")
     note: str = Field(default="", description="Why there is no cause.")

@@ -176,7 +176,7 @@ def run(
             comparison, interruption = problem.comparison, problem
     seen = extent.only == "effects"
     code = exit_code(comparison, effects=seen, answers=answers, statements=statements)
-    text = as_markdown(comparison, check=check_line(comparison, code))
+    text = as_markdown(comparison, lead=(check_line(comparison, code),))
     write_summary(text)
     try:
         write_reports(files, texts_of(comparison) | {".md": lambda: text})

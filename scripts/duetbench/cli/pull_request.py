@@ -22,6 +22,7 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
+from duetbench.report.report import check_line
 
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""
@@ -139,9 +140,9 @@ def compare_command(
     code = _call("compare", *sides, *target, "-o", str(file), "--why", *which) or 0
     comparison = files.read(Comparison, file)
     searched = _search(comparison, file, target) if upgrade else {}
-    check = Check(exit_code=code, fail_on=fail_on, upgrade=bool(upgrade), **searched)
+    check = Check(upgrade=bool(upgrade), **searched)
     files.write(report / proposals.CHECK, check)
-    write_summary(comments.report(comparison, check))
+    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, check)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)

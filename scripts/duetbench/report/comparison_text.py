@@ -15,7 +15,6 @@ from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.report import make_report
 
-_PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
 _UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
 
 
@@ -39,30 +38,22 @@ def print_comparison(console: Console, comparison: Comparison, *, details: bool 
 
 
 def as_markdown(
-    comparison: Comparison,
-    *,
-    lead: Sequence[str] = (),
-    check: str = "",
-    end: str = formats.WORDS,
+    comparison: Comparison, *, lead: Sequence[str] = (), end: str = formats.WORDS
 ) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
-    `lead` are paragraphs above the table, which name the packages that differ. `check` says what a
-    job does with the verdict.
+    `lead` are paragraphs above the table.
     """
     report = make_report(comparison)
-    # The packages that differ may be in what leads.
-    causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)
     table = formats.grid(head, ["---", "---:", "---"], rows) if rows else ""
     advice = "" if report.command else report.advice
     more = f" ({report.more} more)" if report.more else ""
     parts = (
         f"### {formats.escape(report.headline)}",
-        check,
         *lead,
         _UNIT.sub("\u00a0", table),  # numbers and their units stay on one line
-        *map(_code, causes),
+        *map(formats.escape, report.causes),
         formats.escape(". ".join(filter(None, (report.sure, advice)))),
         f"<details><summary>All figures{more} · method · repeat it</summary>",
         *map(formats.markdown, report.sections),
@@ -103,14 +94,3 @@ def _narrow(
             text = f"{verdict} ({ends})" if ends else verdict
         cells.append((", ".join(filter(None, row[:start])), figures, text))
     return (", ".join(filter(None, head[:start])), words.HEAD[1], "change"), cells
-
-
-def _code(cause: str) -> str:
-    """Write what differs: plain names in backticks are code, as everywhere in Markdown."""
-    parts = cause.split("`")
-    if not all(map(_PLAIN.fullmatch, parts[1::2])):
-        return formats.escape(cause)
-    # Between dots, a text keeps its outer spaces.
-    texts = [formats.escape(f".{part}.")[1:-1] for part in parts[::2]]
-    parts[::2] = texts
-    return "`".join(parts)

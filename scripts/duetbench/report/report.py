@@ -12,7 +12,6 @@ from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import (
     FAILURE,
-    Attribution,
     Comparison,
     Finding,
     PackageChange,
@@ -21,7 +20,7 @@ from duetbench.core.comparison import (
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
-from duetbench.core.text import short, some
+from duetbench.core.text import some
 from duetbench.judge.findings import UNDECIDED, sufficient_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
@@ -34,16 +33,6 @@ MOST: Final = 5
 
 _NAMED: Final = 3  # metrics, functions or packages that a line names
 _VERSIONS: Final = 2  # packages that name a side
-_REASON: Final = 120  # characters of a reason
-
-_ALONE: Final = (
-    "from launches of each side alone, one right after the other, since two servers at once would "
-    "not share cores or load equally"
-)
-_STARTS: Final = (
-    "each side's server alone, one right after the other, to its first right answer; bytecode is "
-    "compiled beforehand"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +40,6 @@ class Report:
     """What a reader sees, in this order."""
 
     headline: str  # one line that says no more than the intervals
-    news: bool  # whether something moved
     head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
     rows: Sequence[Sequence[str]]  # the first findings
     findings: Sequence[Finding]  # those of the rows
@@ -90,12 +78,11 @@ def make_report(comparison: Comparison) -> Report:
     )
     return Report(
         headline=headline,
-        news=any(finding.moved for finding in comparison.findings),
         head=["case", *words.HEAD] if several else words.HEAD,
         rows=first if several else [row[1:] for row in first],
         findings=[finding for finding, _ in leading],
         more=max(0, len(rows) - len(first)),
-        causes=[*([code_line(comparison.why)] if comparison.why else []), *_causes(comparison)],
+        causes=[*_causes(comparison)],
         sure="; ".join(_sure(comparison, seen)),
         advice="; ".join(comparison.to_repeat) if command else advice,
         command="" if comparison.why else command,
@@ -112,32 +99,26 @@ def _is_shown(finding: Finding, comparison: Comparison) -> bool:
     return comparison.counts_only or finding.subject != INSTRUCTIONS
 
 
-def check_line(comparison: Comparison, code: int, fail_on: str = "") -> str:
-    """Say in Markdown what a check does with an exit code, and why; without `fail_on`, the code.
-
-    `fail_on` is `never` or `slower`.
-    """
+def check_line(comparison: Comparison, code: int) -> str:
+    """Say in Markdown with which exit code a comparison ends, and why."""
     worse = next((f for f in comparison.findings if f.verdict is Verdict.WORSE), None)
     why = {
         0: "nothing got worse by a size that fails it",
         UNDECIDED: "nothing is shown to be worse, and something is not known",
     }.get(code, "head does less, other or more than it may")
-    if code == 1 and worse and worse.limit:
-        why = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
-    elif code == 1 and worse:
-        why = words.sentence(worse)
-    if not fail_on:
-        return f"**Exit code {code}**: {formats.escape(why)}."
-    if code == 1 and fail_on == "never":
-        return f"**The check passes**, as `fail-on: never` asks, though {formats.escape(why)}."
-    return f"**The check {'fails' if code == 1 else 'passes'}**: {formats.escape(why)}."
+    if code == 1 and worse:
+        by = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
+        why = by if worse.limit else words.sentence(worse)
+    return f"**Exit code {code}**: {formats.escape(why)}."
 
 
 # What did it, how sure it is, and what to do.
 
 
 def _causes(comparison: Comparison) -> Iterator[str]:
-    """Say what differs: functions that requests enter, by name and line, and packages."""
+    """Say which code it is, and what differs: functions that requests enter, and packages."""
+    if comparison.why:
+        yield AttributionText(comparison.why).cause
     if covered := comparison.coverage:
         if covered.functions:
             more = "" if covered.entered == covered.differ else f" of {covered.differ}"
@@ -150,17 +131,6 @@ def _causes(comparison: Comparison) -> Iterator[str]:
             yield words.covers(covered)
     if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
         yield f"{'packages' if len(packages) > 1 else 'package'}: {some(packages, _NAMED)}"
-
-
-def code_line(code: Attribution) -> str:
-    """Name the function that moved most, from an attribution."""
-    text = AttributionText(code)
-    if not text.rows:
-        return text.cause
-    first = text.rows[0]
-    state = {"came": "new, ", "went": "gone, ", "both": ""}[first.row.state]
-    name, where = (short(text, _REASON) for text in (first.row.name, first.where))
-    return f"code: `{name}` {first.effect} ({state}`{where}`)"
 
 
 def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
@@ -278,13 +248,10 @@ def _facts(comparison: Comparison, seen: str) -> Iterator[tuple[str, str]]:
     pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
-    memory = [", ".join(dict.fromkeys(i.memory for i in side.interpreters)) for side in sides]
-    if all(memory) and memory[0] != memory[1]:
-        yield "allocators", " → ".join(memory)
     if comparison.untouched:
         yield "cases", f"{comparison.planned}; {comparison.untouched} others cannot have changed"
     if apart := dict.fromkeys(words.noun(f) for f in comparison.findings if f.alone):
-        yield "by turns", _STARTS if comparison.start else f"{', '.join(apart)}: {_ALONE}"
+        yield "by turns", ", ".join(apart)
     if seen:
         yield "would have been seen", f"{seen}, in 4 of 5 comparisons like this one"
     machine = comparison.machine
