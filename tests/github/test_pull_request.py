@@ -167,8 +167,8 @@ def test_sides_are_fetched_into_a_shallow_clone(
 LEAD: Final = """\
 ### ▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 % more CPU per request
 
-**Cause**: pydantic 2.13.0 → 2.14.3: +2.1 % (+1.5…+2.7 %, 14 duets) alone; \
-all packages that moved, together: +2.1 % (+1.6…+2.6 %, 9 duets).
+**Cause**: pydantic 2.13.0 → 2.14.3: +2.1 % CPU per request (+1.5…+2.7 %, 14 duets) alone; \
+all packages that moved, together: +2.1 % CPU per request (+1.6…+2.6 %, 9 duets).
 
 """
 

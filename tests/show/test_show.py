@@ -313,7 +313,7 @@ def test_the_latest_is_of_this_repository(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     path = save_comparison(a_comparison(), checkout)
-    refused(UsageError, "there is no folder", "show", path, "-o", checkout / "no" / "c.html")
+    refused(RecordError, "cannot be written", "show", path, "-o", path / "c.html")
     record = files.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")

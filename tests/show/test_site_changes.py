@@ -113,7 +113,7 @@ def test_only_what_a_search_tried_is_innocent(tmp_path: Path) -> None:
         listed = (site / "p" / "index.html").read_text()
         assert known or f'href="../{place}/#{name}"' in listed
     shares = (tmp_path / "shared/site/p/granian/2.8.7/index.html").read_text()
-    assert "granian 2.8.6 → 2.8.7: +3.0 % (+2.0…+4.0 %, 8 duets) alone." in shares
+    assert "granian 2.8.6 → 2.8.7: +3.0 % CPU per request (+2.0…+4.0 %, 8 duets) alone." in shares
 
 
 @pytest.mark.parametrize(

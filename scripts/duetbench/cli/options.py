@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -115,14 +114,6 @@ def repository(console: Console) -> Path:
     return root
 
 
-def day(text: str, option: str, more: str = "") -> date:
-    """Read a date; the UsageError names the option, and `more` values that it accepts."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
-
-
 def commit(option: str, text: str) -> str:
     """Read a commit's full name; UsageError if it is not one."""
     if not _COMMIT.fullmatch(text):
@@ -138,19 +129,9 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     for path in paths or ():
         if path != STANDARD and path.suffix not in kinds:
             raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
-    found = [*(paths or ()), *[STANDARD] * as_json]
-    if len(found) > len(set(found)):
-        raise UsageError("-o: expected different files")
-    for path in found:
-        if path == STANDARD:
-            continue
-        if path.is_dir():
-            raise UsageError(f"-o {path}: expected a file, found a folder")
-        if not path.parent.is_dir():
-            raise UsageError(f"-o {path}: there is no folder {path.parent}: create it first")
-        if path.is_file() or not path.exists():  # not for pipes and devices
-            files.require_writable(path)
-    return found
+        if path != STANDARD and (path.is_file() or path.is_dir() or not path.exists()):
+            files.require_writable(path)  # not pipes and devices
+    return [*(paths or ()), *[STANDARD] * as_json]
 
 
 def console_beside(paths: Sequence[Path]) -> Console:
