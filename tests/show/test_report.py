@@ -378,15 +378,15 @@ def test_what_only_a_doubling_would_show_is_a_factor() -> None:
     assert sizes == [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times", "over 10 times"]
 
 
+PAGES: Final = ("leak", "n-plus-1", "void")
+"""A page has the words of the other two, in a template of its own."""
+
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = ROOT / "results" / "comparisons"
 CHOSEN: Final = {
     "release-slower": "20261125T145309Z-compare-01f80eca",
     "server-choice": "20261126T142459Z-compare-6e1bba24",
-    "undecided": "20261126T142030Z-compare-6e1bba24",
-    "faster-with-counts": "20261126T220308Z-compare-4f20da5b",
     "no-change": "20261125T022727Z-compare-ce0f6843",
-    "connections": "20261127T194126Z-compare-a31a5740",
 }
 
 
@@ -413,7 +413,8 @@ def _assert_agreed(name: str, comparison: Comparison) -> None:
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())
     assert_golden(f"answers/{name}.md", comments.report(comparison))
-    assert_golden(f"answers/{name}.html.txt", words_of(one_file(comparison)))
+    if name in PAGES:
+        assert_golden(f"answers/{name}.html.txt", words_of(one_file(comparison)))
 
 
 def words_of(page: str) -> str:
