@@ -279,10 +279,10 @@ def create_engine(url):
                              "application = get_wsgi_application()\n"},
             ["site.wsgi:application"],
         ),
-        # As production starts it, if it is here.
+        # As production starts it, wherever that is.
         ({"app/main.py": FASTAPI, "web.py": FASTAPI,
           "Procfile": "web: uvicorn app.main:app -x\nweb: gunicorn 'no:app' -x"},
-         ["app.main:app", "web:app"]),
+         ["no:app", "app.main:app", "web:app"]),
         ({"hook.py": "import falcon\napi = falcon.App()\n"},
          ["hook:api"]),
         # From where its package lies; what another function makes; and without a framework.

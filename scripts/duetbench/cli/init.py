@@ -11,7 +11,6 @@ from typer import Context, Option
 
 from duetbench.app import deployment, hints, pyproject, revisions, start_command, target
 from duetbench.app.pyproject import FILE, read_toml
-from duetbench.app.target_locks import module_files, source_folders
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
@@ -187,16 +186,8 @@ def applications(root: Path) -> tuple[str, ...]:
             text = file.read_text("utf-8", "replace")
             names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
             found |= {f"{_module(file, text, root)}:{name}" for name in names}
-    first = (app for app in started if app and _exists(app, root))
-    apps = dict.fromkeys((*first, *sorted(found, key=_unlikely)))
+    apps = dict.fromkeys((*started, *sorted(found, key=_unlikely)))
     return tuple(app for app in apps if re.fullmatch(r"[\w.]+:[\w.]+", app))
-
-
-def _exists(app: str, root: Path) -> bool:
-    module = app.partition(":")[0]
-    names = module_files(module)
-    places = (root / folder / name for folder in source_folders(root, module) for name in names)
-    return any(place.is_file() for place in places)
 
 
 def _module(file: Path, text: str, root: Path) -> str:
