@@ -23,22 +23,16 @@ MAIN_PACKAGES: Final = dict.fromkeys(
     )
 )
 
-_MOST: Final = 40  # cases shown; others are only counted
-_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
-_ONE: Final = "none, so nothing is decided: one launch per case"
-
 
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print what a request of each case needs, a line for each figure."""
     cases = [*summary.cases.values()]
     names = case_names.requests(case.case for case in cases)
-    for case in cases[:_MOST]:
+    for case in cases:
         if len(cases) > 1:
             console.print(Text(names.get(case.id, case.id), style="bold"))
         for what, found, remark in _figures(case):
             console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
-    if (left := len(cases) - _MOST) > 0:
-        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 
 
 def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
@@ -55,7 +49,9 @@ def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
     for name, remark in remarks.items():
         if found := case.metrics.get(name):
             yield METRICS[name].label, " ".join(formats.cells(name, found)).rstrip(), remark
-    yield from (("", "", flag.name.meaning) for flag in case.warnings if _is_news(flag, case))
+    for flag in case.warnings:
+        if flag.name not in {*DISTURBING, FlagName.FEW_LAUNCHES}:
+            yield "", "", flag.name.meaning
     if case.failures:
         yield "", "", failed_launches(case)
 
@@ -65,12 +61,6 @@ def _doubt(flag: WarningCount) -> str:
     if flag.name is FlagName.HOST_NOISE:
         return f"{flag.detail}: repeat when idle"
     return f"{flag.name.meaning}: do not quote this"
-
-
-def _is_news(flag: WarningCount, case: CaseSummary) -> bool:
-    """Whether a flag is not yet said: one launch may be what was asked for, and shows."""
-    asked = flag.name is FlagName.FEW_LAUNCHES and case.expected == 1
-    return flag.name not in DISTURBING and not asked
 
 
 def print_run(console: Console, summary: RunSummary) -> None:
@@ -166,7 +156,6 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
-        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
         ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
