@@ -288,17 +288,20 @@ def _unproven(comparison: Comparison) -> str:
 
 
 def covers(coverage: Coverage) -> str:
-    """Say whether the requests run changed code: how many functions differ, how many they enter."""
+    """Say which functions that differ the requests enter, or that they enter none of them."""
     files = formats.quantity(coverage.outside, "file")
     outside = f"; code outside functions differs in {files}" if coverage.outside else ""
     if not coverage.differ:
         return f"No function differs{outside}"
-    verb = "differs" if coverage.differ == 1 else "differ"
-    differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
     if coverage.entered:
-        return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
-    missed = some(coverage.missed, _NAMED)
+        of = "" if coverage.entered == coverage.differ else f" of {coverage.differ}"
+        verb = "differs and is" if coverage.entered == 1 and not of else "that differ are"
+        named = f": {some(coverage.functions, _NAMED)}" if coverage.functions else ""
+        count = formats.quantity(coverage.entered, "function")
+        return f"{count}{of} {verb} called{named}{outside}"
+    differ = f"{formats.quantity(coverage.differ, 'function')} differ{'s' * (coverage.differ == 1)}"
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
+    missed = some(coverage.missed, _NAMED)
     return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
 
 

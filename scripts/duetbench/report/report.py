@@ -119,16 +119,9 @@ def _causes(comparison: Comparison) -> Iterator[str]:
     """Say which code it is, and what differs: functions that requests enter, and packages."""
     if comparison.why:
         yield AttributionText(comparison.why).cause
-    if covered := comparison.coverage:
-        if covered.functions:
-            more = "" if covered.entered == covered.differ else f" of {covered.differ}"
-            verb = "differs and is" if covered.entered == 1 and not more else "that differ are"
-            count = formats.quantity(covered.entered, "function")
-            text = f"{count}{more} {verb} called: {some(covered.functions, _NAMED)}"
-            outside = formats.quantity(covered.outside, "file")
-            yield text + f"; code outside functions differs in {outside}" * bool(covered.outside)
-        elif not covered.differ or any(finding.moved for finding in comparison.findings):
-            yield words.covers(covered)
+    moved, covered = any(f.moved for f in comparison.findings), comparison.coverage
+    if covered and (moved or covered.entered or not covered.differ):
+        yield words.covers(covered)
     if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
         yield f"{'packages' if len(packages) > 1 else 'package'}: {some(packages, _NAMED)}"
 
