@@ -296,9 +296,9 @@ def side(name: str, **changes: Any) -> Comparison:
 EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
-def blamed(*suspects: str) -> proposals.Check:
+def blamed(*suspects: str) -> proposals.Search:
     cause = Cause(suspects=suspects)
-    return proposals.Check(upgrade=True, cause=cause)
+    return proposals.Search(cause=cause)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:
@@ -322,9 +322,9 @@ def test_the_comparison_that_was_asked_for_is_accepted() -> None:
         ({"comparison": repeat("notes", *["x"] * (MOST + 1))}, "at most 2000 items"),
         ({"other": comparison()}, "files: expected ['comparison.json'], found"),
         ({"comparison": comparison(why=attribution(python="\x1b[2J"))}, "a control character"),
-        ({"comparison": comparison(), "check": blamed(EVIL.package)}, "'evil' as a cause"),
+        ({"comparison": comparison(), "cause": blamed(EVIL.package)}, "'evil' as a cause"),
         (
-            {"comparison": repeat("packages", EVIL), "check": blamed(*[EVIL.package] * 2)},
+            {"comparison": repeat("packages", EVIL), "cause": blamed(*[EVIL.package] * 2)},
             "a package twice as a cause",
         ),
     ],

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
-from duetbench.ci.proposals import Check
+from duetbench.core.change import Cause
 from duetbench.core.comparison import APPLICATION, Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.text import short
@@ -139,13 +139,13 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
         github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
 
 
-def report(comparison: Comparison, check: Check | None = None) -> str:
-    """Return a comparison as text without effects, with what its job found beside it.
+def report(comparison: Comparison, cause: Cause | None = None) -> str:
+    """Return a comparison as text without effects, with its cause.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        lead = (_cause(comparison, check),) if check and check.upgrade else ()
+        lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
         body = as_markdown(comparison, lead=lead, end="")
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
@@ -184,14 +184,3 @@ def sign(text: str, head: str, url: str, words: str) -> str:
         f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
         "Smaller changes may have been missed.</sub>\n"
     )
-
-
-def _cause(comparison: Comparison, check: Check) -> str:
-    """Say which release moved an application, or that this is not known; nothing if none did."""
-    if check.cause is not None:
-        return f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
-    if not any(finding.moved for finding in comparison.findings):
-        return ""
-    if len({*map(str, comparison.packages)}) == 1:  # which may be in the locks of several stacks
-        return "**Cause**: no other package moved."
-    return f"**Cause**: not known: {escape(check.note).rstrip('.') or 'no search ran'}."

@@ -8,8 +8,6 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
 
-from pydantic import Field
-
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
@@ -19,31 +17,29 @@ from duetbench.core.text import printable
 from duetbench.host import files as files_
 
 COMPARISON: Final = "comparison.json"
-CHECK: Final = "check.json"
+CAUSE: Final = "cause.json"
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class Check(Artefact):
-    """What a job found beside a comparison: on an upgrade branch, the release that moved it."""
+class Search(Artefact):
+    """The release that moved an application on an upgrade branch, or what may have."""
 
-    noun: ClassVar[str] = "a job's check"
+    noun: ClassVar[str] = "a search's result"
 
     format: Literal[1] = 1
-    upgrade: bool = False
-    cause: Cause | None = Field(default=None, description="Null: no search ran.")
-    note: str = Field(default="", description="Why there is no cause.")
+    cause: Cause
 
 
-def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Check | None]:
+def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with its job's check. Raises ArtifactError if it is not what was requested; then
-    nothing of it may be shown.
+    It may come with its cause. Raises ArtifactError if it is not what was requested; then nothing
+    of it may be shown.
     """
     try:
         files = dict(sent)
-        data = files.pop(CHECK, None)
+        data = files.pop(CAUSE, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])
         for side, commit, record in (
@@ -53,13 +49,13 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Check | Non
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        check = None if data is None else _parse(Check, data)
-        if check and (cause := check.cause):
+        cause = None if data is None else _parse(Search, data).cause
+        if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
-    return comparison, check
+    return comparison, cause
 
 
 def require_moved(

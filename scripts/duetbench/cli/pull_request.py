@@ -15,9 +15,10 @@ from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.ci.archives import Files
-from duetbench.ci.proposals import Check
+from duetbench.ci.proposals import Search
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
 from duetbench.host import files, git
@@ -139,10 +140,10 @@ def compare_command(
     which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
     code = _call("compare", *sides, *target, "-o", str(file), "--why", *which) or 0
     comparison = files.read(Comparison, file)
-    searched = _search(comparison, file, target) if upgrade else {}
-    check = Check(upgrade=bool(upgrade), **searched)
-    files.write(report / proposals.CHECK, check)
-    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, check)}")
+    cause = _search(comparison, file, target) if upgrade else None
+    if cause:
+        files.write(report / proposals.CAUSE, Search(cause=cause))
+    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
@@ -157,16 +158,17 @@ def _lines(option: str, name: str) -> list[str]:
     return [word for line in lines if line for word in (option, line)]
 
 
-def _search(comparison: Comparison, file: Path, options: list[str]) -> dict[str, Any]:
+def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | None:
     """Search for the package that moved an application; a single one needs no search."""
     moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
-        return {}
+        return None
     try:
-        return {"cause": _call("bisect", str(file), *options)}
+        found: Cause = _call("bisect", str(file), *options)
     except Exception as error:  # of any kind: the comparison is there without it
         errors().say(f"duetbench: the search for the release: {error}")
-        return {"note": "the search for it failed; the job's log has the reason"}
+        return None
+    return found
 
 
 def _call(*words: str) -> Any:
@@ -209,8 +211,8 @@ def report_command(
         pulls = event.measured_pulls(github, run, base) if sent else []
         for asked, (name, content) in product(pulls, sent.items()):
             try:
-                comparison, check = proposals.proposal(content, asked.base, asked.head)
-                text = comments.sign(comments.report(comparison, check), asked.head, url, words)
+                comparison, cause = proposals.proposal(content, asked.base, asked.head)
+                text = comments.sign(comments.report(comparison, cause), asked.head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue

@@ -103,8 +103,7 @@ class AttributionText:
         return RowText(
             f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %",
             " → ".join(map(_entries, row.entries or ())),
-            short(row.name, _LONGEST)
-            + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
+            short(row.name, _LONGEST) + _STATES[row.state],
             short(f"{row.file}:{row.line}" if row.line else row.file, _LONGEST),
             short(package, _LONGEST),
             short(row.caller or "", _LONGEST),
