@@ -165,9 +165,7 @@ def _toml(value: Any) -> str:
     """Write a value in TOML."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    # JSON escapes in strings all that TOML does except DEL.
+    # JSON writes lists as TOML does, and escapes in strings all but DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

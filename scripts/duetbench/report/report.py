@@ -244,7 +244,7 @@ def _facts(comparison: Comparison, seen: str) -> Iterator[tuple[str, str]]:
     if comparison.untouched:
         yield "cases", f"{comparison.planned}; {comparison.untouched} others cannot have changed"
     if apart := dict.fromkeys(words.noun(f) for f in comparison.findings if f.alone):
-        yield "by turns", ", ".join(apart)
+        yield "by turns", f"{', '.join(apart)}: each side alone, one right after the other"
     if seen:
         yield "would have been seen", f"{seen}, in 4 of 5 comparisons like this one"
     machine = comparison.machine
