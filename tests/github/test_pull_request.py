@@ -12,7 +12,7 @@ import pytest
 from typer import Exit
 
 import synthetic
-from attributing import attribution, function, row
+from attributing import attribution
 from bench import Done
 from comparing import SAME, WORSE
 from duetbench.ci import actions, comments, event, proposals
@@ -20,7 +20,7 @@ from duetbench.ci.event import NONE
 from duetbench.ci.proposals import Search
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
-from duetbench.core.comparison import APPLICATION, Comparison, Coverage, PackageChange
+from duetbench.core.comparison import Comparison, Coverage, PackageChange
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import files
 from duetbench.judge.repetition import rebuilt
@@ -232,17 +232,10 @@ def test_a_comment_begins_only_where_something_changed_if_so_asked(
 def test_functions_behind_a_change_are_marked_at_their_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = function("item", "shop/main.py", 17, APPLICATION)
-    other = function("get", "fastapi/routing.py", 3, "fastapi")
-    why = attribution(rows=(row(other, 0, 9_000), row(own, 0, 3_000)))
-    ((level, text, file, line),) = comments.annotations(compared(why=why))
-    assert (level, file, line) == ("warning", "shop/main.py", 17)
-    assert text.startswith("▼ worse: asgi-wsgi/e/py3.14/w1/c128 needs 2.1 %")
-    # Without an attribution: what differs and is called.
     covered = Coverage(differ=1, entered=1, functions=("item, shop/a,b.py:5",))
     ((_, text, file, line),) = comments.annotations(compared(coverage=covered))
     assert text.endswith("; item differs and is called")
-    assert not [*comments.annotations(compared(found=SAME, coverage=covered, why=why))]
+    assert not [*comments.annotations(compared(found=SAME, coverage=covered))]
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     actions.annotate("warning", "10 %\nmore", file, line)
     assert capsys.readouterr().out == (

@@ -22,10 +22,9 @@ from typing import Any, Final
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.core.change import Cause
-from duetbench.core.comparison import APPLICATION, Comparison
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.text import short
-from duetbench.report.attribution import AttributionText
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
@@ -157,24 +156,16 @@ def report(comparison: Comparison, cause: Cause | None = None) -> str:
 
 
 def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
-    """Yield a level, a text, a file and a line for functions of the application behind a change.
-
-    They are those that its attribution names, or else those that differ and are called.
-    """
-    verdict = make_report(comparison).headline
-    if not any(finding.moved for finding in comparison.findings):
+    """Yield a level, a text, a file and a line for functions that differ and are called."""
+    verdict, covered = make_report(comparison).headline, comparison.coverage
+    if not covered or not any(finding.moved for finding in comparison.findings):
         return
     level = "notice" if verdict.startswith("▲") else "warning"
-    rows = AttributionText(comparison.why).rows if comparison.why else ()
-    own = [row for row in rows if row.row.package == APPLICATION]
-    places = [(f"{verdict}; {row.function} {row.effect}", row.where) for row in own]
-    if not places and comparison.coverage:
-        named = (text.rpartition(", ") for text in comparison.coverage.functions)
-        places = [(f"{verdict}; {name} differs and is called", where) for name, _, where in named]
-    for text, where in places[:_ANNOTATED]:
+    for function in covered.functions[:_ANNOTATED]:
+        name, _, where = function.rpartition(", ")
         file, _, line = where.rpartition(":")
         if file and line.isdecimal():
-            yield level, text, file, int(line)
+            yield level, f"{verdict}; {name} differs and is called", file, int(line)
 
 
 def sign(text: str, head: str, url: str, words: str) -> str:

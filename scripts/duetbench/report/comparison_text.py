@@ -47,14 +47,12 @@ def as_markdown(
     report = make_report(comparison)
     head, rows = _narrow(report.head, report.rows)
     table = formats.grid(head, ["---", "---:", "---"], rows) if rows else ""
-    advice = "" if report.command else report.advice
     more = f" ({report.more} more)" if report.more else ""
     parts = (
         f"### {formats.escape(report.headline)}",
         *lead,
         _UNIT.sub("\u00a0", table),  # numbers and their units stay on one line
-        *map(formats.escape, report.causes),
-        formats.escape(". ".join(filter(None, (report.sure, advice)))),
+        *map(formats.escape, report.lines),
         f"<details><summary>All figures{more} · method · repeat it</summary>",
         *map(formats.markdown, report.sections),
         "</details>",
