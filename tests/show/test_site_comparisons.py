@@ -72,7 +72,7 @@ def test_every_duet_is_a_dot_with_the_ratio_of_its_file(
 def test_what_was_found_is_said_as_everywhere(site: Path) -> None:
     text = sites.read(site / "cmp" / STORED / "index.html").text
     assert "128 connections needs 20 % more CPU per request" in text
-    assert "56 pairs (both sides at the same time) in 10 min; 6 more not used" in text
+    assert "56 pairs (both sides at the same time) in 10 min 23 s; 6 more not used" in text
     assert "fastapi 0.139.0 0.163.2" in text
     assert "observatory compare --base as-of=2026-07-01" in text
 

@@ -8,6 +8,7 @@ from duetbench.core import units
 from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, FunctionChange
 from duetbench.core.text import short
 from duetbench.core.units import Interval
+from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import Section
 
@@ -83,7 +84,7 @@ class AttributionText:
     @property
     def section(self) -> Section:
         """All of it, as a part of a report."""
-        took = formats.duration(self.record.seconds)
+        took = duration(self.record.seconds)
         lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
         lines += [self.cause, *[self.scatter] * bool(self.rows)]
         rows = [

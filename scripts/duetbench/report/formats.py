@@ -70,14 +70,6 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
     return f"{low.removesuffix(unit)}…{high}"  # `1.2…3.4 ms`, not `1.2 ms…3.4 ms`
 
 
-def duration(seconds: float) -> str:
-    """Format a wall time for reading: `48 s`, `12 min`, `1 h 5 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
 def change(ratio: Interval | float | None) -> str:
     """Format a ratio as a signed change, `+1.23 %`; from doubling on as a factor, `31.5×`.
 

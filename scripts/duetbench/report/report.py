@@ -21,6 +21,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
 from duetbench.core.text import some
+from duetbench.host.console import duration
 from duetbench.judge.findings import UNDECIDED, sufficient_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
@@ -141,7 +142,7 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     usable = sum(duet.usable for duet in duets)
     name = case_names.of(comparison.cases[0].case)
     where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
-    spent = formats.duration(comparison.wall_seconds)
+    spent = duration(comparison.wall_seconds)
     yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"

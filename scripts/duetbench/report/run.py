@@ -12,6 +12,7 @@ from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, METRICS
 from duetbench.core.model import Machine
+from duetbench.host.console import duration
 from duetbench.load.summary import CaseSummary, RunSummary, WarningCount
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
@@ -156,7 +157,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
-        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
+        ("measured", f"{started} UTC, in {duration(run.wall_seconds)}"),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
         ("commit", commit or "none: not measured in a git repository"),
