@@ -74,15 +74,13 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
     return total
 
 
-def clean_up(console: Console) -> list[str]:
-    """End processes that killed runs left on this machine; print and return a sentence for each."""
+def clean_up(console: Console) -> None:
+    """End processes that killed runs left on this machine; print a sentence for each."""
     from duetbench.load import oha
 
-    sentences = process_session.reap()
-    oha.sweep()
-    for sentence in sentences:
+    for sentence in process_session.reap():
         console.say(f"note: {sentence}")
-    return sentences
+    oha.sweep()
 
 
 def machine(

@@ -51,10 +51,11 @@ def run_command(
     written = reports(output, ".json", ".md", as_json=as_json)
     console = console_beside(written)
     project = with_options(repository(console), context.obj)
-    ended, narrator = clean_up(console), Narrator(console)
+    clean_up(console)
+    narrator = Narrator(console)
     with machine(wait, console.say), deployed(project, narrator) as subject:
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
-        begin = partial(add_notes, ended, seconds)
+        begin = partial(add_note, seconds)
         run, path = runner.launch_all(
             plan, subject, project.results, console, begin=begin, installs=narrator
         )
@@ -64,14 +65,10 @@ def run_command(
         console.say(f"next: change something, then duetbench compare HEAD {again}".rstrip())
 
 
-def add_notes(ended_sessions: Sequence[str], seconds: float | None, run: Run) -> Run:
-    """Add to a run's header what its readers should know."""
-    found = {
-        f"{len(ended_sessions)} sessions of a killed run were ended first": ended_sessions,
-        f"--seconds {seconds or 0:g}: loads shorter or longer than usual": seconds,
-    }
-    notes = tuple(note for note, holds in found.items() if holds)
-    return run.model_copy(update={"notes": run.notes + notes})
+def add_note(seconds: float | None, run: Run) -> Run:
+    """Add to a run's header that its loads have another length than usual."""
+    note = (f"--seconds {seconds:g}: loads shorter or longer than usual",) if seconds else ()
+    return run.model_copy(update={"notes": run.notes + note})
 
 
 def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:
