@@ -218,7 +218,7 @@ def test_an_application_is_measured_without_a_checkout(
     words: dict[str, tuple[tuple[str, ...], set[int]]] = {
         "run": ((*app, "--seconds", "1"), {0}),
         "show": (("latest",), {0}),
-        "init": (("--app", "bare:app"), {0}),
+        "init": (app, {0}),
         "doctor": ((), {0, 1}),
     }
     if counts:

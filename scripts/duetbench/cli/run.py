@@ -89,6 +89,7 @@ def report(run: Run, path: Path, console: Console) -> int:
     failed = sum(launch.status is Status.FAILED for launch in performed)
     if failed:
         console.say(f"{failed} of {len(performed)} launches failed")
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    console.say(f"Saved; read it: duetbench show {shlex.quote(str(shown))}")
+    here = Path.cwd()
+    name = str(path.relative_to(here)) if path.is_relative_to(here) else run.id
+    console.say(f"Saved; read it: duetbench show {shlex.quote(name)}")
     return failed

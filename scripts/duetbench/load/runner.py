@@ -148,8 +148,9 @@ def execute(
         progress.end()
     run, path = save("complete")
     if not any(result.usable for result in run.results):
+        reason = next((launch.failure for launch in launches), "nothing was launched")
         raise NothingMeasuredError(
-            f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"
+            f"none of {len(steps)} launches was usable: {reason}; all: `duetbench show {path}`"
         )
     return run, path
 

@@ -332,7 +332,7 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     moved = [finding for finding in findings if finding.moved]
     said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
     yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
-    lines = (line for finding in moved for line in _lines(finding))
+    lines = (line for finding in moved for line in _lines(finding) if line not in said)
     yield from (f"  {text}" for text in (*lines, *doubts(seen)))
 
 

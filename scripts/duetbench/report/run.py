@@ -68,8 +68,8 @@ def print_run(console: Console, summary: RunSummary) -> None:
     """Print a run with all figures of its cases."""
     console.print(Text(title(summary), style="bold"))
     for section in _sections(summary):
-        print_section(console, section)
         console.print()
+        print_section(console, section)
     console.print(GLOSSARY)
 
 
