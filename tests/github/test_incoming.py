@@ -296,9 +296,9 @@ def side(name: str, **changes: Any) -> Comparison:
 EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
-def blamed(*suspects: str) -> proposals.Search:
+def blamed(*suspects: str) -> proposals.FoundCause:
     cause = Cause(suspects=suspects)
-    return proposals.Search(cause=cause)
+    return proposals.FoundCause(cause=cause)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:

@@ -17,7 +17,7 @@ from bench import Done
 from comparing import SAME, WORSE
 from duetbench.ci import actions, comments, event, proposals
 from duetbench.ci.event import NONE
-from duetbench.ci.proposals import Search
+from duetbench.ci.proposals import FoundCause
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
@@ -57,7 +57,7 @@ ALONE: Final = synthetic.share(
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip
 CAUSE: Final = Cause(whole=WORSE.model_copy(update={"n": 9}), shares=(ALONE,))
-UPGRADE: Final = Search(cause=CAUSE)
+UPGRADE: Final = FoundCause(cause=CAUSE)
 
 
 def compared(**changes: Any) -> Comparison:
@@ -71,7 +71,7 @@ def compared(**changes: Any) -> Comparison:
 
 NAMES: Final = {
     Comparison: proposals.COMPARISON,
-    Search: proposals.CAUSE,
+    FoundCause: proposals.CAUSE,
 }
 
 
@@ -182,7 +182,7 @@ def ended(step: Step) -> Step:
     return step
 
 
-def packed(*sent: Comparison | Search) -> bytes:
+def packed(*sent: Comparison | FoundCause) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
@@ -190,7 +190,7 @@ def packed(*sent: Comparison | Search) -> bytes:
     return buffer.getvalue()
 
 
-def report(ended: Step, *sent: Comparison | Search, words: str = "") -> Done:
+def report(ended: Step, *sent: Comparison | FoundCause, words: str = "") -> Done:
     """What the job of run 5 has sent is reported."""
     ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
     return ended("report", "--words", words)
@@ -314,7 +314,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         return
     assert called[1] == ("bisect", file, *target, "--budget", "5m")
     assert len(called) == 2
-    found = files.read(Search, to / "report" / "cause.json")
+    found = files.read(FoundCause, to / "report" / "cause.json")
     assert found == UPGRADE
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     stored = files.read(Comparison, rest)

@@ -22,7 +22,7 @@ CAUSE: Final = "cause.json"
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class Search(Artefact):
+class FoundCause(Artefact):
     """The release that moved an application on an upgrade branch, or what may have."""
 
     noun: ClassVar[str] = "a search's result"
@@ -49,7 +49,7 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | Non
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cause = None if data is None else _parse(Search, data).cause
+        cause = None if data is None else _parse(FoundCause, data).cause
         if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)

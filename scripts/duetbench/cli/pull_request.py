@@ -15,7 +15,7 @@ from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.ci.archives import Files
-from duetbench.ci.proposals import Search
+from duetbench.ci.proposals import FoundCause
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.change import Cause
@@ -142,7 +142,7 @@ def compare_command(
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target) if upgrade else None
     if cause:
-        files.write(report / proposals.CAUSE, Search(cause=cause))
+        files.write(report / proposals.CAUSE, FoundCause(cause=cause))
     write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
@@ -159,7 +159,7 @@ def _lines(option: str, name: str) -> list[str]:
 
 
 def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | None:
-    """Search for the package that moved an application; a single one needs no search."""
+    """FoundCause for the package that moved an application; a single one needs no search."""
     moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
         return None
