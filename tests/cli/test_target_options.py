@@ -52,7 +52,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (("compare", "--with", "python=3.14"), "--with python: expected --app module:attribute"),
+        (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
         (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),
         (("run", "--app", "a:b", "--with", "build=no"), "build=no: expected no value"),

@@ -23,9 +23,8 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import Version
 
-from duetbench.app.configuration import Interpreter, removed
+from duetbench.app.configuration import REMOVED, Interpreter
 from duetbench.app.environment import Environment, of_lock
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
@@ -309,8 +308,8 @@ def _advice(log: Path, version: str) -> str:
         return ""
     pin, name = package[1], package[2]
     absent = _NO_MODULE.search(text)
-    if absent and (advice := removed(absent[1], Version(version))):
-        return f". {advice}"
+    if absent and REMOVED.fullmatch(absent[1]):
+        return f". Python {version} has no {absent[1]} any more: try --with python=3.11"
     lacking = _HEADER.search(text)
     system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return (

@@ -1,4 +1,4 @@
-"""The interpreter of a target: any CPython from 3.10 that the machine has, or uv installs.
+"""The interpreter of a target: any CPython from 3.11 that the machine has, or uv installs.
 
 Unless the project runs in an environment here, it asks for one in `.python-version`, or else in the
 files that it is deployed with, or in its metadata. By default it is the newest one here.
@@ -22,7 +22,7 @@ from duetbench.core.model import InterpreterKind, InterpreterRecord
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
-OLDEST: Final = Version("3.10")
+OLDEST: Final = Version("3.11")
 """The oldest Python for our code that runs beside an application."""
 
 _DEPLOYED: Final = {

@@ -24,7 +24,6 @@ _NAMED: Final = 3  # metrics or functions that a line names
 
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
-_DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 
 
 def titles(comparison: Comparison) -> dict[str, str]:
@@ -176,7 +175,7 @@ def alike(findings: Sequence[Finding]) -> str:
             continue
         if finding.subject == ANSWER:
             parts.append(f"the same answer ({figures(finding)})")
-        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+        elif finding.subject in EFFECTS and finding.subject != "first import":
             parts.append(EFFECTS[finding.subject].count(finding.head))
     return ", ".join(parts)
 

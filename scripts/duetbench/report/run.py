@@ -8,6 +8,7 @@ from rich.text import Text
 
 from duetbench.app import case_names
 from duetbench.app.servers import SERVERS
+from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, METRICS
@@ -28,10 +29,10 @@ MAIN_PACKAGES: Final = dict.fromkeys(
 def print_cases(console: Console, summary: RunSummary) -> None:
     """Print what a request of each case needs, a line for each figure."""
     cases = [*summary.cases.values()]
-    names = case_names.requests(case.case for case in cases)
     for case in cases:
         if len(cases) > 1:
-            console.print(Text(names.get(case.id, case.id), style="bold"))
+            own = case.case.stack == STACK
+            console.print(Text(case_names.of(case.case).what if own else case.id, style="bold"))
         for what, found, remark in _figures(case):
             console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
 
