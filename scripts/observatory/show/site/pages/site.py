@@ -18,7 +18,7 @@ from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import HistoryError
 from duetbench.host import git
-from duetbench.judge.summary import RunSummary
+from duetbench.load.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, inprocess, quoting
