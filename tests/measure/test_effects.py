@@ -1,5 +1,6 @@
 """What one request does: effects that are known from reading small applications."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -494,9 +495,10 @@ def test_the_line_of_a_comprehension_is_of_the_function_around_it(
 ) -> None:
     """Also before Python 3.11, whose code objects do not know what they are in."""
     monkeypatch.setenv("UV_OFFLINE", "1")  # a test installs no interpreter
-    asked = target_python.read("3.10", "the test")
+    ours = (str(folder) for folder in Path.home().glob(".pyenv/versions/3.10*/bin"))
+    monkeypatch.setenv("PATH", os.pathsep.join((*ours, os.environ["PATH"])))
     try:
-        python = target_python.choose(asked, QUIET)
+        python = target_python.choose(tmp_path, "3.10", QUIET)
     except SetupError as error:
         pytest.skip(str(error))
     work = "[list(db.execute('select 1')) for _ in [1, 2] for _ in (lambda: [3])()]"

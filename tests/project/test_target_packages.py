@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import locks, stacks, target, target_locks, wheels
+from duetbench.app import locks, stacks, target, target_locks
 from duetbench.app.configuration import Interpreter
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -135,10 +134,10 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = target_locks.lock_copy(base, found, ["granian"], python, QUIET, stack)
+    same = target_locks.lock_copy(base, found, ["granian"], python, QUIET, (found, stack))
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
     written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = target_locks.lock_copy(base, written, ["granian"], python, QUIET, stack)
+    other = target_locks.lock_copy(base, written, ["granian"], python, QUIET, (found, stack))
     assert other.packages["granian"] == "2.0"
 
 
@@ -258,46 +257,36 @@ def package(root: Path, version: str = "1.0", **files: str) -> str:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("index")
-def test_packages_that_are_folders_and_commits_are_built(
-    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+def test_packages_that_are_folders_archives_and_commits_are_installed(
+    root: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """A folder or archive belongs to its copy, and a commit to the lock."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    remote, root = tmp_path / "remote", tmp_path / "shop"
+    remote = tmp_path / "remote"
     package(remote)
     git(remote, "init", "--quiet", "--initial-branch=main")
     at = commit(remote, "One")
     package(root / "libs" / "lib", "2.0")
-    lines = f"alpha==1.0 --hash=sha256:{'a' * 64}\n-e .\n"
-    for line, version in (
-        (f"lib @ git+file://{remote}@{at}", "1.0"),
-        ("-e ./libs/lib ; python_full_version >= '3.10'", "2.0"),
-        ("./libs/lib", "2.0"),
-    ):
-        text = wheels.add_wheels(f"{lines}{line}\n", root, python, QUIET)
-        assert stacks.parse(text, "it", python.version) == {"alpha": "1.0", "lib": version}, line
-        assert wheels.add_wheels(text, root, python, QUIET) == text
-    # The same files are the same wheel, others are not.
-    wheel = wheels.build(root / "libs" / "lib", python, QUIET)
-    shutil.copy(wheel, root)
-    text = wheels.add_wheels(f"./{wheel.name} --hash=sha256:{'a' * 64}\n", root, python, QUIET)
-    assert stacks.parse(text, "it", python.version) == {"lib": "2.0"}
-    assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
-    write(root, "libs/lib/more.py", "")
-    assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
-
-
-@pytest.mark.real
-def test_a_server_may_need_a_package_that_is_a_folder(
-    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """No index has it, or not in this version."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    index.add("server", "1.0", "2026-01-10", ("lib",))
-    package(root / "libs" / "lib", "2.0")
-    write(root, "requirements.txt", "./libs/lib\n")
-    stack = target_locks.lock_copy(root, given(root, python), ["server"], python, QUIET)
-    assert stack.packages == {"lib": "2.0", "server": "1.0"}
+    (root / "pyproject.toml").unlink()
+    for line in ("-e ./libs/lib ; python_full_version >= '3.10'", "./libs/lib"):
+        write(root, "requirements.txt", f"alpha==1.0\n{line}\n")
+        found = given(root, python)
+        assert (found.packages, found.places) == (
+            {"alpha": "1.0", "beta": "1.0"}, (root / "libs" / "lib",)
+        )  # fmt: skip
+        assert found.requirements[:2] == ("alpha", "beta")
+        target_locks.install(root, "web", found.places, python, QUIET)
+        assert "2.0" in (root / target_locks.SITE / "lib.py").read_text()
+        assert not (root / "libs" / "lib" / "build").exists()
+    write(root, "requirements.txt", f"lib @ git+file://{remote}@{at}\n")
+    found = given(root, python)
+    assert (found.packages, found.places) == ({"lib": f"git+{at[:8]}"}, ())
+    stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
+    assert stack.packages.keys() == {"lib", "granian", "beta"}
     assert stacks.make_environment(stack, python, QUIET)
+    write(root, "requirements.txt", "alpha==1.0\n./libs/no\n")
+    with pytest.raises(SetupError):
+        given(root, python)
 
 
 @pytest.mark.real
@@ -315,7 +304,8 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     write(root, "backend.py", read + body.replace("Version: 1.0", needed))
     write(root, "pyproject.toml", project)
     assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
-    assert wheels.build(root, python, QUIET).name == "lib-1.0-py3-none-any.whl"
+    target_locks.install(root, "lib", (), python, QUIET)
+    assert (root / target_locks.SITE / "lib-1.0.dist-info").is_dir()
 
 
 @pytest.mark.real
@@ -326,7 +316,7 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
         ("", "Unable to determine which files to ship inside the wheel", ""),  # Hatch
         ("", "Multiple top-level packages discovered", ""),  # setuptools
         ("", "Expected a Python module at: src/our_service", ""),  # uv
-        ("", "no cargo", "wheel of our-service failed .*ValueError: no cargo"),
+        ("", "no cargo", "building our-service failed .*ValueError: no cargo"),
         ("[tool.poetry]\npackage-mode = false\n", "no cargo", ""),
         ("[tool.uv]\npackage = false\n", "no cargo", ""),
     ],
@@ -341,7 +331,7 @@ def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
     write(root, "web.py", "")
     narrator = Narrator(Console(file=said, width=400))
-    assert target_locks.install(root, "web", python, narrator) == (target_locks.SITE, ".")
+    assert target_locks.install(root, "web", (), python, narrator) == (target_locks.SITE, ".")
     assert re.search(note or r"\A\Z", said.getvalue())
 
 
@@ -367,7 +357,7 @@ def test_of_the_project_itself_only_what_is_missing_is_laid_out(
     write(root, source, "built = False\n")
     write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=texts))
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    search = target_locks.install(root, "lib.api", python, QUIET)
+    search = target_locks.install(root, "lib.api", (), python, QUIET)
     assert search == (target_locks.SITE, *(["src"] if source.startswith("src") else []), ".")
     assert {path.name for path in (root / target_locks.SITE).iterdir()} == {
         "lib-3.0.dist-info", "data.txt", *laid_out

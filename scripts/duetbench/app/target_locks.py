@@ -9,18 +9,21 @@ with other versions.
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from packaging.dependency_groups import resolve_dependency_groups
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.app import foreign_locks, stacks, target, wheels
+from duetbench.app import foreign_locks, stacks, target
 from duetbench.app.configuration import Interpreter
 from duetbench.app.environment import Environment
 from duetbench.app.pyproject import project_name, read_pyproject
@@ -43,6 +46,28 @@ _NO_PACKAGE: Final = re.compile(
     "Expected a Python module at"
 )
 """What backends say of an application that is no package: it is installed without itself."""
+
+_PLACED: Final = re.compile(
+    r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
+    r"(?P<place>(?:file://|\.|(?![\w+]+:)[^\s=]*/)\S*)"
+    r"(?:\s;(?P<marker>.+))?"
+)
+"""A folder or an archive on a line of a lock."""
+
+_OF_PLACE: Final = {".lock", "RECORD", "direct_url.json", "uv_cache.json"}
+"""Files of an installer that name the copy, whose place means nothing."""
+
+_UNVERSIONED: Final = dict.fromkeys(
+    (
+        "SETUPTOOLS_SCM_PRETEND_VERSION",
+        "PDM_BUILD_SCM_VERSION",
+        "POETRY_DYNAMIC_VERSIONING_BYPASS",
+        "UV_DYNAMIC_VERSIONING_BYPASS",
+        "PBR_VERSION",
+    ),
+    "0.0.0",  # some read the third part
+)
+"""Versions for a copy, which has no history to read one from."""
 
 _PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
@@ -70,12 +95,14 @@ class ProjectPackages:
         text: A lock, one line per package.
         packages: Name → version, of the packages that this platform gets.
         requirements: The project's own requirements, one per line.
+        places: Folders and archives in the copy that belong to them, and are in no lock.
     """
 
     label: str
     text: str
     packages: Mapping[str, str]
     requirements: tuple[str, ...]
+    places: tuple[Path, ...] = ()
 
 
 NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
@@ -148,12 +175,12 @@ def read(
     narrator: Narrator,
     day: date | None = None,
 ) -> ProjectPackages:
-    """Read a project's packages from a file; build those that are folders and git commits.
+    """Read a project's packages from a file.
 
     What has no version there is as of the end of a day (UTC), if its index knows the days.
 
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
-    build one, and UsageError for an unknown kind of file, or one that is no text.
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
+    UsageError for an unknown kind of file, or one that is no text.
     """
     file = lock.file
     stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
@@ -165,13 +192,38 @@ def read(
         if day is None:
             raise
         day, text = None, _lines(lock, target, python, narrator, None)
-    text = wheels.add_wheels(_indexes(lock.root) + text, lock.root, python, narrator)
+    places = tuple(_places(text, lock.root, python))
+    text = _indexes(lock.root) + without_places(text)
     requirements = _direct(lock.root, target)
-    if requirements is None:
-        requirements = (f"-r {file}",) if open_ended else _names(text)
+    if open_ended and requirements is None:
+        requirements = (f"-r {file}",)
+    if requirements is None or places:  # whose requirements are among these
+        requirements = _names(text)
     label = f"{lock.label}{f' as of {day}' if day else ''}"
     packages = stacks.parse(text, str(file), python.version)
-    return ProjectPackages(label, text, packages, requirements)
+    return ProjectPackages(label, text, packages, requirements, places)
+
+
+def without_places(text: str) -> str:
+    """Return a lock without the folders and archives that are beside the application."""
+    return "".join(f"{line}\n" for line in text.splitlines() if not _placed(line))
+
+
+def _placed(line: str) -> re.Match[str] | None:
+    return _PLACED.fullmatch(line.partition(" --hash=")[0])
+
+
+def _places(text: str, root: Path, python: Interpreter) -> Iterator[Path]:
+    """Yield these, as far as this platform gets them, without the project itself."""
+    for match in filter(None, map(_placed, text.splitlines())):
+        place = (root / unquote(match["place"].removeprefix("file://"))).resolve()
+        marker = Marker(match["marker"]) if match["marker"] else None
+        if not place.exists():
+            raise SetupError(f"the project's lock names {place.name}, which is not there")
+        if place != root.resolve() and (
+            marker is None or marker.evaluate(stacks.markers(python.version))
+        ):
+            yield place
 
 
 def of_environment(environment: Environment) -> ProjectPackages:
@@ -310,36 +362,43 @@ def lock_copy(
     names: Collection[str],
     python: Interpreter,
     narrator: Narrator,
-    like: Stack | None = None,
+    like: tuple[ProjectPackages, Stack] | None = None,
 ) -> Stack:
     """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
 
-    The given ones stay as they are. The additions have the versions of `like`, the lock of the
-    other side. If that side was given the same packages, the lock is the same.
+    The given ones stay as they are. `like` is the other side: what was given, and its lock, whose
+    versions the additions have. If it was given the same packages, the lock is the same.
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
     file = root / target.FOLDER / f"{target.STACK}.txt"
     lacking = sorted(set(names) - packages.packages.keys())
-    text = packages.text
-    places = {_name(line): line for line in _names(text) if " @ " in line}
-    if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
-        text = like.lock.read_text("utf-8")
+    text, own = packages.text, packages.packages
+    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    if like is not None and like[0].text == text:
+        text = like[1].lock.read_text("utf-8")
     elif lacking:
-        lock, own = LockFile(root, file, packages.label), packages.packages
+        lock, other = LockFile(root, file, packages.label), like[1].packages if like else {}
         added = _compile(
             lock, [], python, narrator, f"adding {', '.join(lacking)}",
-            lines=(*stacks.indexes(text).splitlines(), *places.values(), *lacking),
-            keep="\n".join(map("==".join, like.packages.items())) if like else "",
-            pins=list(map("==".join, own.items())),
+            lines=(*stacks.indexes(text).splitlines(), *addresses.values(), *lacking),
+            keep="\n".join(_pins(other, ())), pins=_pins(own, addresses),
         )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
+    lines = [addresses.get(_name(line), line) for line in (*packages.requirements, *lacking)]
     asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
     stacks.write_lock(file.with_suffix(".in"), asked_for)
-    stacks.write_lock(file.with_suffix(".given"), packages.text)
     stacks.write_lock(file, text)
     return stacks.read_lock(target.STACK, file, python.version, root)
+
+
+def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
+    """Pin packages, except those of an address or a commit."""
+    return [
+        f"{name}=={version}"
+        for name, version in packages.items()
+        if name not in addresses and not version.startswith(stacks.GIT)
+    ]
 
 
 def _compile(
@@ -357,34 +416,84 @@ def _compile(
     with narrator.step(what, why) as tick:
         return stacks.compile_lock(
             argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
-            home=lock.root, env=wheels.unversioned(lock.root),
+            home=lock.root, env=_unversioned(lock.root),
         )  # fmt: skip
 
 
-def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
+def _unversioned(root: Path) -> Mapping[str, str]:
+    """Return variables with a version for a project that does not write down its own."""
+    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
+
+
+def install(
+    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
+) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Code is imported from its source folder. What only its wheel has, such as metadata and compiled
-    modules, comes first.
+    Code is imported from its source folder. What only its build makes, such as metadata and
+    compiled modules, comes first, with the packages that are folders or archives.
+
+    Raises SetupError if one of these cannot be installed.
     """
     site = root / SITE
     site.mkdir(parents=True, exist_ok=True)
     folders = source_folders(root, module)
+    for place in places:
+        _build(place, site, python, narrator)
     document = read_pyproject(root)
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
         try:
-            wheel = wheels.build(root, python, narrator)
+            _build(root, site, python, narrator)
         except SetupError as error:
             if not _NO_PACKAGE.search(str(error)):
                 narrator.say(
                     f"note: {short(str(error))}. Its code is measured from its source, without "
                     "metadata and compiled modules"
                 )
-        else:
-            wheels.unpack(wheel, site, [root / name for name in folders])
+    _leave_to_sources(site, [root / name for name in folders])
     return (SITE, *folders)
+
+
+def _build(source: Path, site: Path, python: Interpreter, narrator: Narrator) -> None:
+    """Install a folder or an archive; a build leaves nothing in the source."""
+    # The folder name of a copy means nothing to the user.
+    name = project_name(source) if source.is_dir() else source.name
+    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", site]
+    argv += ["--python", python.executable, source]
+    log = command.new_log("build", name, cache.digest(str(source)))
+    before = {*source.rglob("*")}
+    try:
+        with narrator.step(name, "building it") as tick:
+            cwd = source if source.is_dir() else source.parent
+            command.run(
+                argv, what=f"building {name}", log=log, tick=tick, cwd=cwd, env=_unversioned(source)
+            )
+    finally:
+        for path in sorted({*source.rglob("*")} - before - {*site.rglob("*")}, reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _leave_to_sources(site: Path, sources: Sequence[Path]) -> None:
+    """Remove what sources have, and put other files of a package beside its source.
+
+    These are files that only its build made, such as a compiled module or one with the version.
+    """
+    shutil.rmtree(site / "bin", ignore_errors=True)
+    for file in (*site.glob(".lock"), *site.glob("*.dist-info/*")):
+        if file.name in _OF_PLACE:
+            file.unlink()
+    for file in sorted(site.rglob("*"), reverse=True):
+        name = file.relative_to(site)
+        if file.is_dir():
+            with suppress(OSError):  # it is not empty
+                file.rmdir()
+        elif any((source / name).exists() for source in sources):
+            file.unlink()
+        elif home := next((s for s in sources if (s / name.parts[0]).is_dir()), None):
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            file.rename(home / name)
 
 
 def module_files(module: str) -> tuple[Path, Path]:

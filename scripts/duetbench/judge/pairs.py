@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +111,6 @@ class Sides:
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # common cases that the change cannot affect
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
-    check: Callable[[], None] = lambda: None  # raises UsageError if head is no application now
 
     @property
     def to_observe(self) -> tuple[BothSides, ...]:

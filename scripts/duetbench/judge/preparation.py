@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -79,9 +78,8 @@ Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
-    parts, notes, head = _parts(project, contrast, scope, states)
-    both = join(project.root, contrast, scope, parts, match(parts, scope), notes)
-    return replace(both, check=partial(deployment.check_import, head, scope.narrator))
+    parts, notes = _parts(project, contrast, scope, states)
+    return join(project.root, contrast, scope, parts, match(parts, scope), notes)
 
 
 def join(
@@ -167,8 +165,8 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 def _parts(
     project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str], Subject]:
-    """Prepare an application in its copies of both sides; also return notes, and head's copy."""
+) -> tuple[list[Part], list[str]]:
+    """Prepare an application in its copies of both sides; also return notes."""
     settings = contrast.settings
     notes = _lend_app(project, states, scope) if contrast.of_revisions else []
     if any(side.python for side in settings):
@@ -187,7 +185,7 @@ def _parts(
         cases = tuple(case for case in own.cases(side) if case.python == python)
         find = own.find_interpreters
         parts.append(Part(record_of(state), own, cases, find, state.tree))
-    return parts, [*notes, *told], copies[-1]
+    return parts, [*notes, *told]
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:
