@@ -261,7 +261,6 @@ def test_without_figures_only_the_counts_are_judged() -> None:
     [
         facts(IDLE),  # a wait that is declared
         facts(IDLE | {"server_cores": 0.3}, case=case(floor=0.0)),
-        facts(IDLE, case=case(floor=0.0), commands=0.3),  # its data base was busy
     ],
 )
 def test_a_wait_that_is_declared_or_worked_in_is_none(seen: Facts) -> None:

@@ -68,7 +68,7 @@ class Observation(Facts):
     """What a load shows of a server, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
-    host, memory and the cores that the case's commands used (`beside`) span that time.
+    host and memory span that time.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class Observation(Facts):
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
         self._host, self.before = machine.core_times(), serving.edge()
-        self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
     def load(self) -> Iterator[oha.Generation]:
@@ -122,8 +121,6 @@ class Observation(Facts):
         self.usage = tree_usage.between(self.before, after)
         self.window = self.before.at, after.at
         self.host = machine.core_times().since(self._host)
-        used = self.serving.workspace.cpu_seconds() - self._commands
-        self.beside = max(0.0, used) / self.usage.wall_seconds
         opened = len(ports.clients(self.serving.port) - self._earlier)
         expected = self.case.load.connections + self.checks.sent
         self.figures = {
@@ -189,11 +186,10 @@ class Observation(Facts):
         }
         if serving.cpu_idle is not None:
             figures["cpu_idle"] = serving.cpu_idle
-        self.commands = sum(one.beside for one in ours)
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = self.commands + sum(clients) + sum(one.usage.cores for one in ours)
+            known = sum(clients) + sum(one.usage.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         if other is None:  # in duets only the ratio is steady

@@ -67,7 +67,7 @@ REOPENED: Final = 0.001
 """Connections per request that may be reopened. One costs a server about two requests (see
 `protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
-IDLE: Final = 0.25  # cores that server, its commands and the generator use at most when all wait
+IDLE: Final = 0.25  # cores that server and generator use at most when all wait
 WAITS: Final = 0.005  # median answer time in s from which a wait is reported
 POOL: Final = (1.5, 0.75)  # requests at once, and share of the connections: between them, a pool
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
@@ -84,7 +84,6 @@ class Facts:
     figures: dict[str, float] = field(default_factory=dict)  # metrics, and what only checks use
     server_cores: int
     client_cores: int
-    commands: float = 0.0  # cores used by processes that the case's commands left running
     client_beside: float = 0.0  # client cores used by another generator of ours
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
@@ -302,7 +301,7 @@ def _overload(facts: Facts) -> Iterator[str]:
 def _wait(facts: Facts) -> str:
     """Say what undeclared wait the figures show, while cores are idle; empty if they show none."""
     load, median, single = facts.case.load, facts["response_p50"], facts["unit_service"]
-    used = facts["server_cores"] + facts["client_cores"] + facts.commands
+    used = facts["server_cores"] + facts["client_cores"]
     declared = load.rate is not None or facts.case.endpoint.floor > 0
     starved = facts["host_other"] > facts.server_cores / 2
     if declared or starved or not (used <= IDLE and median >= WAITS):
