@@ -121,7 +121,7 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
         shutil.copytree(shop / "src", place / "src")
         shutil.copy(shop / "Dockerfile", place)
         narrator = Narrator(Console())
-        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path, None)
+        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,8 +33,8 @@ from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import FOLDER, STACK, Target
-from duetbench.app.target_locks import LockFile, ProjectPackages
+from duetbench.app.target import NOWHERE, STACK, Target
+from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import assemble, find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
@@ -115,11 +114,10 @@ def deploy_all(
     narrator: Narrator,
     settings: Sequence[Setting],
     copies: Path,
-    day: date | None,
 ) -> tuple[list[Subject], Sequence[str]]:
     """Prepare a target in copies of its repository, each under a setting; also return notes.
 
-    The last decides how all are served; packages without a version are those of its `day`.
+    The last decides how all are served.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
@@ -137,16 +135,16 @@ def deploy_all(
         with ThreadPoolExecutor() as pool:
             [*pool.map(lambda place: stacks.compile_code(place, python), places)]
     sides = [
-        _lay_out(project, place, lock, environment, pythons, narrator, day)
+        _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, given, strict=True)
     ]
     head, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
-    like: tuple[ProjectPackages, Stack] | None = None
+    like: tuple[Stack, Stack] | None = None
     needs = _needs(server, ways, head.interface)
-    for bare, packages in reversed(sides):
-        stack = target_locks.lock_copy(bare.root, packages, needs, python, narrator, like)
-        like = packages, stack
+    for bare, own in reversed(sides):
+        stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
+        like = own, stack
         side = replace(bare, target=ways[-1], interface=head.interface, server=server)
         # A search for a cause finds it by its digest.
         locks.save(side, STACK, stack.lock.read_text("utf-8"))
@@ -158,7 +156,7 @@ def deploy_all(
 
 
 def _choose_way(
-    head: Subject, packages: ProjectPackages, settings: Sequence[Setting], narrator: Narrator
+    head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
 ) -> tuple[Subject, str, Sequence[Target], Sequence[str]]:
     """Choose how head is served, after an import if its interface is not declared.
 
@@ -169,26 +167,25 @@ def _choose_way(
     named = all("server" in side.values for side in settings)
     usual = {"server": settings[-1].values["server"]} if named else {}
     values = (*(side.values for side in settings), usual)
-    ways: Sequence[Target] = [head.target.model_copy(update=own) for own in values]
+    ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
     pythons = [*head.interpreters.values()]
     if (interface := head.target.interface) is None:
         # The import needs no server; its environment is the one to serve from, if the guess holds.
-        server, guess, _ = _served(head.root, packages.packages, ways, None, pythons)
+        server, guess, _ = _served(head.root, own.packages, ways, None, pythons)
         needs = _needs(server, guess, "asgi")
-        stack = target_locks.lock_copy(head.root, packages, needs, pythons[0], narrator)
+        stack = target_locks.add_packages(head.root, own, needs, pythons[0], narrator)
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
         interface, made = _import(trial, stack, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
-    server, ways, notes = _served(head.root, packages.packages, ways, interface, pythons)
+    server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
     return replace(head, interface=interface), server, ways, notes
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    day = revisions.day(project.root, revisions.checkout(project.root))
-    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies, day)
+    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies)
     for note in notes:
         narrator.say(f"note: {note}")
     return copy
@@ -270,22 +267,22 @@ def _lay_out(
     environment: Environment | None,
     pythons: Mapping[str, Interpreter],
     narrator: Narrator,
-    day: date | None,
-) -> tuple[Subject, ProjectPackages]:
+) -> tuple[Subject, Stack]:
     """Read a copy's packages, from `lock` if it is given, and install what belongs to its code."""
     choice, within = project.target, revisions.within(project.root)
     module, python = choice.app.partition(":")[0], next(iter(pythons.values()))
-    (place / FOLDER).mkdir(exist_ok=True)
     if environment is not None:
-        packages = target_locks.of_environment(environment)
-        own = (os.path.relpath(folder, within) for folder in environment.folders)
-        search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *own)))
+        stack, source = target_locks.put(place, environment.lock, (), python), environment.label
+        folders = (os.path.relpath(folder, within) for folder in environment.folders)
+        search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *folders)))
     else:
-        lock = lock or lock_in(place, within, choice)
-        packages = (
-            target_locks.read(lock, choice, python, narrator, day) if lock else target_locks.NOTHING
-        )
-        search = target_locks.install(place, module, packages.places, python, narrator)
+        places: Sequence[Path] = ()
+        if lock := lock or lock_in(place, within, choice):
+            stack, places = target_locks.read(place, lock, choice, python, narrator)
+        else:
+            stack = target_locks.put(place, "", (), python)
+        source = lock.label if lock else NOWHERE
+        search = target_locks.install(place, module, places, python, narrator)
     side = Subject(
         place,
         target=choice,
@@ -293,9 +290,9 @@ def _lay_out(
         inside=within,
         interpreters=pythons,
         search=search,
-        source=packages.label,
+        source=source,
     )
-    return side, packages
+    return side, stack
 
 
 def _interpreters(

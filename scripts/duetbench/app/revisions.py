@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
@@ -86,14 +85,6 @@ def checkout(root: Path, label: str = "") -> Revision:
     """Describe the files as they are."""
     commit, dirty = git.revision(root)
     return Revision(label, commit or "", dirty)
-
-
-def day(root: Path, state: Revision) -> date | None:
-    """The day of a commit, if it is over and the files are the commit's: until then, all is new."""
-    if not state.commit or state.dirty:
-        return None
-    found = date.fromisoformat(git.ask(root, "show", "--no-patch", "--format=%cs", state.commit))
-    return found if found < datetime.now(UTC).date() else None
 
 
 def working(root: Path) -> Revision:

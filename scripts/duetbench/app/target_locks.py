@@ -9,11 +9,9 @@ with other versions.
 
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -25,10 +23,9 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import foreign_locks, stacks, target
 from duetbench.app.configuration import Interpreter
-from duetbench.app.environment import Environment
 from duetbench.app.pyproject import project_name, read_pyproject
 from duetbench.app.stacks import Stack
-from duetbench.app.target import NOWHERE, Target
+from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.text import short
 from duetbench.host import cache, command, proc
@@ -38,14 +35,11 @@ UV: Final = "uv.lock"
 PYPROJECT: Final = "pyproject.toml"
 LOCKS: Final = (UV, "pylock.toml", *foreign_locks.LOCKS)
 
+GIVEN: Final = "given"
+"""Name of a copy's lock before anything is added."""
+
 SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
-
-_NO_PACKAGE: Final = re.compile(
-    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
-    "Expected a Python module at"
-)
-"""What backends say of an application that is no package: it is installed without itself."""
 
 _PLACED: Final = re.compile(
     r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
@@ -53,9 +47,6 @@ _PLACED: Final = re.compile(
     r"(?:\s;(?P<marker>.+))?"
 )
 """A folder or an archive on a line of a lock."""
-
-_OF_PLACE: Final = {".lock", "RECORD", "direct_url.json", "uv_cache.json"}
-"""Files of an installer that name the copy, whose place means nothing."""
 
 _UNVERSIONED: Final = dict.fromkeys(
     (
@@ -84,29 +75,6 @@ class LockFile:
     root: Path
     file: Path
     label: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectPackages:
-    """A project's packages, from its own lock or metadata.
-
-    Attributes:
-        label: The source of the packages, for people.
-        text: A lock, one line per package.
-        packages: Name → version, of the packages that this platform gets.
-        requirements: The project's own requirements, one per line.
-        places: Folders and archives in the copy that belong to them, and are in no lock.
-    """
-
-    label: str
-    text: str
-    packages: Mapping[str, str]
-    requirements: tuple[str, ...]
-    places: tuple[Path, ...] = ()
-
-
-NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
-"""The packages of a project that names none."""
 
 
 def workspace(root: Path) -> Path:
@@ -169,44 +137,41 @@ def _indexes(root: Path) -> str:
 
 
 def read(
-    lock: LockFile,
-    target: Target,
-    python: Interpreter,
-    narrator: Narrator,
-    day: date | None = None,
-) -> ProjectPackages:
-    """Read a project's packages from a file.
+    root: Path, lock: LockFile, target: Target, python: Interpreter, narrator: Narrator
+) -> tuple[Stack, Sequence[Path]]:
+    """Read a project's packages from a file into the lock of a copy.
 
-    What has no version there is as of the end of a day (UTC), if its index knows the days.
+    Also return folders and archives in the copy that belong to them, and are in no lock.
 
     Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
     UsageError for an unknown kind of file, or one that is no text.
     """
     file = lock.file
     stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
-    open_ended = file.suffix in {".txt", ".in"} and not _is_lock(file)
-    day = day if open_ended or file.name in _PROJECTS else None
-    try:
-        text = _lines(lock, target, python, narrator, day)
-    except SetupError:
-        if day is None:
-            raise
-        day, text = None, _lines(lock, target, python, narrator, None)
-    places = tuple(_places(text, lock.root, python))
-    text = _indexes(lock.root) + without_places(text)
-    requirements = _direct(lock.root, target)
-    if open_ended and requirements is None:
-        requirements = (f"-r {file}",)
-    if requirements is None or places:  # whose requirements are among these
-        requirements = _names(text)
-    label = f"{lock.label}{f' as of {day}' if day else ''}"
-    packages = stacks.parse(text, str(file), python.version)
-    return ProjectPackages(label, text, packages, requirements, places)
+    text = _lines(lock, target, python, narrator)
+    places = [*_places(text, lock.root, python)]
+    text = _indexes(lock.root) + "".join(
+        f"{line}\n" for line in text.splitlines() if not _placed(line)
+    )
+    stacks.parse(text, str(file), python.version)  # which names the project's file
+    asked = _direct(lock.root, target)
+    if asked is None and file.suffix in {".txt", ".in"} and not _is_lock(file):
+        asked = (f"-r {file}",)
+    # What places require is among the names.
+    return put(root, text, _names(text) if asked is None or places else asked, python), places
 
 
-def without_places(text: str) -> str:
-    """Return a lock without the folders and archives that are beside the application."""
-    return "".join(f"{line}\n" for line in text.splitlines() if not _placed(line))
+def put(
+    root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
+) -> Stack:
+    """Write a lock of a copy, and what it was resolved from beside it."""
+    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    lines = [addresses.get(_name(line), line) for line in asked]
+    file = root / target.FOLDER / f"{stem}.txt"
+    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked_for)
+    stacks.write_lock(file, text)
+    return stacks.read_lock(target.STACK, file, python.version, root)
 
 
 def _placed(line: str) -> re.Match[str] | None:
@@ -224,11 +189,6 @@ def _places(text: str, root: Path, python: Interpreter) -> Iterator[Path]:
             marker is None or marker.evaluate(stacks.markers(python.version))
         ):
             yield place
-
-
-def of_environment(environment: Environment) -> ProjectPackages:
-    """Return what is installed in an environment."""
-    return ProjectPackages(environment.label, environment.lock, environment.packages, ())
 
 
 def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
@@ -266,16 +226,13 @@ def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
     return [one for one in listed if one.marker is None or one.marker.evaluate()]
 
 
-def _lines(
-    lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
-) -> str:
+def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
     root, file = lock.root, lock.file
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
-    until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
         locked = foreign_locks.read(file, target, stacks.markers(python.version))
         if file.name not in foreign_locks.LIMITS:
@@ -283,12 +240,12 @@ def _lines(
         asked = _direct(root, target)
         return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
-        return _compile(lock, [file, *until], python, narrator)
+        return _compile(lock, [file], python, narrator)
     if file.name in _PROJECTS:
         if file.name == PYPROJECT and _direct(root, target) == ():
             return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(lock, [file, *options, *until], python, narrator)
+        return _compile(lock, [file, *options], python, narrator)
     raise UsageError(
         f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
     )
@@ -356,40 +313,37 @@ def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
     return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
 
 
-def lock_copy(
+def add_packages(
     root: Path,
-    packages: ProjectPackages,
+    given: Stack,
     names: Collection[str],
     python: Interpreter,
     narrator: Narrator,
-    like: tuple[ProjectPackages, Stack] | None = None,
+    like: tuple[Stack, Stack] | None = None,
 ) -> Stack:
-    """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
+    """Add packages to a copy's lock: those of `names` that are lacking, and all they need.
 
-    The given ones stay as they are. `like` is the other side: what was given, and its lock, whose
-    versions the additions have. If it was given the same packages, the lock is the same.
+    The given ones stay as they are. `like` is the other side, before and after: the additions have
+    its versions. If it was given the same packages, the lock is the same.
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
-    file = root / target.FOLDER / f"{target.STACK}.txt"
-    lacking = sorted(set(names) - packages.packages.keys())
-    text, own = packages.text, packages.packages
+    lacking = sorted(set(names) - given.packages.keys())
+    asked = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
+    text, own = given.lock.read_text("utf-8"), given.packages
     addresses = {_name(line): line for line in _names(text) if " @ " in line}
-    if like is not None and like[0].text == text:
+    if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:
-        lock, other = LockFile(root, file, packages.label), like[1].packages if like else {}
         added = _compile(
-            lock, [], python, narrator, f"adding {', '.join(lacking)}",
+            LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
             lines=(*stacks.indexes(text).splitlines(), *addresses.values(), *lacking),
-            keep="\n".join(_pins(other, ())), pins=_pins(own, addresses),
+            keep="\n".join(_pins(like[1].packages, ())) if like else "",
+            pins=_pins(own, addresses),
         )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    lines = [addresses.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
-    stacks.write_lock(file.with_suffix(".in"), asked_for)
-    stacks.write_lock(file, text)
-    return stacks.read_lock(target.STACK, file, python.version, root)
+    asked = [line for line in asked if not line.startswith("--")]
+    return put(root, text, [*asked, *lacking], python, target.STACK)
 
 
 def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
@@ -406,14 +360,13 @@ def _compile(
     argv: Sequence[str | Path],
     python: Interpreter,
     narrator: Narrator,
-    why: str = "resolving them",
     *,
     lines: Sequence[str] = (),
     keep: str = "",
     pins: Sequence[str] = (),
 ) -> str:
     what = f"packages of {lock.label}"
-    with narrator.step(what, why) as tick:
+    with narrator.step(what, "resolving them") as tick:
         return stacks.compile_lock(
             argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
             home=lock.root, env=_unversioned(lock.root),
@@ -430,70 +383,41 @@ def install(
 ) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Code is imported from its source folder. What only its build makes, such as metadata and
-    compiled modules, comes first, with the packages that are folders or archives.
+    Code is imported from its source folder, where a build leaves compiled modules. The project's
+    metadata, and the packages that are folders or archives, come first.
 
     Raises SetupError if one of these cannot be installed.
     """
-    site = root / SITE
-    site.mkdir(parents=True, exist_ok=True)
-    folders = source_folders(root, module)
+    (root / SITE).mkdir(parents=True, exist_ok=True)
     for place in places:
-        _build(place, site, python, narrator)
+        _install(root, [place], python, narrator)
     document = read_pyproject(root)
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
         try:
-            _build(root, site, python, narrator)
+            _install(root, ["--editable", root], python, narrator)
         except SetupError as error:
-            if not _NO_PACKAGE.search(str(error)):
-                narrator.say(
-                    f"note: {short(str(error))}. Its code is measured from its source, without "
-                    "metadata and compiled modules"
-                )
-    _leave_to_sources(site, [root / name for name in folders])
-    return (SITE, *folders)
+            narrator.say(f"note: measured from source, without metadata: {short(str(error))}")
+    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
+    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
+    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
 
 
-def _build(source: Path, site: Path, python: Interpreter, narrator: Narrator) -> None:
-    """Install a folder or an archive; a build leaves nothing in the source."""
+def _install(
+    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
+) -> None:
     # The folder name of a copy means nothing to the user.
-    name = project_name(source) if source.is_dir() else source.name
-    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", site]
-    argv += ["--python", python.executable, source]
-    log = command.new_log("build", name, cache.digest(str(source)))
-    before = {*source.rglob("*")}
-    try:
-        with narrator.step(name, "building it") as tick:
-            cwd = source if source.is_dir() else source.parent
-            command.run(
-                argv, what=f"building {name}", log=log, tick=tick, cwd=cwd, env=_unversioned(source)
-            )
-    finally:
-        for path in sorted({*source.rglob("*")} - before - {*site.rglob("*")}, reverse=True):
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _leave_to_sources(site: Path, sources: Sequence[Path]) -> None:
-    """Remove what sources have, and put other files of a package beside its source.
-
-    These are files that only its build made, such as a compiled module or one with the version.
-    """
-    shutil.rmtree(site / "bin", ignore_errors=True)
-    for file in (*site.glob(".lock"), *site.glob("*.dist-info/*")):
-        if file.name in _OF_PLACE:
-            file.unlink()
-    for file in sorted(site.rglob("*"), reverse=True):
-        name = file.relative_to(site)
-        if file.is_dir():
-            with suppress(OSError):  # it is not empty
-                file.rmdir()
-        elif any((source / name).exists() for source in sources):
-            file.unlink()
-        elif home := next((s for s in sources if (s / name.parts[0]).is_dir()), None):
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            file.rename(home / name)
+    place = Path(what[-1])
+    name = project_name(place) if place.is_dir() else place.name
+    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
+    argv += ["--python", python.executable, *what]
+    log = command.new_log("build", name, cache.digest(str(place)))
+    with narrator.step(name, "building it") as tick:
+        command.run(
+            argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=_unversioned(place)
+        )
 
 
 def module_files(module: str) -> tuple[Path, Path]:

@@ -174,10 +174,8 @@ def _parts(
         pythons = tuple(side.python or usual for side in settings)
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
-    places, day = [place for place, _ in states], revisions.day(project.root, states[-1][1])
-    copies, told = deployment.deploy_all(
-        project, places, scope.narrator, settings, scope.copies, day
-    )
+    places = [place for place, _ in states]
+    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, scope.copies)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
