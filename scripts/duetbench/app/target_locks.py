@@ -414,10 +414,10 @@ def _install(
     argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
     argv += ["--python", python.executable, *what]
     log = command.new_log("build", name, cache.digest(str(place)))
+    # What is imported is compiled for both sides in one way.
+    env = {**_unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
     with narrator.step(name, "building it") as tick:
-        command.run(
-            argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=_unversioned(place)
-        )
+        command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
 
 
 def module_files(module: str) -> tuple[Path, Path]:
