@@ -284,21 +284,15 @@ python = "^3.10"
 alpha = {version = "^1", extras = ["fast"]}
 beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
 gamma = {version = "1", optional = true, platform = "linux"}
-[tool.poetry.extras]
-more = ["gamma"]
-[tool.poetry.group.dev.dependencies]
-delta = "*"
 """
     write(tmp_path, "pyproject.toml", text)
     assert foreign_locks.metadata(tmp_path)[0] is None
     write(tmp_path, "poetry.lock", "")
-    needed, extras, groups = foreign_locks.metadata(tmp_path)
+    needed, _, _ = foreign_locks.metadata(tmp_path)
     assert list(map(Requirement, needed or ())) == [
         Requirement("alpha[fast]"),
         Requirement("beta"),
         Requirement("beta ; os_name == 'nt'"),
     ]
-    assert extras == {"more": ["gamma[] ; sys_platform == 'linux'"]}
-    assert groups == {"dev": ["delta[]"]}
     write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
     assert foreign_locks.metadata(tmp_path)[0] == ["own"]

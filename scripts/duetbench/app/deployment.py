@@ -18,7 +18,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from duetbench.app import (
-    locks,
     revisions,
     stacks,
     start_command,
@@ -38,6 +37,7 @@ from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import assemble, find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
+from duetbench.core.text import some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
@@ -57,11 +57,7 @@ def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:
-            whole = [*dict.fromkeys(names)]
-            tops = [*dict.fromkeys(name.partition("/")[0] for name in names)]
-            listed = whole if len(whole) <= _SHOWN else tops
-            shown = ", ".join(listed[:_SHOWN]) + ", …" * (len(listed) > _SHOWN)
-            narrator.say(text.format(shown))
+            narrator.say(text.format(some([*dict.fromkeys(names)], _SHOWN)))
 
 
 def environment_of(
@@ -145,10 +141,7 @@ def deploy_all(
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack
-        side = replace(bare, target=ways[-1], interface=head.interface, server=server)
-        # A search for a cause finds it by its digest.
-        locks.save(side, STACK, stack.lock.read_text("utf-8"))
-        deployed.insert(0, side)
+        deployed.insert(0, replace(bare, target=ways[-1], interface=head.interface, server=server))
     served = any(side.served for side in settings)
     for setting in settings if served else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
@@ -173,10 +166,10 @@ def _choose_way(
         # The import needs no server; its environment is the one to serve from, if the guess holds.
         server, guess, _ = _served(head.root, own.packages, ways, None, pythons)
         needs = _needs(server, guess, "asgi")
-        stack = target_locks.add_packages(head.root, own, needs, pythons[0], narrator)
+        target_locks.add_packages(head.root, own, needs, pythons[0], narrator)
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
-        interface, made = _import(trial, stack, narrator)
+        interface, made = _import(trial, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
     server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
     return replace(head, interface=interface), server, ways, notes
@@ -325,18 +318,16 @@ def _python_here(project: Subject, place: Path) -> Interpreter | None:
     return None
 
 
-def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     endpoint = Endpoint.model_construct(**request, path="")  # none is requested
-    known: dict[str, Any] = {"stack": stack.name, "loop": choice.loop, "python": name}
+    known: dict[str, Any] = {"stack": STACK, "loop": choice.loop, "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assemble(
-        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
-    )  # nothing is loaded
+    testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
     try:
         with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
             return find_interface(testbed, case, log, tick)

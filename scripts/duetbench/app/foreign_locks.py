@@ -90,35 +90,22 @@ def _line(package: _Table, root: Path) -> str:
 def metadata(root: Path) -> tuple[list[str] | None, dict[str, list[str]], dict[str, list[str]]]:
     """Read what a project asks for, by default (None: not listed), by extra and by group.
 
-    Poetry's own tables count beside its lock, which has the versions.
+    Poetry's own table counts beside its lock, which has the versions.
     """
     document = read_pyproject(root)
     project, tools = document.get("project", {}), document.get("tool", {})
-    poetry = tools.get("poetry", {})
-    specs = poetry.get("dependencies", {})
-    tables = {"dev": poetry.get("dev-dependencies", {})}
-    tables |= {
-        name: table.get("dependencies", {}) for name, table in poetry.get("group", {}).items()
-    }
-    extras = {
-        extra: [text for name in names for text in _texts(name, specs.get(name, {}))]
-        for extra, names in poetry.get("extras", {}).items()
-    }
-    groups = {
-        group: [text for name, spec in table.items() for text in _texts(name, spec)]
-        for group, table in tables.items()
-    }
-    groups |= tools.get("pdm", {}).get("dev-dependencies", {})
-    needed: list[str] = [
+    specs = tools.get("poetry", {}).get("dependencies", {}) if (root / POETRY).is_file() else None
+    needed = specs and [
         text
         for name, spec in specs.items()
         if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
         for text in _texts(name, spec)
     ]
+    groups = tools.get("pdm", {}).get("dev-dependencies", {})
     return (
-        project.get("dependencies", needed if (root / POETRY).is_file() else None),
-        extras | project.get("optional-dependencies", {}),
-        groups | document.get("dependency-groups", {}),
+        project.get("dependencies", needed),
+        project.get("optional-dependencies", {}),
+        {**groups, **document.get("dependency-groups", {})},
     )
 
 

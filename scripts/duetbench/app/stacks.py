@@ -23,9 +23,8 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import Version
 
-from duetbench.app.configuration import Interpreter, removed
+from duetbench.app.configuration import Interpreter
 from duetbench.app.environment import Environment, of_lock
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
@@ -39,8 +38,6 @@ _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.M
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
 _WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
-_HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
-_NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
 
 GIT: Final = "git+"
 """Begins addresses of commits, and what stands for the versions of their packages."""
@@ -312,19 +309,14 @@ def compile_code(folder: Path, python: Interpreter) -> None:
 
 
 def _advice(log: Path, version: str) -> str:
-    """Suggest another Python, or a system's package, if a package cannot be installed."""
+    """Suggest another Python if a package cannot be installed."""
     text = command.read_log(log)
-    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
+    package = _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)
+    if package is None:
         return ""
-    pin, name = package[1], package[2]
-    absent = _NO_MODULE.search(text)
-    if absent and (advice := removed(absent[1], Version(version))):
-        return f". {advice}"
-    lacking = _HEADER.search(text)
-    system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return (
-        f". {pin} has no wheel for Python {version} on this machine: {system}choose another Python "
-        f"by --with python=, or another version of {name}"
+        f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "
+        f"by --with python=, or another version of {package[2]}"
     )
 
 

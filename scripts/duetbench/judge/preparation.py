@@ -202,13 +202,7 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
         own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
         if setting.day or own:
             stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
-            put_lock(part.subject, name, stack.lock.read_text("utf-8"))
-
-
-def put_lock(subject: Subject, stack: str, text: str) -> None:
-    """Put a lock in the place of the one that a copy has of a stack."""
-    stacks.write_lock(subject.lock_file(stack), text)
-    locks.save(subject, stack, text)  # a search for a cause finds it by its digest
+            stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 
 def _served(
@@ -278,7 +272,7 @@ def of_locks(
     for label, text in (base, head):
         place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
         own = replace(subject, root=place)
-        put_lock(own, stack, text)
+        stacks.write_lock(own.lock_file(stack), text)
         state = revisions.checkout(subject.repository, label)
         parts.append(Part(record_of(state), own, subject.cases(), subject.find_interpreters))
     return pair_up(parts, match(parts, scope), scope, subject.root)

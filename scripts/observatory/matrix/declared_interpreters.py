@@ -223,7 +223,13 @@ def _install_prebuilt(name: str, configured: Declared, narrator: Narrator) -> No
         installs = target.parent / "uv"
         with narrator.step(f"CPython {name}", f"asking for a prebuilt {spec.version}") as tick:
             request = f"cpython@{spec.version}{kind}"
-            interpreters.install(request, f"prebuilt-{name}", tick, "--install-dir", installs)
+            argv: list[str | Path] = [command.uv(), "python", "install", "--no-bin"]
+            argv += ["--install-dir", installs]
+            # An unreachable server is not slow: it is asked once.
+            command.run(
+                [*argv, request], what=f"installing CPython {request}", tick=tick,
+                log=command.new_log(f"prebuilt-{name}"), env={"UV_HTTP_RETRIES": "0"},
+            )  # fmt: skip
         pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
         programs = sorted(installs.glob(pattern))
         if not programs:
