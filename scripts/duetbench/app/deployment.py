@@ -329,8 +329,8 @@ def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
     try:
-        with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
-            return find_interface(testbed, case, log, tick)
+        with narrator.step(f"importing {choice.app}", "to see how it is served"):
+            return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
 

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import machine, paths, ports, proc
-from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
+from duetbench.host.command import AT, last_exception, last_words, read_log
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 
@@ -62,7 +61,6 @@ _OF_SERVERS: Final = attrgetter(
     *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
-_TICK_SECONDS: Final = 1.0
 _ANSWER: Final = re.compile(
     rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
 )
@@ -461,7 +459,7 @@ def forget(folder: Path) -> None:
                 workspace.close()
 
 
-def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple[Interface, bool]:
+def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, bool]:
     """Import a case's application in the surroundings of a launch.
 
     Return its interface, and whether it is what the named attribute makes.
@@ -483,9 +481,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
             cwd=workspace.folder,
             log=log,
         ) as session:
-            deadline = session.started + limit
-            while (code := session.wait(_TICK_SECONDS)) is None and time.monotonic() < deadline:
-                tick("")
+            code = session.wait(limit)
             session.stop(0)
         output = workspace.hide(read_log(log))
         if code is None:
