@@ -163,13 +163,9 @@ def _choose_way(
     ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
     pythons = [*head.interpreters.values()]
     if (interface := head.target.interface) is None:
-        # The import needs no server; its environment is the one to serve from, if the guess holds.
-        server, guess, _ = _served(head.root, own.packages, ways, None, pythons)
-        needs = _needs(server, guess, "asgi")
-        target_locks.add_packages(head.root, own, needs, pythons[0], narrator)
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
-        interface, made = _import(trial, narrator)
+        interface, made = _import(trial, own, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
     server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
     return replace(head, interface=interface), server, ways, notes
@@ -318,8 +314,8 @@ def _python_here(project: Subject, place: Path) -> Interpreter | None:
     return None
 
 
-def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
-    """Import the application as a launch would, after the commands before it."""
+def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Import the application as a launch would, after the commands before it, without a server."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     endpoint = Endpoint.model_construct(**request, path="")  # none is requested
@@ -327,7 +323,9 @@ def _import(trial: Subject, narrator: Narrator) -> tuple[Interface, bool]:
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
     log = command.new_log("import", cache.digest(str(trial.repository)))
-    testbed = assemble(trial, [case], log.parent, narrator, generator=Path())  # nothing is loaded
+    testbed = assemble(
+        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
+    )  # nothing is loaded
     try:
         with narrator.step(f"importing {choice.app}", "to see how it is served"):
             return find_interface(testbed, case, log)
@@ -339,7 +337,7 @@ def _served(
     place: Path,
     packages: Mapping[str, str],
     choices: Sequence[Target],
-    interface: Interface | None,
+    interface: Interface,
     pythons: Sequence[Interpreter],
 ) -> tuple[str, Sequence[Target], Sequence[str]]:
     """Choose the server, as asked, as the repository starts it, or as locked, with a note.
@@ -374,10 +372,10 @@ def _served(
     return server, choices, notes
 
 
-def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
-    """Choose the first server of the lock that speaks an interface; None: any."""
+def _server(packages: Mapping[str, str], interface: Interface) -> str:
+    """Choose the first server of the lock that speaks an interface."""
     for name in SERVERS:
-        speaks = interface is None or interface in SERVERS[name].interfaces
+        speaks = interface in SERVERS[name].interfaces
         if name == "gunicorn" and interface == "asgi" and name in packages:
             speaks = Version(packages[name]) >= _GUNICORN_ASGI
         if name in packages and speaks:

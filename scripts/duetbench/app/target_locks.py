@@ -60,7 +60,6 @@ _UNVERSIONED: Final = dict.fromkeys(
 )
 """Versions for a copy, which has no history to read one from."""
 
-_PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """Words in the name of a requirements file that is not for serving."""
 
@@ -123,9 +122,7 @@ def _file_in(root: Path) -> Path | None:
             f"{root} has {names}: which one has the packages to serve with? Name it by "
             "--with packages=, or as requirements.txt"
         )
-    only_tools = not {"project", "build-system"} & document.keys()
-    places = (root / name for name in _PROJECTS[only_tools:])
-    return next((place for place in places if place.is_file()), None)
+    return root / PYPROJECT if {"project", "build-system"} & document.keys() else None
 
 
 def _indexes(root: Path) -> str:
@@ -241,8 +238,8 @@ def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrat
         return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
         return _compile(lock, [file], python, narrator)
-    if file.name in _PROJECTS:
-        if file.name == PYPROJECT and _direct(root, target) == ():
+    if file.name == PYPROJECT:
+        if _direct(root, target) == ():
             return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
         return _compile(lock, [file, *options], python, narrator)

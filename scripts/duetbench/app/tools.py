@@ -48,10 +48,6 @@ def version(program: Path | str) -> str | None:
     return first[0].removeprefix(Path(program).name).strip() if first else None
 
 
-class _UnusableError(SetupError):
-    """There is no prebuilt program for this machine."""
-
-
 def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) -> bool:
     """Install oha unless the right one is there; return whether it did.
 
@@ -63,10 +59,8 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) ->
     def fill(staging: Path) -> cache.Facts:
         program = staging / "bin" / "oha"
         program.parent.mkdir()
-        try:
-            _fetch(spec, program, narrator)
-        except _UnusableError as error:
-            lost = f"a prebuilt oha {spec.version} is not available ({error})"
+        if reason := _fetch(spec, program, narrator):
+            lost = f"a prebuilt oha {spec.version} is not available ({reason})"
             own = shutil.which("oha")
             if own is not None and version(own) == spec.version:
                 narrator.say(f"{lost}: duetbench uses {own}")
@@ -76,15 +70,14 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) ->
                 shutil.rmtree(program.parent)
                 build(spec, staging, narrator)
             else:
-                raise SetupError(f"{lost}: connect to the network, or put it on PATH") from error
+                raise SetupError(f"{lost}: connect to the network, or put it on PATH")
         digest = cache.sha256(program)
         origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
         return {"version": spec.version, "sha256": digest, "origin": origin}
 
-    def fault(_place: Path) -> str | None:
-        return oha_fault(spec)
-
-    return cache.make(oha_place(spec), fault=fault, build=fill, say=narrator.say)
+    return cache.make(
+        oha_place(spec), fault=lambda _: oha_fault(spec), build=fill, say=narrator.say
+    )
 
 
 def find_oha(spec: OhaSpec) -> Path:
@@ -128,25 +121,25 @@ def oha_fault(spec: OhaSpec) -> str | None:
     return None
 
 
-def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
-    """Download the program of oha's release."""
+def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> str:
+    """Download the program of oha's release, or say why there is none for this machine."""
     import httpx  # noqa: PLC0415 - slow to import, and rarely needed
 
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
-        raise _UnusableError(f"{RELEASES} is empty")
+        return f"{RELEASES} is empty"
     if file not in spec.prebuilt:
-        raise _UnusableError(f"none is pinned for {platform.machine()}")
+        return f"none is pinned for {platform.machine()}"
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
     try:
         with narrator.step(f"oha {spec.version}", f"fetching it from {address}"):
             answer = httpx.get(address, timeout=_TIMEOUT_S, follow_redirects=True)
             program.write_bytes(answer.raise_for_status().content)
     except httpx.HTTPStatusError as error:
-        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+        return f"the server answered {error.response.status_code}"
     except httpx.HTTPError as error:
-        raise _UnusableError(f"no connection ({error})") from error
+        return f"no connection ({error})"
     digest = cache.sha256(program)
     if digest != spec.prebuilt[file]:
         raise SetupError(
@@ -154,3 +147,4 @@ def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
             f"A proxy may have replaced it; set {RELEASES} to nothing to do without it"
         )
     program.chmod(0o755)
+    return ""
