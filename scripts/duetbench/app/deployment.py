@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from duetbench.app import (
     revisions,
@@ -42,8 +41,6 @@ from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
 _SHOWN: Final = 4  # names of uncommitted files
-_GUNICORN_ASGI: Final = Version("25")
-"""The first gunicorn that serves ASGI without another package."""
 
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
@@ -374,13 +371,8 @@ def _served(
 
 def _server(packages: Mapping[str, str], interface: Interface) -> str:
     """Choose the first server of the lock that speaks an interface."""
-    for name in SERVERS:
-        speaks = interface in SERVERS[name].interfaces
-        if name == "gunicorn" and interface == "asgi" and name in packages:
-            speaks = Version(packages[name]) >= _GUNICORN_ASGI
-        if name in packages and speaks:
-            return name
-    return next(iter(SERVERS))
+    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
+    return next((name for name in fitting if name in packages), fitting[0])
 
 
 def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:

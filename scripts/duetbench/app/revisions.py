@@ -176,7 +176,7 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     From a git repository with a commit it copies the files that `working` records, else all but
-    hidden files, results and generated files. With `inside`, `root` is a copy already, at this path
+    results and generated files. With `inside`, `root` is a copy already, at this path
     within it; then everything is copied.
     """
     if inside is None and is_repository(root):
@@ -232,6 +232,4 @@ def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _ignore(_folder: str, names: list[str]) -> set[str]:
-    generated = {"__pycache__", "node_modules", "results"}
-    hidden = {name for name in names if name[0] == "." and name != ".python-version"}
-    return hidden | (generated & {*names})
+    return set(filter(_GENERATED.fullmatch, names))
