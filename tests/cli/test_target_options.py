@@ -52,7 +52,7 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
-        (("compare", "--with", "python=3.14"), "--with python: expected --app module:attribute"),
+        (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--workers", "2"), "--workers: spell it as --with workers=2, or of one side as"),
         (("compare", "--json"), "--json: spell it as -o -"),
         (("compare", "--token", "a"), "--token: spell it as --with token=a"),

@@ -239,27 +239,24 @@ def test_what_both_sides_call_below_different_functions_is_the_same_work() -> No
     }
 
 
-def test_a_renamed_function_is_one_function() -> None:
-    def fact(line: int, code: str) -> Fact:
-        return Fact(line, 2.0, code)
-
+def test_a_moved_method_is_one_method() -> None:
     base = calls(
         {"serve": 100.0, "serve dump": 600.0, "serve dump Old.walk": 40.0},
-        {"dump": fact(4, "same"), "Old.walk": fact(9, "mine")},
+        {"Old.walk": Fact(9, 2.0)},
     )
     other = Name("Old.walk", "web/elsewhere.py", "web")
     head = Profile(
         {
             (ROOT, function("serve")): 100.0,
-            (ROOT, function("serve"), function("write")): 600.0,
-            (ROOT, function("serve"), function("write"), other): 80.0,
+            (ROOT, function("serve"), function("dump")): 600.0,
+            (ROOT, function("serve"), function("dump"), other): 80.0,
         },
-        {function("write"): fact(5, "same"), other: Fact(70, 4.0, "other")},
+        {other: Fact(70, 4.0)},
     )
     (row,) = rank(base, head, 0.005)
     assert (row.file, row.line, row.state) == ("web/elsewhere.py", 70, "both")
     assert row.entries == (2.0, 4.0)
-    assert row.caller == "write"
+    assert row.caller == "dump"
 
 
 def test_names_that_several_functions_could_have_are_not_matched() -> None:

@@ -1,21 +1,16 @@
 """What counts of instructions say."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
 from comparing import CPU, busy, sampled
 from comparing import duets as made
-from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Instructions
 from duetbench.core.metrics import INSTRUCTIONS, MATERIAL
 from duetbench.core.model import Verdict
-from duetbench.counts import counted, counting
+from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
 from duetbench.judge.rule import judge, least_change
 from duetbench.report.findings import sentence
-from synthetic import make_testbed
 
 
 @pytest.mark.parametrize(
@@ -102,29 +97,6 @@ def test_a_change_that_another_layout_of_memory_does_not_show_is_no_change(
     opposite = {Verdict.WORSE: Verdict.BETTER}
     assert found.verdict is (opposite.get(verdict, verdict) if swapped else verdict)
     assert counted.in_layouts(counts).error == pytest.approx(half, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("first", "limit", "attempts"),
-    [("the port is taken", 1e6, 2), ("it failed late", 0.0, 1), (EQUAL, 1e6, 1)],
-)
-def test_what_fails_early_is_counted_one_side_after_the_other(
-    first: Instructions | str, limit: float, attempts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sides = (
-        SideCase(busy("x/a"), make_testbed(Path("/base"))),
-        SideCase(busy("x/a"), make_testbed(Path("/head"))),
-    )
-    tried = []
-
-    def count(groups: Sequence[Sequence[SideCase]], *_: float) -> Instructions | str:
-        tried.append(groups)
-        return first if len(tried) == 1 else EQUAL
-
-    monkeypatch.setattr(counted, "_count", count)
-    monkeypatch.setattr(counting, "missing", lambda: None)
-    assert counted.instructions(sides, limit) == (EQUAL if attempts == 2 else first)
-    assert tried == [[sides], [(sides[0],), (sides[1],)]][:attempts]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from bare import QUIET
 from bench import Bench
 from comparing import SAME, comparison_of, judged_case
 from duetbench.app import revisions
-from duetbench.app.inside import programs
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -24,7 +23,6 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import (
     KEPT,
     AnswerDifference,
-    Case,
     EffectKind,
     Effects,
     Keeping,
@@ -292,21 +290,15 @@ def pairs(
 @pytest.mark.real
 def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[BothSides]]) -> None:
     """Times, ids and what a process has once differ on equal sides: they are no difference."""
-    told: list[Effects] = []
-
-    def tell(_case: Case, first: Effects) -> None:
-        told.append(first)
-
-    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"), tell)
+    seen = effects.observe(pairs(ITEMS, f"{ITEMS}# the same\n"))
     assert not seen.reasons
-    assert [first.moved for first in told] == [frozenset()]
     (same,) = seen.effects.values()
     assert same.same, same
     assert same.totals["sql"] == (2, 2)
     lazy = ITEMS.replace("def rows", "def once") + LAZY
     for base, head, times in ((ITEMS, lazy, (2, 4)), (lazy, ITEMS, (4, 2))):
-        (found,) = effects.observe(pairs(base, head), tell).effects.values()
-        assert found.totals["sql"] == told.pop().totals["sql"] == times
+        (found,) = effects.observe(pairs(base, head)).effects.values()
+        assert found.totals["sql"] == times
         assert not found.leaks
         (answer,) = found.answers  # by owner, and so in another order
         assert answer.what.startswith("head answers $.items[1] = ")
@@ -321,7 +313,7 @@ def test_both_sides_of_a_repository_are_compared(pairs: Callable[..., Sequence[B
 def test_sides_that_disturb_each_other_are_observed_one_after_the_other(
     pairs: Callable[..., Sequence[BothSides]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "EARLY", 1.0)
+    monkeypatch.setattr(effects, "EARLY", 60.0)
     taken = str(tmp_path / "taken")
     alone = f"{ITEMS}\nimport fcntl\nlock = open({taken!r}, 'w')\n"
     alone += "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"

@@ -96,9 +96,9 @@ def test_what_makes_an_application_is_called(found: Any, *, called: bool) -> Non
 
 
 def test_any_interpreter_can_import_it() -> None:
-    """The syntax of 3.10, and nothing but the standard library."""
+    """The syntax of 3.11, and nothing but the standard library."""
     for file in ENTRY.glob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"), feature_version=(3, 10))
+        tree = ast.parse(file.read_text("utf-8"), feature_version=(3, 11))
         for node in ast.walk(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from bench import PROJECT, Bench, declared, failures, shortened
-from duetbench.app.plan import launch_order, plan_seconds
+from duetbench.app.plan import launch_order
 from duetbench.app.testbed import ENTRY, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
@@ -111,9 +111,9 @@ def test_workers_and_cores(
     affinities: dict[int, list[int]] = {}
     real = ports.connections_per_process
 
-    def midway(port: int, members: list[proc.Stat], without: Collection[int]) -> dict[int, int]:
+    def midway(port: int, members: list[proc.Stat]) -> dict[int, int]:
         affinities.update({p.pid: sorted(os.sched_getaffinity(p.pid)) for p in members})
-        return real(port, members, without)
+        return real(port, members)
 
     monkeypatch.setattr(ports, "connections_per_process", midway)
     case = declared("badapps/right", root=bench.root)
@@ -273,7 +273,8 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
         (case.id, round_) for case, round_ in launch_order(plan)
     ]
     ((total, seconds),) = told.started
-    assert (total, round(seconds, 3)) == (6, round(plan_seconds(plan), 3))
+    least = 2 * sum(case.load.duration for case in CASES)
+    assert (total, least < seconds < least + 6 * 6) == (6, True)
     assert told.work_ == [(x.case, x.order) for x in done]
     assert [line.split()[4] for line in told.said] == [x.case for x in done]
     assert told.ended == 1
@@ -287,8 +288,8 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
         ("no 3.15-jit", 0), ("", 2), ("", 2),
     ]  # fmt: skip
     assert files.read(Run, path).results == run.results
-    ((total, seconds),) = told.started
-    assert (total, round(seconds, 3)) == (4, round(plan_seconds(plan) * 2 / 3, 3))
+    ((total, _),) = told.started
+    assert total == 4
     night = table.of_run(run)
     assert (night.cases[first].status, night.cases[first].reason) == ("not measured", "no 3.15-jit")
     text = as_markdown(make_page(summarise(run)))

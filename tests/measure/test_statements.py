@@ -19,7 +19,8 @@ _BACKSLASH: Final = {"\\": "\\\\", "'": "\\'", '"': '\\"'}
 DIALECTS: Final[Mapping[str, tuple[Sequence[tuple[str, Mapping[str, str]]], Sequence[str]]]] = {
     "SQLite": (
         [_PLAIN, _DOUBLE],
-        ["[it's]", "[a -- b]", '[a "b]', "[/*]", "`it's`", '"a"."b"', "$x", ":y", "/* /* */"],
+        ["[it's]", "[a -- b]", '[a "b]', "[/*]", "['a\\']", "['it]", "[$$a]", "[#> ']", "`it's`",
+         '"a"."b"', "$x", ":y", "/* /* */"],
     ),
     "PostgreSQL": (
         [_PLAIN, ("N'{}'", {"'": "''"}), ("E'{}'", _BACKSLASH), ("$${}$$", {"$": ""}),
@@ -28,7 +29,8 @@ DIALECTS: Final[Mapping[str, tuple[Sequence[tuple[str, Mapping[str, str]]], Sequ
     ),
     "MySQL": (
         [("'{}'", _BACKSLASH), ('"{}"', _BACKSLASH), ("_utf8'{}'", {"\\": "\\\\", "'": "''"})],
-        ["# don't\n", "#> it's\n", "5--1", "`it's`", "/* /* ' */", "/*! 1 */", "/*!'*/' */"],
+        ["# don't\n", "#> it's\n", "#> '{\n", "#>> $1 it's\n", "5--1", "`it's`", "/* /* ' */",
+         "/*! 1 */", "/*!'*/' */"],
     ),
     "Oracle": ([_PLAIN, ("q'[{}]'", {"]": ""}), ("nq'!{}!'", {"!": ""})], ['"a"', "--it's\n"]),
 }  # fmt: skip
@@ -124,8 +126,11 @@ def test_nothing_of_a_value_is_shown_whatever_is_around_it(dialect: str) -> None
         ("SELECT a[1] FROM t -- a remark", "SELECT a[?] FROM t"),
         # Others
         ("select 1e-5, .5, 0xff, 'a' 'b', ?1", "select ?, .?, ?, ? ?, ?"),
-        ("/* app */ select 1 # it is\n, 2", "select ? , ?"),
-        ("select 5--1\n, 'x'", "select ? , ?"),
+        ("/* app */ select 1 # it is\n, 2", "select ? ?"),
+        ("select 5--1\n, 'x'", "select ??"),
+        ("select a /* it's */, b -- it's\n, '{x}'", "select a , b , ?"),
+        ("select a #> '{b,c}' from t", "select a #> ? from t"),
+        ("select array['a', 'b'], c", "select array[?, ?], c"),
         ("SELECT a WHERE b IS NULL AND c = NULL", "SELECT a WHERE b IS NULL AND c = ?"),
         ('SELECT "a" FROM "t" ORDER BY "b"', 'SELECT ? FROM "t" ORDER BY ?'),
         ("VALUES ('it\\'s', 'x')", "VALUES (?"),
@@ -155,4 +160,4 @@ def test_names_of_savepoints_are_not_shown(sent: str, shown: str) -> None:
 
 
 def test_a_remark_is_no_statement() -> None:
-    assert statement("-- select 1") is statement("/* select") is statement(" ; ") is None
+    assert statement("-- select 1") is statement("/* select */") is statement(" ; ") is None

@@ -156,7 +156,6 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     ),
     (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
-    (FlagName.CONNECTIONS_CLOSED, facts(idle_lost=3), "but the server closed 3 of them"),
     (FlagName.WORKER_IMBALANCE, facts(connections=(160, 40)), "80.0 % of the connections"),
     (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.FEW_CORES, facts(case=case(cores="shared")), "as declared"),

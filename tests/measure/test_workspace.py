@@ -157,8 +157,8 @@ def test_a_project_is_measured_in_files_of_its_own(
 
 def observed(program: Program) -> Activity:
     ends = time.monotonic() + 60
-    with observation.start(program, seconds=1, ends=ends, patience=0) as process:
-        return process.activity()
+    with observation.start(program, seconds=1, ends=ends, patience=0) as collect:
+        return collect()
 
 
 @pytest.mark.real

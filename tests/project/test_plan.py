@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain, launch_seconds, plan_seconds
+from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load
@@ -18,6 +18,7 @@ from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan
 from observatory.trend.anchored import NIGHTLY
+from observatory.trend.nights import launch_seconds, plan_seconds
 from synthetic import make_case
 
 

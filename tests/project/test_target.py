@@ -47,12 +47,13 @@ def test_options_win_over_keys(shop: Path) -> None:
 
 
 def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
-        target.of(tmp_path, {"workers": None, "env": {}, "factory": False})
-    with pytest.raises(
-        UsageError, match=r"^--with workers and --env: expected --app module:attribute"
-    ):
-        target.of(tmp_path, {"workers": 2, "env": {"A": "b"}})
+    given: list[dict[str, object]] = [
+        {"workers": None, "env": {}, "factory": False},
+        {"workers": 2},
+    ]
+    for options in given:
+        with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
+            target.of(tmp_path, options)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +85,12 @@ def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: 
         tmp_path,
         "dev.env",
         "# of development\n\nexport A=1 # one\nB = 'two # 2'\nC=\"x=y\"\nD=it#self\nE=\nA2='\n"
-        "F=${D}/${NOWHERE_SET:-z}\nG='${D}'\n",
+        "F='${D}'\n",
     )
     wanted = Target.model_validate({"app": "a:b", "env-file": "dev.env", "env": {"A": "10"}})
     assert target.private(wanted, tmp_path) == {
         "A": "10", "B": "two # 2", "C": "x=y", "D": "it#self", "E": "", "A2": "'",
-        "F": "it#self/z", "G": "${D}",
+        "F": "${D}",
     }  # fmt: skip
     write(tmp_path, "dev.env", "TOKEN=a\nsecret words\n")
     with pytest.raises(UsageError, match=r"dev\.env, line 2: expected NAME=value$"):
@@ -161,8 +162,16 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
             "wsgi",
             "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
         ),
-        ({"loop": "rloop"}, "asgi", "loop=rloop: expected one of uvicorn's: asyncio, uvloop"),
-        ({"loop": "gevent", "server": "gunicorn"}, "asgi", "gevent: expected another than gevent"),
+        (
+            {"loop": "rloop"},
+            "asgi",
+            "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop",
+        ),
+        (
+            {"loop": "gevent", "server": "gunicorn"},
+            "asgi",
+            "gevent: expected one of gunicorn's for asgi",
+        ),
         (
             {"loop": "gevent", "server": "gunicorn", "threads": 2},
             "wsgi",

@@ -68,8 +68,7 @@ def seen(
         "DUETBENCH_APP": "shop:app",
         "DUETBENCH_INTERFACE": interface,
     }
-    safe = ["-P"] * ("3.10" not in python.name)  # an option from 3.11 on
-    client = Program(python, [*safe, "-m", PROGRAM], env)
+    client = Program(python, ["-P", "-m", PROGRAM], env)
     ends = time.monotonic() + 60
-    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as process:
-        return process.activity()
+    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
+        return collect()

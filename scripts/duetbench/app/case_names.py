@@ -1,7 +1,7 @@
 """Names of cases for people; the id stays beside them, or is the name if nothing is declared."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,16 +61,6 @@ def of(case: Case) -> CaseName:
     if case_name.known or case.stack != STACK:
         return case_name
     return build(case, _request(case.endpoint))
-
-
-def requests(cases: Iterable[Case]) -> Mapping[str, str]:
-    """Map the id of each of a target's cases to its request, `GET /items/7`.
-
-    Empty if requests alone do not distinguish the cases, or some belong to no target.
-    """
-    by_id = {case.id: case for case in cases}
-    texts = {id_: _request(case.endpoint) for id_, case in by_id.items() if case.stack == STACK}
-    return texts if len(set(texts.values())) == len(by_id) else {}
 
 
 def _request(endpoint: Endpoint) -> str:

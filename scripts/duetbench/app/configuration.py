@@ -2,10 +2,10 @@
 
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Final, get_args
 
-from packaging.version import Version
 from pydantic import BeforeValidator, Field
 
 from duetbench.app.pyproject import read_table
@@ -66,23 +66,11 @@ class Interpreter(InterpreterRecord):
         return InterpreterRecord.model_validate(self.model_dump(exclude={"executable"}))
 
 
-REMOVED: Final = {
-    "3.11": "binhex",
-    "3.12": "asynchat asyncore distutils imp smtpd",
-    "3.13": "aifc audioop cgi cgitb chunk crypt imghdr lib2to3 mailcap msilib nis nntplib "
-    "ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib",
-    "3.15": "sre_compile sre_constants sre_parse",
-}
-"""Version of Python → modules that it and newer ones lack."""
-
-
-def removed(module: str, version: Version) -> str:
-    """Say that a Python no longer has a module of the standard library; empty if it does."""
-    for first, modules in REMOVED.items():
-        if module in modules.split() and version >= Version(first):
-            older = Version(first).minor - 1
-            return f"Python {first} and newer have no {module}: try --with python=3.{older}"
-    return ""
+REMOVED: Final = re.compile(
+    "asynchat|asyncore|distutils|imp|smtpd|aifc|audioop|cgi|cgitb|chunk|crypt|imghdr|lib2to3|"
+    "mailcap|msilib|nis|nntplib|ossaudiodev|pipes|sndhdr|spwd|sunau|telnetlib|uu|xdrlib"
+)
+"""Modules that Python 3.11 had, and newer ones lack."""
 
 
 @functools.cache

@@ -222,8 +222,7 @@ def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     """Describe a prepared target on one line."""
     case = deployed.cases(setting)[0]
     rate = f" at {case.load.rate:g} requests/s" if case.load.rate is not None else ""
-    more = f" and {case.load.idle} idle ones" if case.load.idle else ""
-    more += f", {shlex.join(case.server_args)}" if case.server_args else ""
+    more = f", {shlex.join(case.server_args)}" if case.server_args else ""
     pythons = (f"{found.version}{found.suffix}" for found in deployed.interpreters.values())
     packages = deployed.lock(STACK).packages
     version, loop = packages.get(case.server, ""), loop_taken(case.server, case.loop, packages)

@@ -23,29 +23,26 @@ def check_answer(
     endpoint: Endpoint, where: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
     """Compare an answer to `where` with its declaration; LaunchError wrong_answer."""
+    if problem := _problem(endpoint, status, headers, body):
+        raise LaunchError(FlagName.WRONG_ANSWER, f"{where}: {problem}")
+
+
+def _problem(
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes
+) -> str | None:
     expect = endpoint.expect
     if status != expect.status:
         location = headers.get("location", "")
         scheme = endpoint.headers.get("x-forwarded-proto", "http")
         here = location.removeprefix(f"{scheme}://{endpoint.headers.get('host', '')}")
         to = f" to {location if here == endpoint.path else here}" if location else ""
-        raise LaunchError(
-            FlagName.WRONG_ANSWER,
-            f"{where}: expected status {expect.status}, found {status}{to} with {excerpt(body)}; "
-            "see the server's log",
-        )
-    media = headers.get("content-type", "")
-    actual, expected = media.partition(";")[0].strip().lower(), expect.content_type
-    if expected is not None and actual != expected.lower():
-        raise LaunchError(
-            FlagName.WRONG_ANSWER,
-            f"{where}: expected content type {expected}, found {actual or 'none'}",
-        )
+        found = f"found {status}{to} with {excerpt(body)}; see the server's log"
+        return f"expected status {expect.status}, {found}"
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if expect.content_type is not None and media != expect.content_type.lower():
+        return f"expected content type {expect.content_type}, found {media or 'none'}"
     problem = _body_problem(expect, body)
-    if problem:
-        raise LaunchError(
-            FlagName.WRONG_ANSWER, f"{where}: {problem}, found {excerpt(body)}; see the handler"
-        )
+    return problem and f"{problem}, found {excerpt(body)}; see the handler"
 
 
 def _body_problem(expect: Expectation, body: bytes) -> str | None:

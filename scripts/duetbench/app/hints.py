@@ -15,11 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
-from duetbench.app.configuration import removed
-from duetbench.app.pyproject import option_for
+from duetbench.app.configuration import REMOVED
 from duetbench.app.target import NOWHERE, read_variables
 from duetbench.core.errors import UsageError
 from duetbench.host.command import last_exception
@@ -31,19 +27,10 @@ USUAL: Final = (  # of an import that no row explains
     "files or a database, make them with --before; --with interface=asgi or =wsgi skips this import"
 )
 
-_MIGRATIONS: Final = {  # file of Django's, Alembic's, Flask-Migrate's → what makes tables
-    "manage.py": " 'python manage.py migrate'",
-    "alembic.ini": " 'python -m alembic upgrade head'",
-    "migrations/env.py": " 'python -m flask db upgrade'",
-}
-
 _TOO_OLD: Final = (
     "The code or packages of {source} are too old for Python {python}: try --with python=3.11"
 )
 _CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
-_NO_SERVER: Final = (
-    r"It needs a server at \1:\2, and none answers: start it before, or name another with --env"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +45,6 @@ class Symptoms:
         variables: Names of those that were set.
         python: Version of the interpreter.
         source: The file that the packages were read from, for people.
-        packages: Name → version of what is installed.
     """
 
     printed: str
@@ -69,22 +55,18 @@ class Symptoms:
     variables: Collection[str]
     python: str
     source: str
-    packages: Mapping[str, str]
 
 
 def advise(symptoms: Symptoms) -> str:
     """Say in a sentence what to do about a failure; empty if that is unknown."""
     parts = _CHAIN.split(symptoms.printed)[::-1]  # the cause comes last
-    migrate = (text for file, text in _MIGRATIONS.items() if (symptoms.folders[0] / file).is_file())
-    fields = {"source": symptoms.source, "python": symptoms.python, "migrate": next(migrate, "")}
     for part, (pattern, row) in product(parts, _TABLE.items()):
         error = last_exception(part) or part
-        own = pattern.replace("{module}", re.escape(symptoms.module))
-        if match := re.search(own, error, re.MULTILINE):
+        if match := re.search(pattern, error, re.MULTILINE):
             sentence = match.expand(row) if isinstance(row, str) else row(match, symptoms)
-            for name, text in fields.items():
-                sentence = sentence.replace(f"{{{name}}}", text)
             if sentence:
+                for name in ("source", "python"):
+                    sentence = sentence.replace(f"{{{name}}}", getattr(symptoms, name))
                 return sentence
     return ""
 
@@ -101,27 +83,30 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
     """Of a module that is missing; of a part of the application's own, its build may write it."""
     name, module = match[1], symptoms.module
     top = name.partition(".")[0]
-    if advice := removed(top, Version(symptoms.python)) or _version(match, symptoms):
-        return advice
+    if top in sys.stdlib_module_names or REMOVED.fullmatch(top):
+        return _TOO_OLD
     if f"{module}.".startswith(f"{name}."):
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"
     if top == module.partition(".")[0]:
         return ""
     if symptoms.source == NOWHERE:
         return "No file lists its packages, such as requirements.txt: name one with --packages"
-    if option := option_for(symptoms.folders[0], top):
-        return f"{{source}} has {top} for another purpose: add {option}"
-    return f"{{source}} has no package with {top}: install it, or name others by --with packages="
+    return (
+        f"{{source}} has no package with {top}: install it, or name a group, an extra or another "
+        "file by --with groups=, extras= or packages="
+    )
 
 
-def _version(match: re.Match[str], symptoms: Symptoms) -> str:
-    """Of a part that a module of another version lacks."""
-    top = match[1].partition(".")[0]
+def _part(match: re.Match[str], symptoms: Symptoms) -> str:
+    """Of a part that a module lacks."""
+    name = match[1]
+    if name == symptoms.module:
+        return "`duetbench init` finds applications"
+    if (top := name.partition(".")[0]) == symptoms.module.partition(".")[0]:
+        return ""
     if top in sys.stdlib_module_names:
         return _TOO_OLD
-    if version := symptoms.packages.get(canonicalize_name(top)):
-        return f"{{source}} has {top} {version}, and the code expects another version"
-    return ""
+    return f"The code expects another version of {top} than {{source}} has"
 
 
 def _fields(match: re.Match[str], symptoms: Symptoms) -> str:
@@ -159,23 +144,21 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"found (?:\{.*\b)?429\b": "To a rate limiter, all connections of a generator are one client, "
     "and the warm-up goes as fast as it can, whatever the rate is; switch the limiter off for the "
     "measurement",
-    r"found 421\b": "It wants its port in the name of its host: --header 'Host: localhost:{port}'",
-    r"(?i)found 400\b.*(invalid (http_)?host|disallowedhost|is not trusted|bad request \(400\))": (
-        "If it serves only hosts that it knows, name one of them with --header 'Host: NAME'"
+    r"(?i)found (?:421|400\b.*(?:host\b|disallowedhost|bad request \(400\)))": (
+        "If it serves only hosts that it knows, name one of them with --header 'Host: NAME', "
+        "perhaps with its port: 'localhost:{port}'"
     ),
     r"found 30[1278] to https:": "It wants https: say that a proxy has it with --header "
     "'X-Forwarded-Proto: https', or switch that redirect off",
     r"found (30[12378]) to (/\S*)": r"Measure that path with --path '\2', or the redirect with "
     r"--with expect-status=\1",
-    r"found 30[12378] to http://([^/\s]+)": r"It has another name: --header 'Host: \1'",
     # Applications, modules and packages.
     r"expected an ASGI or WSGI application": "If one of its methods makes the application, write a "
     "starter file, such as serve.py with `app = …`, and name that: --app serve:app",
     r"No module named 'pkg_resources'": "It is a part of setuptools before 82, which is not among "
     "the packages of {source}: add 'setuptools<82' there, or name another file by --with packages=",
     r"No module named '([\w.]+)'": _module,
-    r"module '{module}' has no attribute": "`duetbench init` finds applications",
-    r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _version,
+    r"(?:cannot import name '\w+' from|module) '([\w.]+)'": _part,
     # Under Python 3.14: older users of asyncio, and Pydantic 1.
     r"no current event loop|unable to infer type for attribute": _TOO_OLD,
     # Variables, as Starlette, decouple, environs, Django, os and Pydantic print them.
@@ -187,14 +170,15 @@ _TABLE: Final[Mapping[str, str | Callable[[re.Match[str], Symptoms], str]]] = {
     r"for \w*(?:Settings|Config|Env)\w*\n[\s\S]*[Ff]ield required": _fields,
     # Tables, files and servers; of the latter asyncio's, libpq's and redis' words.
     r"no such table|relation \S+ does not exist|Table \S+ doesn't exist": "Its database lacks "
-    "tables: make them with --before{migrate}",
+    "tables: make them with --before, such as 'python manage.py migrate' or 'python -m alembic "
+    "upgrade head'",
     r"QueuePool limit of size": "Its pool of connections is smaller than the load, so requests "
     "wait until they fail: enlarge the pool, or add --with connections=8",
     r"unable to open database file": "Make the folder of its database with --before "
-    "'mkdir -p FOLDER', and its tables with --before{migrate}",
+    "'mkdir -p FOLDER', and its tables with another --before",
     r"(?:No such file or directory: |[Dd]irectory )'(?!/(?:etc|usr|var|opt))[^']+'": "Copies have "
     "the files that git has, and other small ones: make more with --before",
-    r"Connect call failed \('([^']+)', (\d+)": _NO_SERVER,
-    r"server at \"([^\"]+)\".{0,80}port (\d+) failed": _NO_SERVER,
-    r"connecting to ([\w.-]+):(\d+)": _NO_SERVER,
+    r"(?:Connect call failed \('|connecting to |server at \")([\w.-]+)(?:', |:|\".{0,80}port )"
+    r"(\d+)": r"It needs a server at \1:\2, and none answers: start it before, or name another "
+    "with --env",
 }

@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Plan, Profile
-from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from duetbench.core.model import Case, Plan
 from duetbench.core.text import some
 
 _SUGGESTIONS: Final = 3
@@ -63,11 +62,6 @@ def without_duets(cases: Sequence[str]) -> str:
     return f"by turns, since their threads or workers need all cores: {names}"
 
 
-def plan_seconds(plan: Plan) -> float:
-    """Predict the seconds that a plan takes."""
-    return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
-
-
 FIRST_WORKER: Final = 0.5
 """Seconds until the first answer of a server, as the following on a 2-core virtual machine."""
 _FURTHER_WORKER: Final = 0.2
@@ -75,21 +69,6 @@ PROBES: Final = 0.25
 """Seconds to identify all workers twice, and for the fast requests of both verifications."""
 GENERATOR: Final = 0.1
 """Seconds to start the generator."""
-_STOP: Final = 0.2  # stopping the server and checking that it is gone
-_WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
-
-
-def launch_seconds(case: Case, profile: Profile) -> float:
-    """Predict the seconds of one launch of a case."""
-    single = max(case.endpoint.takes, case.endpoint.floor)
-    waves = drain(case)
-    # A slow request is sent once before and once after the load, and warms up as the load ends.
-    verify, warm_up = 2 * single, GENERATOR + waves
-    if single < SLOW_SECONDS:
-        windows = _WINDOWS if case.load.rate is None else RATE_WINDOWS
-        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS[profile]
-    load = GENERATOR + case.load.duration + waves
-    return start(case.workers) + PROBES + verify + warm_up + load + _STOP
 
 
 def drain(case: Case) -> float:

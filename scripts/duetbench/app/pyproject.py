@@ -59,24 +59,6 @@ def other_keys(root: Path) -> dict[str, Any]:
     return {**project, "tool": tools}
 
 
-def option_for(root: Path, module: str) -> str:
-    """Return the option that adds the group or extra with a package of this name; or nothing."""
-    document = read_pyproject(root)
-    tables = {
-        "--with groups=": document.get("dependency-groups", {}),
-        "--with extras=": document.get("project", {}).get("optional-dependencies", {}),
-    }
-    return next(
-        (
-            f"{option}{name}"
-            for option, table in tables.items()
-            for name, texts in table.items()
-            if any(re.match(rf"{re.escape(module)}\b", str(text)) for text in texts)
-        ),
-        "",
-    )
-
-
 def project_name(root: Path) -> str:
     """Return the name of a repository's project, in characters that an id may have."""
     document = read_pyproject(root)

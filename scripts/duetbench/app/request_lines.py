@@ -34,9 +34,6 @@ MOST: Final = 10_000
 
 _FARTHEST: Final = 2**62  # numbers of a range, as Python can draw from
 
-LONGEST: Final = 60_000
-"""Most characters of a path. The client that checks a server refuses addresses of 65,536."""
-
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _METHOD: Final = re.compile(r"([A-Z]+)\s+(?=/)")
 _PATH: Final = re.compile(r"(/\S*)(?:\s+(\d+)(?=\s|$))?\s*")
@@ -111,10 +108,6 @@ def _part(text: str, folder: Path) -> tuple[Sequence[str], int]:
             f"'/items/{{1..100}} 3'; found {text!r}"
         )
     values = _expand(match[1], folder)
-    if (longest := max(map(len, values))) > LONGEST:
-        raise UsageError(
-            f"expected a path of at most {LONGEST:,} characters, found {longest:,}: {values[0]}"
-        )
     return values, int(match[2] or len(values))
 
 

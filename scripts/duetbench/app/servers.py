@@ -4,6 +4,7 @@ An entry says how the server is started for a case, and how its workers exist (a
 threads), so that nothing else needs to know its name.
 """
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -35,14 +36,12 @@ def _loop(case: Case) -> frozenset[str]:
     return frozenset({case.loop} - {AUTO, "asyncio", "none"})
 
 
-_FIXED: Final = frozenset(
-    {
-        *("--host", "--port", "--fd", "--uds", "--bind", "-b", "--workers", "-w", "--loop"),
-        *("--factory", "--app-dir", "--reload", "--"),
-    }
+_FIXED: Final = re.compile(
+    r"--(?:host|port|fd|uds|bind|insecure-bind|workers|loop|interface|factory|app-dir|chdir|reload"
+    r"|daemon|threads|blocking-threads|worker-class)?(?:=.*)?|-[bwkD].*"
 )
-"""Options of servers that no argument may set: duetbench needs this address, application and
-number of workers."""
+"""Arguments of servers that nobody may give: duetbench needs this address, application and number
+of workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ class Server:
     Attributes:
         name: As declarations spell it; also the distribution whose version is checked against the
             lock.
-        fixed: Further options that no argument of a user may set, since duetbench depends on them.
         module: The module that `python -m` runs, if it has another name.
         interfaces: Application interfaces that it serves.
         loops: Event loops that it can be pinned to (WSGI servers take `none`).
@@ -78,16 +76,14 @@ class Server:
     shown: tuple[str, ...] = ()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
-    fixed: frozenset[str] = frozenset()
 
 
 def _granian(case: Case, port: int) -> str:
-    # Each worker may get all connections that idle.
-    backlog = GRANIAN_BACKLOG + case.load.idle * case.workers
     blocking = "" if case.threads is None else f"--blocking-threads {case.threads} "
     return (
         f"--interface {case.endpoint.interface} --host 127.0.0.1 --port {port} --http 1 --no-ws "
-        f"--workers {case.workers} --backlog {backlog} --loop {case.loop} {blocking}{SERVED}"
+        f"--workers {case.workers} --loop {case.loop} --backlog {GRANIAN_BACKLOG} "
+        f"{blocking}{SERVED}"
     )
 
 
@@ -127,17 +123,9 @@ def _gunicorn(case: Case, port: int) -> str:
     # No master that kills a busy worker, and none that waits for longer than we do.
     return (
         f"--bind 127.0.0.1:{port} --workers {case.workers} --worker-class {kind} "
-        f"--worker-connections {GUNICORN_CONNECTIONS + case.load.idle} --keep-alive {KEEP_ALIVE} "
+        f"--worker-connections {GUNICORN_CONNECTIONS} --keep-alive {KEEP_ALIVE} "
         f"--timeout 0 --graceful-timeout 5 {SERVED}"
     )
-
-
-_GUNICORN: Final = frozenset(
-    {
-        *("--worker-class", "-k", "--threads", "--worker-connections", "--daemon", "-D", "--chdir"),
-        *("--paste", "--paster"),
-    }
-)
 
 
 SERVERS: Final[dict[str, Server]] = {
@@ -151,9 +139,6 @@ SERVERS: Final[dict[str, Server]] = {
             usual_loops=("rloop", "uvloop"),
             backpressure=lambda workers: GRANIAN_BACKLOG // workers * workers,
             worker_kind=lambda free_threaded: "thread" if free_threaded else "process",
-            fixed=frozenset(
-                {"--interface", "--http", "--backlog", "--blocking-threads", "--working-dir"}
-            ),
         ),
         Server(
             name="uvicorn",
@@ -161,7 +146,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", "zuvloop"}),
             arguments=_uvicorn,
             exit_codes=frozenset({0, -15, 143}),
-            fixed=frozenset({"--interface"}),
             shown=("httptools", "uvloop", "zuvloop"),
         ),
         Server(
@@ -171,7 +155,6 @@ SERVERS: Final[dict[str, Server]] = {
             arguments=_hypercorn,
             usual_loops=(),
             settings=("--config", "python:duetbench_hypercorn"),
-            fixed=frozenset({"--config", "-c", "--worker-class", "-k", "--insecure-bind"}),
             shown=("h11", "uvloop"),
         ),
         Server(
@@ -180,7 +163,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop", GEVENT}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            fixed=_GUNICORN,
             backpressure=lambda workers: GUNICORN_CONNECTIONS * workers,
             loads=_beside_gunicorn,
         ),
@@ -191,7 +173,6 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            fixed=_GUNICORN,
             loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
             shown=("gunicorn",),
         ),
@@ -213,34 +194,25 @@ def blocks(interface: Interface, loop: str) -> bool:
     return interface == "wsgi" and loop != GEVENT
 
 
-def _is_fixed(word: str, server: Server) -> bool:
-    """Whether an argument sets an option that is fixed, perhaps by the beginning of its name."""
-    name, fixed = word.partition("=")[0], _FIXED | server.fixed
-    if not name.startswith("--"):
-        return name[:2] in fixed  # -b127.0.0.1:80
-    abbreviated = server.module or server.name in {"gunicorn", "hypercorn"}  # by argparse
-    return any(name == option or (abbreviated and option.startswith(name)) for option in fixed)
-
-
 def misfit(case: Case) -> tuple[str, object, str] | None:
     """What of a case its server does not do: key, found and allowed; None: it does all."""
     server, app, speaks = SERVERS[case.server], case.endpoint.app, case.endpoint.interface
     fitting = ", ".join(name for name, other in SERVERS.items() if speaks in other.interfaces)
     fit = f"one that speaks {speaks}, as {app} does: {fitting}"
     blocking = f"blocking threads for wsgi, and only there; {app} is {speaks}"
-    loops, limit = ", ".join(sorted(server.loops)), server.backpressure(case.workers)
-    gevent, free = case.loop == GEVENT, case.free_threaded
-    greenlets = "another than gevent, which is for wsgi, on an interpreter with the GIL"
+    limit, gevent = server.backpressure(case.workers), case.loop == GEVENT
+    # Greenlets are for WSGI, with the GIL.
+    loops = server.loops - ({GEVENT} if speaks == "asgi" or case.free_threaded else set())
+    of_server = f"one of {case.server}'s for {speaks}: {', '.join(sorted(loops))}"
     most = f"at most {limit}, the backpressure of {case.server} with {case.workers} workers"
     if gevent:
         blocking = "no threads with gevent, whose workers use greenlets"
     threads, connections = case.threads or "nothing", case.load.connections
-    argument = next((word for word in case.server_args if _is_fixed(word, server)), "")
+    argument = next(filter(_FIXED.fullmatch, case.server_args), "")
     others = "other arguments: duetbench sets this one, or depends on it"
     checks = (
         ("server", case.server, speaks in server.interfaces, fit),
-        ("loop", case.loop, case.loop in {AUTO, *server.loops}, f"one of {case.server}'s: {loops}"),
-        ("loop", case.loop, not gevent or (speaks == "wsgi" and not free), greenlets),
+        ("loop", case.loop, case.loop in {AUTO, *loops}, of_server),
         ("threads", threads, (case.threads is not None) == blocks(speaks, case.loop), blocking),
         ("connections", connections, limit is None or connections <= limit, most),
         ("arg", argument, not argument, others),

@@ -1,12 +1,8 @@
 """How a repository starts its application in production: the command lines in its files."""
 
-import argparse
 import re
-import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +15,22 @@ _FILES: Final = (
 )
 """Files that start servers, the likeliest first."""
 
-_CONTINUED: Final = re.compile(r"\\\n|(?<=[\[,>|])\s*\n|\n\s*(?:- +|(?=--))")
-"""Where a command goes on with the next line: of shells, JSON, and lists and blocks of YAML."""
+_MARKS: Final = re.compile(r"(?:\\\n|[\[\]\"', ])+")  # around the words of a command
 
-_APP: Final = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
+_COMMAND: Final = re.compile(
+    r"^(?!\s*#|.*(?:\b(?:install|add|echo) |image:)).*?"
+    rf"(?<![\w.-])({'|'.join(SERVERS)}|fastapi run)(?=\s)([^\n;&|]*(?::| -|\.py)[^\n;&|]*)",
+    re.MULTILINE,
+)
+"""On a line that installs nothing: a server, and its arguments, of which one is an option or an
+application."""
 
-_SERVER: Final = re.compile("|".join((*SERVERS, "fastapi")))
+_APP: Final = re.compile(r"(?<!\S)([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)(?=\(\)|\s|$)")
 
-_OTHER: Final = {"install", "add", "echo", "pip", "image:", "apt-get"}
-"""Words before the name of a server that is not started."""
+_SETTING: Final = re.compile(
+    r"^(worker_class|threads)\s*=.*?[\"' ]([\w.]+)[\"')\s]*$", re.MULTILINE
+)
+"""A line of Gunicorn's file of settings."""
 
 _WORKERS: Final[dict[str, tuple[str, Interface, str]]] = {
     r"(?:.*\.)?Uvicorn\w*Worker": ("uvicorn-worker", "asgi", AUTO),
@@ -37,12 +40,6 @@ _WORKERS: Final[dict[str, tuple[str, Interface, str]]] = {
 }
 """Pattern of Gunicorn's worker classes → server, interface and event loop."""
 
-_OPTIONS: Final = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-_OPTIONS.add_argument("-k", "--worker-class", default="")
-_OPTIONS.add_argument("--loop", "--asgi-loop", default=AUTO)
-_OPTIONS.add_argument("--threads", "--blocking-threads", type=int)
-_OPTIONS.add_argument("-c", "--config", default="gunicorn.conf.py")
-
 
 @dataclass(frozen=True, slots=True)
 class StartCommand:
@@ -51,7 +48,6 @@ class StartCommand:
     Attributes:
         interface: The only one that it serves; None: all of its server's.
         threads: Blocking threads per worker; None: the server's default.
-        kind: Its workers, as the command names them.
         app: The application, as module:attribute; empty if it is not named like that.
         source: The file that it is from.
     """
@@ -60,7 +56,6 @@ class StartCommand:
     interface: Interface | None
     loop: str
     threads: int | None
-    kind: str
     app: str
     source: str
 
@@ -72,8 +67,7 @@ class StartCommand:
         return able and (interface is None or interface in speaks)
 
     def __str__(self) -> str:
-        name = self.server if not self.kind else f"gunicorn with {self.kind} workers"
-        return f"{name}, as {self.source} says"
+        return f"{self.server}, as {self.source} says"
 
 
 def find(place: Path, app: str) -> list[StartCommand]:
@@ -82,76 +76,38 @@ def find(place: Path, app: str) -> list[StartCommand]:
     `app` is module:attribute.
     """
     found: list[tuple[bool, StartCommand]] = []
+    configs = (file for pattern in _FILES[-2:] for file in place.glob(pattern))
+    settings = _SETTING.findall("\n".join(file.read_text("utf-8", "replace") for file in configs))
+    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in settings)
     for file in (file for pattern in _FILES for file in sorted(place.glob(pattern))):
         text = file.read_text("utf-8", "replace") if file.is_file() else ""
-        whole = _CONTINUED.sub(" ", text)
-        whole = f"gunicorn -c {file.name} {app}" if file.suffix == ".py" else whole
+        text = f"gunicorn -c {file.name} {app}" if file.suffix == ".py" else text
         # Of a Dockerfile the last stage counts.
-        for line in reversed([one for one in whole.splitlines() if _SERVER.search(one)]):
-            with suppress(ValueError, argparse.ArgumentError):
-                words = list(_words(_filled(line, text)))
-                command = _read(words, file.relative_to(place).as_posix(), place)
-                if command is not None:
-                    own = any(app.rpartition(".")[2] in word for word in words)
-                    found.append((not own or "--reload" in words, command))
+        for name, rest in reversed(_COMMAND.findall(_MARKS.sub(" ", text))):
+            arguments = rest + options * (name == "gunicorn")
+            for command in _read(name, arguments, file.relative_to(place).as_posix()):
+                own = app.rpartition(".")[2] in rest
+                found.append((not own or "--reload" in rest, command))
     return [command for _, command in sorted(found, key=lambda pair: pair[0])]
 
 
-def _filled(line: str, text: str) -> str:
-    """Fill in the variables that a file sets, or their defaults."""
+def _read(name: str, rest: str, source: str) -> Iterator[StartCommand]:
+    """Read a server's arguments; nothing if its workers are of a kind that is not known."""
 
-    def value(match: re.Match[str]) -> str:
-        name, default = match[1], match[2] or ""
-        own = re.search(rf"\b{name}[= ][\"']?(?:\$\{{\w+:?-[\"']?)?([^\"'\n${{}}]+)", text)
-        return default or (own[1].strip() if own else "")
+    def option(names: str) -> str:
+        return next(iter(re.findall(rf"(?<!\S)(?:{names})[ =]*([\w.]+)", rest)), "")
 
-    return re.sub(r"\$\{?(\w+)(?::?-[\"']?([^}\"']*)[\"']?)?\}?", value, line)
-
-
-def _words(line: str) -> Iterator[str]:
-    """Split a line as shells do, and words that are lines themselves, as of `sh -c`."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    for word in lexer:
-        if " " in word.strip():
-            yield from _words(word)
-        else:
-            yield word.strip("[],")
-
-
-def _read(words: Sequence[str], source: str, place: Path) -> StartCommand | None:
-    """Read the words of a command line; None if they start no server that is known."""
-    for number, word in enumerate(words):
-        name = word.rpartition("/")[2]
-        rest = [*takewhile(lambda w: w not in {"&&", "||", "|", ";"}, words[number + 1 :])]
-        if name in _OTHER:
-            return None
-        if name == "fastapi" and "run" in rest[:1]:
-            return StartCommand("uvicorn", None, AUTO, None, "", "", source)
-        if name in SERVERS and any(":" in w or w.startswith("-") for w in rest):
-            return _of_server(name, rest, source, place)
-    return None
-
-
-def _of_server(name: str, rest: Sequence[str], source: str, place: Path) -> StartCommand | None:
-    given, _ = _OPTIONS.parse_known_args(rest)
-    app = next((match[0] for word in rest if (match := _APP.fullmatch(word.rstrip("()")))), "")
-    if name != "gunicorn":
-        loop = given.worker_class or given.loop  # a class of workers is Hypercorn's loop
-        return StartCommand(name, None, loop, given.threads, "", app, source)
-    config = Path(given.config).name  # perhaps as of an image
-    files = (file for file in (place / config, *place.glob(f"*/{config}")) if file.is_file())
-    text = next((file.read_text("utf-8", "replace") for file in files), "")
-    classes = re.findall(r"^worker_class\s*=.*[\"']([\w.]+)[\"']", text, re.MULTILINE)
-    threads = re.findall(r"^threads\s*=\s*(\d+)", text, re.MULTILINE)
-    kind = given.worker_class or next(iter(classes), "sync")
+    kind, loop = option("-k|--worker-class"), option("--(?:asgi-)?loop") or AUTO
+    threads = option("--(?:blocking-)?threads")
+    number = int(threads) if threads.isdigit() else None
+    app = next(iter(_APP.findall(rest)), "")
+    if name == "fastapi run":
+        yield StartCommand("uvicorn", None, AUTO, None, "", source)
+    elif name != "gunicorn":
+        # A class of workers is Hypercorn's loop.
+        yield StartCommand(name, None, kind or loop, number, app, source)
     for pattern, (server, interface, usual) in _WORKERS.items():
-        if re.fullmatch(pattern, kind):
-            number = given.threads or int(next(iter(threads), 1))
-            loop = given.loop if usual == AUTO else usual
-            blocking = number if blocks(interface, loop) else None
-            shown = "uvicorn" if server == "uvicorn-worker" else kind
-            if blocking is not None and blocking > 1:
-                shown = "gthread"
-            return StartCommand(server, interface, loop, blocking, shown, app, source)
-    return None
+        if name == "gunicorn" and re.fullmatch(pattern, kind or "sync"):
+            loop = loop if usual == AUTO else usual
+            blocking = (number or 1) if blocks(interface, loop) else None
+            yield StartCommand(server, interface, loop, blocking, app, source)

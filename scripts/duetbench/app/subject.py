@@ -4,7 +4,6 @@
 interpreter.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,9 +18,7 @@ from duetbench.app.servers import blocks
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.target import FOLDER, STACK, Target
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
-from duetbench.host.ports import most_connections
 
 _COMPARED: Final = (
     FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
@@ -135,15 +132,6 @@ class Subject:
         """
         return self.read_lock(stack, self.lock_file(stack))
 
-    def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:  # noqa: ARG002
-        """Find the text of a lock by its digest; None if it is nowhere.
-
-        `commit` is where it was read.
-        """
-        places = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
-        texts = (place.read_bytes() for place in places if place.is_file())
-        return find_text(texts, digest)
-
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""
         return stacks.read_lock(stack, file, self.version, self.home)
@@ -165,7 +153,6 @@ class Subject:
         """List all cases that can be served as a setting says; UsageError, DeclarationError."""
         target = self.target.model_copy(update=setting.values)
         rate = "" if target.rate is None else f"-r{target.rate:g}"
-        rate += f"-i{target.idle}" if target.idle else ""
         name, blocking = project_name(self.repository), blocks(self.interface, target.loop)
         cases = [
             Case(
@@ -181,7 +168,6 @@ class Subject:
                 load=Load(
                     connections=target.connections,
                     rate=target.rate,
-                    idle=target.idle,
                     duration=_SECONDS,
                     timeout=_TIMEOUT_S,
                 ),
@@ -195,11 +181,6 @@ class Subject:
             for endpoint in self._endpoints()
             for python in self.interpreters
         ]
-        if target.idle > (most := most_connections()):
-            raise UsageError(
-                f"idle={target.idle}: expected at most {most}, as a process may open few files "
-                "here; see ulimit -Hn"
-            )
         return tuple(map(setting.apply, cases))
 
     def _endpoints(self) -> list[Endpoint]:
@@ -226,9 +207,3 @@ class Subject:
             floor=0.0,
         )
         return request_lines.read(line, self.repository, like)
-
-
-def find_text(texts: Iterable[bytes], digest: str) -> str | None:
-    """Find the one of some texts that has a digest."""
-    found = (text for text in texts if hashlib.sha256(text).hexdigest() == digest)
-    return next((text.decode() for text in found), None)

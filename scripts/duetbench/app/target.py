@@ -4,7 +4,6 @@ The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duet
 takes precedence. Command-line options with the same names override them.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from duetbench.app.schema import (
 )
 from duetbench.app.servers import AUTO, LOOPS, SERVERS
 from duetbench.core.errors import UsageError
-from duetbench.core.model import MOST_IDLE, Frozen, Interface
+from duetbench.core.model import Frozen, Interface
 from duetbench.core.units import read_time
 from duetbench.host import paths
 
@@ -51,9 +50,12 @@ WORD: Final = re.compile(r"\w[\w.:+-]{0,199}", re.ASCII)
 ARGUMENT: Final = re.compile(r"--[a-z][a-z0-9-]{0,59}(=\w[\w.:+-]{0,199})?", re.ASCII)
 """An argument of a server that names no file."""
 
-_NUMBER: Final = re.compile(r"0|[1-9]\d{0,4}")
+_NUMBER: Final = re.compile(r"[1-9]\d{0,4}")
 
-_FILLED: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_ASSIGNED: Final = re.compile(
+    r"""\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(?:"([^"]*)"|'([^']*)'|(.*?))(?:\s+#.*)?\s*"""
+)
+"""A line of a file of variables."""
 
 LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
@@ -108,7 +110,6 @@ class CommandOption:
             allowed, right = f"one of {', '.join(sorted(self.choices))}", text in self.choices
         elif self.kind is int:
             allowed, right = "a number from 1 on", bool(_NUMBER.fullmatch(text or ""))
-            right = right and (text != "0" or self.name == "idle")
         else:
             allowed, right = "a value", bool(text)
         if not right:
@@ -200,9 +201,6 @@ class Target(Frozen):
     )
     connections: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
         32, gt=0, description="Connections that send without pause (32)."
-    )
-    idle: Annotated[int, CommandOption("N", word=True, by_side=True, safe=WORD)] = Field(
-        0, ge=0, le=MOST_IDLE, description="Further connections that stay open and idle (0)."
     )
     rate: Annotated[float | None, CommandOption("NUMBER", word=True, safe=WORD)] = Field(
         None, gt=0, description="Requests per second; default: as fast as connections allow."
@@ -311,11 +309,6 @@ def of(root: Path, options: Mapping[str, Any]) -> Target:
     keys = {key: value for key, value in table.items() if key in KEYS}
     values = {key: value for key, value in options.items() if was_given(value)}
     if "app" not in {**keys, **values}:
-        if stray := list(map(spell, values)):
-            raise UsageError(
-                f"{' and '.join(stray)}: expected --app module:attribute as well, or the key app "
-                f"in [tool.duetbench] of {root}, which `duetbench init` writes"
-            )
         raise UsageError(
             f"{root} declares nothing to measure (no --app, no [tool.duetbench] with an app): "
             "name its application, as in `--app shop.main:app --path /items/7`, or keep that "
@@ -365,29 +358,18 @@ def private(target: Target, folder: Path) -> dict[str, str]:
     return variables | target.env
 
 
-def read_variables(file: Path, name: str = "") -> dict[str, str]:
+def read_variables(file: Path, label: str = "") -> dict[str, str]:
     """Read lines NAME=VALUE; UsageError if the file cannot be read, or a line sets nothing."""
     variables: dict[str, str] = {}
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"env-file {name}: it cannot be read: {error}") from error
+        raise UsageError(f"env-file {label}: it cannot be read: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):
-        plain = line.strip().removeprefix("export ").strip()
-        if not plain or plain.startswith("#"):
-            continue
-        key, sign, value = plain.partition("=")
-        if not sign or not re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+        if match := _ASSIGNED.fullmatch(line):
+            name, *values = match.groups()
+            variables[name] = next(value for value in values if value is not None)
+        elif line.strip() and not line.strip().startswith("#"):
             # Do not show the line, which may have a private value.
-            raise UsageError(f"env-file {name}, line {number}: expected NAME=value")
-        variables[key.strip()] = _read_value(value.strip(), {**os.environ, **variables})
+            raise UsageError(f"env-file {label}, line {number}: expected NAME=value")
     return variables
-
-
-def _read_value(value: str, known: Mapping[str, str]) -> str:
-    """Unquote a value, and fill in `${NAME}` and `${NAME:-default}`, but not in single quotes."""
-    end = value.find(value[0], 1) if value[:1] in {'"', "'"} else -1
-    text = value[1:end] if end > 0 else value.partition(" #")[0].rstrip()
-    if end > 0 and value[0] == "'":
-        return text
-    return _FILLED.sub(lambda match: known.get(match[1], match[2] or ""), text)

@@ -1,4 +1,4 @@
-"""The interpreter of a target: the one that uv would give its project, from CPython 3.10 on.
+"""The interpreter of a target: the one that uv would give its project, from CPython 3.11 on.
 
 uv reads `.python-version` and the metadata itself, finds an interpreter, those of our set-up first,
 or installs one. Without such a file it is the version of the project's image.
@@ -18,7 +18,7 @@ from duetbench.core.model import InterpreterKind
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 
-OLDEST: Final = Version("3.10")
+OLDEST: Final = Version("3.11")
 """The oldest Python for our code that runs beside an application."""
 
 _IMAGE: Final = re.compile(r"^FROM\s+\S*python:?(\d+\.\d+)", re.MULTILINE)

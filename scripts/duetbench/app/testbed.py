@@ -57,8 +57,8 @@ PREFIX: Final = "duetbench-launch"
 
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
-    *("server_args", "load.idle"),
-    *("endpoint.app", "endpoint.interface", "endpoint.factory", "env_names", "before", "after"),
+    *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),
+    *("env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
 _ANSWER: Final = re.compile(
@@ -196,7 +196,6 @@ class Testbed:
             variables=self.environment(case),
             python=".".join(version.split(".")[:2]),
             source=self.subject.source,
-            packages=self.stacks[case.stack].packages,
         )
         return hints.advise(symptoms)
 

@@ -141,7 +141,6 @@ def run(
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
     from duetbench.judge.session import InterruptedComparison
-    from duetbench.report import findings
     from duetbench.report.comparison_text import as_markdown, print_comparison
     from duetbench.report.report import check_line
 
@@ -175,7 +174,6 @@ def run(
                 reporter,
                 words=again,
                 notes=left_out(options, private),
-                first=lambda case, seen: reporter.say(findings.first(case, seen)),
                 announce=partial(announce, reporter),
                 **how,
             )

@@ -65,10 +65,13 @@ class RecordError(DuetbenchError):
 
 
 class CountError(DuetbenchError):
-    """A request cannot be counted or observed; `login`: because its login was refused."""
+    """A request cannot be counted or observed.
 
-    def __init__(self, message: str, *, login: bool = False) -> None:
-        self.login = login
+    `kind` says whether its login was refused, or it was not answered in time.
+    """
+
+    def __init__(self, message: str, kind: Literal["", "login", "endless"] = "") -> None:
+        self.kind = kind
         super().__init__(message)
 
 
@@ -139,7 +142,7 @@ class FlagName(StrEnum):
     CONNECTIONS_CLOSED = (
         "connections_closed",
         "disturbed",
-        "the server closed connections of the load, or those that should idle",
+        "the server closed connections of the load",
     )
 
     OVERLOADED = "overloaded", "note", "the server did not keep up with the offered rate"

@@ -300,11 +300,9 @@ _COUNTED: Final = Metric(
 )
 
 
-def _effect(
-    name: str, noun: str, verb: str, one: str = "", many: str = "", form: units.Format = units.times
-) -> Metric:
+def _effect(name: str, noun: str, verb: str, one: str, many: str = "") -> Metric:
     meaning = f"What one request {verb}, seen in requests made without a server."
-    return Metric(name, form, meaning, noun=noun, verb=verb, one=one, many=many or f"{one}s")
+    return Metric(name, units.times, meaning, noun=noun, verb=verb, one=one, many=many or f"{one}s")
 
 
 EFFECTS: Final[dict[str, Metric]] = {
@@ -328,8 +326,6 @@ EFFECTS: Final[dict[str, Metric]] = {
         _effect("exception", "exceptions raised", "raises", "exception"),
         _effect("import", "modules imported", "imports", "module"),
         _effect("first import", "modules imported at first", "imports at first", "module"),
-        _effect("collect", "garbage collections asked for", "asks for", "garbage collection"),
-        _effect("peak", "memory during it", "needs", form=units.kilobytes),
         _effect("function", "function calls", "makes", "function call"),
         _effect(
             "library exception",
@@ -337,9 +333,6 @@ EFFECTS: Final[dict[str, Metric]] = {
             "raises",
             "exception in libraries",
             "exceptions in libraries",
-        ),
-        _effect(
-            "young collections", "collections per 1,000", "causes per 1,000", "garbage collection"
         ),
     )
 }

@@ -27,9 +27,6 @@ from duetbench.core.units import rounded
 FORMAT_VERSION: Final = 2
 """Version of the run file."""
 
-MOST_IDLE: Final = 10_000
-"""Connections that may idle beside a load."""
-
 MOST: Final = 2_000
 """Entries of a list that a page shows: many times what any comparison has."""
 
@@ -102,11 +99,11 @@ Interface = Literal["asgi", "wsgi"]
 
 EffectKind = Literal[
     "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
-    "task", "threads left", "tasks left", "log", "exception", "import", "first import", "collect",
-    "library exception", "young collections", "function", "peak",
+    "task", "threads left", "tasks left", "log", "exception", "import", "first import",
+    "library exception", "function",
 ]  # fmt: skip
-"""What is counted per request, the most telling first. Peak: bytes that a request needs at most.
-Young collections: for 1,000 requests. First import: modules that the first request imports."""
+"""What is counted per request, the most telling first. First import: modules that the first request
+imports."""
 
 Keeping = Literal["none", "constant", "fills"]
 
@@ -157,13 +154,6 @@ class Load(Frozen):
     )
     duration: float = Field(gt=0, description="Seconds in which requests are sent.")
     timeout: float = Field(gt=0, description="Seconds after which a request counts as timed out.")
-    idle: int = Field(
-        default=0,
-        ge=0,
-        le=MOST_IDLE,
-        exclude_if=(0).__eq__,
-        description="Further connections that stay open and send nothing.",
-    )
 
     @property
     def open(self) -> bool:
@@ -494,7 +484,7 @@ class Effects(Frozen):
     unseen: tuple[str, ...] = Field(
         default=(), description="What was not looked at: calls of a package, exceptions."
     )
-    unmeasured: str = Field(default="", description="Why memory was not measured, on which side.")
+    unmeasured: str = Field(default="", description="Why memory was not measured.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")
 
     @property

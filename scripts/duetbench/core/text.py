@@ -26,9 +26,6 @@ UNFIT: Final = re.compile(rf"{_CONTROL.pattern}|{_TURNING}|[\t\n\u2028\u2029\ud8
 ENDLESS: Final = "an answer without end"
 """In the reason of a request whose answer does not end, or never begins."""
 
-LATE: Final = "did not end within"
-"""In the reason of what was stopped as its time was up."""
-
 LARGEST_ANSWER: Final = 256_000_000
 """Bytes of an answer from which on it counts as one without end."""
 

@@ -103,7 +103,6 @@ cores: Final = Format("cores", "1", "{:.2f}".format)
 count: Final = Format("count", "1", "{:,.0f}".format)
 octets: Final = Format("count", "B", count.write)
 whole: Final = Format("", "B", "{:,.0f} bytes".format)
-kilobytes: Final = Format("", "B", lambda value: f"{significant(value / 1e3)} kB")
 about: Final = Format("", "B", lambda value: f"{significant(value / 1e3, 2)} kB")
 times: Final = Format(
     "", "1", lambda value: f"{round(value, 2):,g}" if value < 100_000 else f"{value:,.0f}"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from duetbench.app.inside.programs import EARLY, code_of, program
-from duetbench.app.testbed import BothSides, SideCase
+from duetbench.app.inside.programs import code_of, program
+from duetbench.app.testbed import BothSides
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import CPU, METRICS
@@ -59,22 +59,21 @@ _NO_TIME: Final = "there was no time to count it"
 def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
     """Count both sides at once, each within `limit` s, or give the reason why not.
 
-    If that fails early, they are counted one after the other. The limit begins when a side is
-    prepared. Nothing starts that cannot end before `ends`, by the monotonic clock. A small change
-    is counted in further layouts of memory, which could be its reason.
+    The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
+    monotonic clock. A small change is counted in further layouts of memory, which could be its
+    reason.
     """
     if lacking := counting.missing():  # before what prepares a side, which may take minutes
         return lacking
-    began, (base, head) = time.monotonic(), sides
-    outcome = _count([sides], limit, ends)
+    began = time.monotonic()
+    outcome = _count(sides, limit, ends)
     if isinstance(outcome, str):
-        early = time.monotonic() < began + EARLY * limit
-        return _count([(base,), (head,)], limit, ends) if early else outcome
+        return outcome
     took, counts = time.monotonic() - began, [outcome]
     # Of a large change only the interval is at stake, which takes no time from duets.
     most = math.inf if ends == math.inf else 2 * LAYOUT
     for padding in LAYOUTS if FLOOR < abs(_move(outcome)) < most else ():
-        more = _count([sides], limit, ends, padding) if time.monotonic() + took < ends else ""
+        more = _count(sides, limit, ends, padding) if time.monotonic() + took < ends else ""
         if isinstance(more, str):
             break
         counts.append(more)
@@ -101,27 +100,22 @@ def _move(counts: Instructions) -> float:
     return math.log(counts.head / counts.base)
 
 
-def _count(
-    groups: Sequence[Sequence[SideCase]], limit: float, ends: float, padding: int = 0
-) -> Instructions | str:
-    """Count the sides of a group at once, in process and without a server; group after group."""
-    rounds: list[Rounds] = []
+def _count(sides: BothSides, limit: float, ends: float, padding: int = 0) -> Instructions | str:
+    """Count both sides at once, in process and without a server."""
+    under_way = []
     try:
-        for group in groups:
-            with ExitStack() as stack:
-                under_way = []
-                for side in group:
-                    client = stack.enter_context(program(side))
-                    if padding:
-                        client = client.padded(padding)
-                    if time.monotonic() + CASE_SECONDS > ends:
-                        return _NO_TIME
-                    count = counting.count(client, min(ends, time.monotonic() + limit))
-                    under_way.append(stack.enter_context(count))
-                rounds += [collect() for collect in under_way]
+        with ExitStack() as stack:
+            for side in sides:
+                client = stack.enter_context(program(side))
+                if padding:
+                    client = client.padded(padding)
+                if time.monotonic() + CASE_SECONDS > ends:
+                    return _NO_TIME
+                count = counting.count(client, min(ends, time.monotonic() + limit))
+                under_way.append(stack.enter_context(count))
+            return _together(*(collect() for collect in under_way))
     except CountError as error:
         return short(str(error), _LONGEST_REASON)
-    return _together(*rounds)
 
 
 def _together(base: Rounds, head: Rounds) -> Instructions:

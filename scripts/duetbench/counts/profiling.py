@@ -57,21 +57,14 @@ stripped of symbols."""
 
 
 class Fact(NamedTuple):
-    """What is known of a Python function: its first line, and its entries per unit of work.
-
-    `code` is a digest, equal for functions whose code does the same, under whatever name; empty:
-    several functions share the name.
-    """
+    """What is known of a Python function: its first line, and its entries per unit of work."""
 
     line: int
     entries: float
-    code: str = ""
 
     def with_(self, other: "Fact") -> "Fact":
         """Join functions of one name: the same code made twice, or two lambdas."""
-        same = (self.line, self.code) == (other.line, other.code)
-        line = min(self.line, other.line)
-        return Fact(line, self.entries + other.entries, self.code if same else "")
+        return Fact(min(self.line, other.line), self.entries + other.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +127,8 @@ def _read_profile(process: Process, folder: Path) -> Profile:
     finally:
         names.unlink(missing_ok=True)
     n, facts = report["n"], dict[Name, Fact]()
-    for name, file, line, entered, code in report["functions"]:
-        function, fact = _name(name, file, folder), Fact(max(line, 1), entered / n, code)
+    for name, file, line, entered in report["functions"]:
+        function, fact = _name(name, file, folder), Fact(max(line, 1), entered / n)
         facts[function] = facts[function].with_(fact) if function in facts else fact
     return Profile(
         {chain: own / n for chain, own in chains.items()},

@@ -7,7 +7,7 @@ that makes the sides more alike. Nothing is lost or counted twice.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -113,34 +113,20 @@ def _row(name: Name, share: _Share, base: Profile, head: Profile) -> FunctionCha
 
 
 def match_names(base: Profile, head: Profile) -> Profile:
-    """Give functions of base the names that head has for the same code.
+    """Give methods of base that were moved the names that head has for them.
 
-    Where the code does not say so, a qualified name that only one file on each side has does.
+    They have the same qualified name and package, in only one file on each side.
     """
     went, came = base.names - head.names, head.names - base.names
-    new: dict[Name, Name] = {}
-    for key in (_code, _plain_name):
-        olds = _single(went - new.keys(), base, key)
-        news = _single(came - set(new.values()), head, key)
-        new |= {olds[value]: news[value] for value in olds.keys() & news.keys()}
+    olds, news = _single(went), _single(came)
+    new = {olds[key]: news[key] for key in olds.keys() & news.keys()}
     return base.rename(lambda name: new.get(name, name))
 
 
-def _code(name: Name, calls: Profile) -> object:
-    fact = calls.facts.get(name)
-    return fact and fact.code
-
-
-def _plain_name(name: Name, _: Profile) -> object:
-    plain = "." in name.name and "__" not in name.name and "<" not in name.name
-    return plain and (name.name, name.package)
-
-
-def _single(
-    names: Iterable[Name], calls: Profile, key: Callable[[Name, Profile], object]
-) -> Mapping[object, Name]:
-    """Names by what `key` makes of them alone."""
-    groups: defaultdict[object, list[Name]] = defaultdict(list)
+def _single(names: Iterable[Name]) -> Mapping[tuple[str, str], Name]:
+    """Those of some methods that no other one has the name of, by name and package."""
+    groups: defaultdict[tuple[str, str], list[Name]] = defaultdict(list)
     for name in names:
-        groups[key(name, calls)].append(name)
-    return {value: name for value, (name, *others) in groups.items() if value and not others}
+        if "." in name.name and "__" not in name.name and "<" not in name.name:
+            groups[name.name, name.package].append(name)
+    return {key: name for key, (name, *others) in groups.items() if not others}

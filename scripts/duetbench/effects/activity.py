@@ -1,6 +1,6 @@
 """What requests did, as the program that observes them writes it and the tool reads it.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ SECONDS = "seconds"
 PATIENCE = "patience"
 """Key of the plan with the seconds that the first answer to each path may take."""
 
-EARLY = "early.json"
-"""File beside the report, with all but the memory, before that is measured."""
-
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
 
@@ -40,7 +37,7 @@ class Activity:
 
     Attributes:
         events: Of each round, which is a request to each path: kind, text, the application's line.
-        calls: Function calls of each round; none before CPython 3.11.
+        calls: Function calls of each round.
         functions: The application's own that were entered, with their calls in the first round.
         loaded: Python files that were used, from the application's folder; None: not known.
         answers: Of each path, recorded; `alone`: the same without recording.
@@ -48,8 +45,6 @@ class Activity:
         unseen: What nothing here sees.
         status: Which right answers have; 0: any.
         routes: The application's paths, if an answer has another status.
-        peaks: Bytes that a round needed at most; none: no time.
-        young: Collections of young garbage, and the requests with them; None: no time.
         kept: What requests keep; None: no time.
         hide: Removes private values from a text.
     """
@@ -65,8 +60,6 @@ class Activity:
     unseen: Sequence[str] = ()
     status: int = 0
     routes: Sequence[str] = ()
-    peaks: Sequence[int] = ()
-    young: tuple[int, int] | None = None
     kept: KeptMemory | None = None
     hide: Callable[[str], str] = str
 
@@ -92,7 +85,6 @@ class Activity:
             loaded=None
             if self.loaded is None or other.loaded is None
             else (*self.loaded, *other.loaded),
-            peaks=(*self.peaks, *other.peaks),
             kept=kept[-1 if leaks else 0] if kept else None,
             answers=[(*a, *b) for a, b in zip(self.answers, other.answers, strict=True)],
         )

@@ -11,8 +11,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, get_args
 
 from duetbench.app.expectation import check_answer
@@ -21,17 +22,21 @@ from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import TELLING, AnswerDifference, Case, EffectKind, Effects, RequestEffect
-from duetbench.core.text import ENDLESS, short
+from duetbench.core.model import TELLING, AnswerDifference, EffectKind, Effects, RequestEffect
+from duetbench.core.text import short
 from duetbench.effects import answers, observation
 from duetbench.effects.activity import PROGRAM, Activity, Name
-from duetbench.effects.observation import Observation
 
 SECONDS: Final = 60.0
 """Time limit for the requests of a case, which take 1 to 3 s, mostly for imports.
 
 It is longer where the application may take longer to start.
 """
+
+EARLY: Final = 15.0
+"""Seconds within which a failure may be due to the other side at the same time.
+
+Such sides share a file or a port, which each creates when it starts."""
 
 SHARE: Final = 0.25
 """Share of a budget in which all that requests do must be observed."""
@@ -51,10 +56,7 @@ DETAILS: Final = 8
 _MEMORY: Final = 0.6  # seconds for the memory of a case
 _BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
-_PEAK, _PEAK_ROOM = 0.1, 16_384  # relative change of the largest need of memory, and bytes
-_YOUNG, _YOUNG_ROOM = 0.1, 2  # relative change of the collections, and collections
 _OWN: Final = 0.5  # calls of an own function per request by which it differs
-_MEASURED: Final[frozenset[EffectKind]] = frozenset({"young collections", "peak"})
 _KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
 _LONGEST: Final = 200  # characters about an answer
@@ -62,9 +64,6 @@ _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
 
 Counts = Sequence[Counter[str]]
 """Of each round, how often something happened, by text."""
-
-Early = Callable[[Case, Effects], object]
-"""Gets a case, and what its requests do differently at first sight."""
 
 _Both = tuple[Activity, Activity]
 
@@ -75,42 +74,33 @@ class Seen:
 
     effects: dict[str, Effects] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    endless: set[str] = field(default_factory=set)
+    """Cases whose requests were not answered in time."""
     entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
     loaded: dict[str, frozenset[str]] = field(default_factory=dict)
     """Python files that a case loads on either side, of cases that do the same on both."""
 
 
-def observe(
-    pairs: Sequence[BothSides],
-    tell: Early | None = None,
-    *,
-    budget: float | None = None,
-) -> Seen:
+def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    If both sides are the same one, what they do is described rather than compared. `tell` gets what
-    was seen at first, before memory is measured and anything is observed again; of several cases
-    only what differs. It takes at most `SHARE` of a `budget`, s, or `LEAST`.
+    If both sides are the same one, what they do is described rather than compared. It takes at most
+    `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
-    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | str]()
-
-    def tell_first(case: Case, effects: Effects) -> None:
-        # Of many cases, those that do the same would hide the others.
-        if tell and (effects.moved or len(pairs) == 1):
-            tell(case, effects)
-
+    seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
         name, code = pair[1].case.id, programs.code_of(pair[1])
         if code not in outcomes:
             try:
-                outcomes[code] = _observe(pair, tell_first, ends)
+                outcomes[code] = _observe(pair, ends)
             except CountError as error:
-                outcomes[code] = short(str(error))
+                outcomes[code] = error
         outcome = outcomes[code]
-        if isinstance(outcome, str):
-            seen.reasons[name] = outcome
+        if isinstance(outcome, CountError):
+            seen.reasons[name] = short(str(outcome))
+            seen.endless.update([name] * (outcome.kind == "endless"))
             continue
         seen.effects[name], both = outcome
         seen.entered[name] = both.entered
@@ -119,7 +109,7 @@ def observe(
     return seen
 
 
-def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects, Activity]:
+def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
     """Observe a case; return what differs, and what both sides did together. Raises CountError.
 
     Sides that disturb each other are observed one after the other.
@@ -127,19 +117,19 @@ def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects,
     if (takes := pair[1].case.endpoint.takes) > LONGEST:
         raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    retries = began + programs.EARLY * SECONDS
+    retries = began + EARLY
     try:
-        both = _look(pair, tell, ends, at_once=True)
+        both = _look(pair, ends, at_once=True)
         effects = compare(*both)
         if _varies(effects) and time.monotonic() < retries:
             with suppress(CountError):
-                alone = _look(pair, None, ends, at_once=False)
+                alone = _look(pair, ends, at_once=False)
                 if not _varies(again := compare(*alone)):
                     both, effects = alone, again
     except CountError as error:
-        if ENDLESS in str(error) or time.monotonic() >= retries:
+        if error.kind == "endless" or time.monotonic() >= retries:
             raise
-        both = _look(pair, tell, ends, at_once=False)
+        both = _look(pair, ends, at_once=False)
         effects = compare(*both)
     together = both[0].with_(both[1])
     if pair[0] is pair[1]:
@@ -147,18 +137,18 @@ def _observe(pair: BothSides, tell: Early | None, ends: float) -> tuple[Effects,
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
-def _look(pair: BothSides, tell: Early | None, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: BothSides, ends: float, *, at_once: bool) -> _Both:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
-    both = _attempt(pair, _MEMORY, tell, ends, at_once)
+    both = _attempt(pair, _MEMORY, ends, at_once)
     _require_right(pair[1], *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
         return both
     # Memory is measured again where it differs: another process need not keep it.
-    memory = bool(effects.leaks or effects.repairs or _MEASURED & effects.moved)
+    memory = bool(effects.leaks or effects.repairs)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
-    again = _attempt(pair, _MEMORY * memory, None, ends, at_once)
+    again = _attempt(pair, _MEMORY * memory, ends, at_once)
     return both[0].with_(again[0]), both[1].with_(again[1])
 
 
@@ -182,34 +172,24 @@ def _varies(effects: Effects) -> bool:
     return not {*TELLING}.isdisjoint(effects.unsteady)
 
 
-def _attempt(
-    pair: BothSides, memory: float, tell: Early | None, ends: float, at_once: bool
-) -> _Both:
+def _attempt(pair: BothSides, memory: float, ends: float, at_once: bool) -> _Both:
     """Observe both sides, each in a process of its own; raises CountError.
 
-    Memory is measured for about as many seconds; before that, `tell` gets what was seen.
+    Memory is measured for about as many seconds.
     """
-    began = time.monotonic()
-    first: list[Activity] = []
     seen: list[Activity] = []
     problems: list[CountError] = []
     for group in [pair] if at_once else [(side,) for side in pair]:
         with ExitStack() as stack:
             with ThreadPoolExecutor(len(group)) as pool:
-                starts = [_start(side, memory, ends) for side in group]
-                under_way = [*pool.map(stack.enter_context, starts)]
-            for side in under_way:
+                under_way = [*pool.map(partial(_start, stack, memory, ends), group)]
+            for collect in under_way:
                 try:
-                    first.append(side.first())
+                    seen.append(collect())
                 except CountError as error:
                     problems.append(error)
-            if tell and len(first) == len(SIDES):
-                # Answers may differ by what a process has once, such as its number.
-                took = time.monotonic() - began
-                tell(pair[1].case, compare(*first).model_copy(update={"seconds": took}))
-            seen += [side.activity() for side in under_way if not problems]
     if problems:
-        if len(problems) == len(SIDES) and all(problem.login for problem in problems):
+        if len(problems) == len(SIDES) and all(problem.kind == "login" for problem in problems):
             raise UsageError(short(str(problems[1])))
         raise problems[0]
     base, head = seen
@@ -221,21 +201,17 @@ def _attempt(
     return base, head
 
 
-@contextmanager
-def _start(side: SideCase, memory: float, ends: float) -> Iterator[Observation]:
-    """Start to observe the requests of one side in a new process."""
+def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Callable[[], Activity]:
+    """Start to observe the requests of one side in a new process, until the stack is left."""
     case = side.case
     timeout = min(max(SECONDS, case.ready_timeout), ends - time.monotonic())
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
         raise CountError("there was no time to observe it")
-    with (
-        programs.program(side, PROGRAM) as client,
-        observation.start(
-            client, seconds=memory, ends=time.monotonic() + timeout, patience=patience
-        ) as process,
-    ):
-        yield process
+    client, ends = stack.enter_context(programs.program(side, PROGRAM)), time.monotonic() + timeout
+    return stack.enter_context(
+        observation.start(client, seconds=memory, ends=ends, patience=patience)
+    )
 
 
 def compare(base: Activity, head: Activity) -> Effects:
@@ -261,10 +237,6 @@ def compare(base: Activity, head: Activity) -> Effects:
         elif abs(new - old) > _CALLS * max(old, new):
             name, place = _most_called(base, head)
             differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
-    for kind, (old, new), room, share in _measured(base, head):
-        totals[kind] = old, new
-        if abs(new - old) > room + share * min(old, new):
-            differ.append(RequestEffect(kind=kind, text="", base=old, head=new))
     found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
@@ -356,27 +328,9 @@ def _most_called(base: Activity, head: Activity) -> tuple[str, str]:
     return f"{top[1]} {old.get(top, 0) / paths:g} → {new.get(top, 0) / paths:g}", top[0]
 
 
-def _measured(
-    base: Activity, head: Activity
-) -> Iterator[tuple[EffectKind, tuple[float, float], float, float]]:
-    """Yield what is measured, with the room and the share up to which it counts as equal."""
-    if base.young and head.young:
-        (old, old_times), (new, new_times) = base.young, head.young
-        figures = 1_000 * old / old_times, 1_000 * new / new_times
-        room = 1_000 * _YOUNG_ROOM / min(old_times, new_times)
-        yield "young collections", figures, room, _YOUNG
-    if base.peaks and head.peaks:
-        # The least of several: others have what only happened meanwhile.
-        yield "peak", (min(base.peaks), min(head.peaks)), _PEAK_ROOM, _PEAK
-
-
 def _unmeasured(base: Activity, head: Activity) -> str:
-    """Say on which side no memory was measured, and how long a request takes there."""
-    lacking = {name: side.seconds for name, side in zip(SIDES, (base, head), strict=True)
-               if side.kept is None}  # fmt: skip
-    if not lacking:
-        return ""
-    where = "" if len(lacking) == len(SIDES) else f" in {next(iter(lacking))}"
-    if (takes := max(lacking.values())) < _BRIEF:
-        return f"there was no time{where}"
-    return f"a request{where} takes {units.seconds(takes)}"
+    """Say why no memory was measured: how long a request takes, if that is too long."""
+    lacking = [side.seconds for side in (base, head) if side.kept is None]
+    if lacking and max(lacking) >= _BRIEF:
+        return f"a request takes {units.seconds(max(lacking))}"
+    return "there was no time" * bool(lacking)

@@ -3,7 +3,7 @@
 Each is the lowest one in Python that all ways through its library lead to, so that none counts
 twice. sqlite3 is not here: it reports its statements itself (`recorder`).
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ Words = Callable[[Locals], "str | None"]
 
 _STRING = r"{0}(?:[^{0}\\]|{0}{0}|\\[^{0}])*{0}(?!{0})"
 """No backslash before its end: databases differ in whether the string goes on there."""
+_SAFE = r"(?:[^\n'\"`/#$\[\]-]|-(?!-)|/(?!\*)|\$\d|'[^'\n\\\]]*')"
+"""A part of a line after which a string, name or remark goes on to no database."""
 _TOKEN = re.compile(
-    r"(?P<space>\s+)|(?P<remark>--(?=\s|\Z)[^\n]*)|(?P<block>/\*)"
-    r"|(?P<line>--|\#(?!>))|(?P<arrow>\#)|(?P<bracket>\[)|(?P<oracle>n?q')"
+    r"(?P<space>\s+|--(?=\s|\Z)[^\n]*|/\*(?![!M])(?:(?!/\*|\*/).)*\*/)"
     rf"|(?P<value>(?:[benx]|u&)?{_STRING.format(chr(39))}"
     r"|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$"
     r"|\d(?:e[+-]|[\w.])*|\?\d*|\$\w+(?!\w*\$)|%s|%\(\w+\)s|(?<!:):\w+)"
-    rf"|(?P<name>{_STRING.format(chr(34))}|`(?:[^`]|``)*`(?!`))|(?P<word>[^\W\d][\w$]*)"
-    r"|(?P<end>[\"'`$])|(?P<sign>.)",
+    rf"|(?P<name>{_STRING.format(chr(34))}|`(?:[^`]|``)*`(?!`))"
+    rf"|(?P<end>n?q'|[\"'`$]|--|/\*|\#(?!>>? *[$%?:'])|\#(?!>>?{_SAFE}*(?:\n|\Z))|\[(?!{_SAFE}*\]))"
+    r"|(?P<word>[^\W\d][\w$]*)|(?P<sign>.)",
     re.IGNORECASE | re.DOTALL,
 )
-_NESTED = re.compile(r"(/\*)|\*/")
+"""Tokens that all databases read in the same way, up to the `end` of those: where one reads a
+remark or a name, another goes on with values."""
 _PLAIN = re.compile(r"[^\W\d][\w$]{0,62}")
 _DOT = re.compile(r"\s*\.\s*[^\W\d]|\s*\.\s*[*\"`\[]")
 _INTO = re.compile(r"(?i)INTO\s+{0}(?:\s*\.\s*{0})*\s*(?=\()".format(r"[\w\"`$]+"))
@@ -64,10 +67,8 @@ def statement(text: object) -> tuple[str, str] | None:
 class _Scan:
     """Reads a statement from left to right, and leaves out its values and remarks.
 
-    Databases differ: where one reads a remark or a name, another goes on with values. Both are
-    followed to where the first ends; if something of the other's goes on there, or anything has no
-    end, the text ends. What is in double quotes is a name or a value: it is shown where it is a
-    name to every database.
+    It ends where databases differ about what follows. What is in double quotes is a name or a
+    value: it is shown where it is a name to every database.
     """
 
     def __init__(self, text: str) -> None:
@@ -77,29 +78,16 @@ class _Scan:
         self._columns = -1  # where a list of columns begins
 
     def parts(self) -> Iterator[str]:
-        text, at, quiet = self._text, 0, 0
-        fences: list[int] = []  # where the other reading of what began before ends
-        while token := _TOKEN.match(text, at):
-            kind, end = str(token.lastgroup), token.end()
-            reach = _reach(kind, token)
-            if kind == "block" and reach < 0:
+        for token in _TOKEN.finditer(self._text):
+            kind = str(token.lastgroup)
+            shown = None if kind == "end" else self._shown(kind, token)
+            yield "?" if shown is None else shown
+            if shown is None:
                 return
-            if kind == "block":  # MySQL executes one with `!`, and PostgreSQL nests them
-                end = end + 1 if text[end : end + 1] == "!" else text.index("*/", end) + 2
-            if kind in {"block", "line"}:
-                quiet = max(quiet, reach)
-            crosses = kind != "space" and any(at < fence < reach for fence in fences)
-            shown = " " if at < quiet else self._shown(kind, token)
-            if crosses or kind in {"oracle", "end"} or shown is None:
-                yield "?"
-                return
-            yield shown
-            fences += [reach] * (reach > end)
-            at = end
 
     def _shown(self, kind: str, token: re.Match[str]) -> str | None:
         """Return what is shown of a token; None: a value that nothing marks begins here."""
-        if kind in {"space", "remark"}:
+        if kind == "space":
             return " "
         shown, word, last = token[0], token[0].upper(), self._last
         if (self._first, last) in _BEFORE_VALUES or last == "IDENTIFIED":
@@ -137,23 +125,6 @@ class _Scan:
             or (last in {"SET", ","} and scope == "SET" and _ASSIGNED.match(self._text, end))
             or (last in {"(", ","} and scope == "COLUMNS" and _LISTED.match(self._text, end))
         )
-
-
-def _reach(kind: str, token: re.Match[str]) -> int:
-    """Return where a token ends to the database that reads most; -1: nowhere."""
-    text, at, end = token.string, token.start(), token.end()
-    if kind == "block":
-        depth = 0
-        for mark in _NESTED.finditer(text, at):
-            depth += 1 if mark[1] else -1
-            if not depth:
-                return mark.end()
-        end = text.find("*/", end)
-        return end + 2 if end > 0 else -1
-    if kind in {"line", "arrow"}:
-        end = text.find("\n", at)
-        return end if end > 0 else len(text)
-    return max(end, text.find("]", at)) if kind == "bracket" else end
 
 
 def plain(name: object) -> str:

@@ -1,6 +1,6 @@
-"""Memory that requests keep for good, with the line that allocated it, and that one needs at most.
+"""Memory that requests keep for good, with the line that allocated it.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -35,19 +35,6 @@ _MANY, _GROWTH = 20, 8  # times as many rounds, in which a table grows by an eig
 _STRAYS, _SHARE = 1, 0.01  # objects by which their number for each request may be off
 _CACHE = type(functools.lru_cache(lambda: None))
 _OURS = {tracemalloc.__file__, __file__}
-
-
-def peaks(request: Callable[[], object], times: int) -> list[int]:
-    """Measure the memory that each request has at most, beyond what was there, in bytes."""
-    found = []
-    tracemalloc.start()
-    for _ in range(times):
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        request()
-        found.append(tracemalloc.get_traced_memory()[1] - before)
-    tracemalloc.stop()
-    return found
 
 
 def kept(

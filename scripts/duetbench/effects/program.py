@@ -1,7 +1,7 @@
 """The program that makes requests while it records what they do.
 
 The requests are those of `duetbench.app.inside.program`, and it needs what that needs.
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType
@@ -28,7 +29,7 @@ from duetbench.app.inside.phases import private, run, write
 from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_texts
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
-from duetbench.effects.activity import EARLY, PATIENCE, SECONDS, Activity, Event
+from duetbench.effects.activity import PATIENCE, SECONDS, Activity, Event
 from duetbench.effects.recorder import Recorder, clocked
 
 ROUNDS = 4
@@ -36,8 +37,7 @@ ROUNDS = 4
 
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
-_COLLECTED = 20  # rounds in which the collector is watched
-_PEAKS = 3
+_FEWEST = 20  # rounds that the memory must have time for
 _LONGEST = 300_000  # bytes of an answer that are compared place by place
 
 
@@ -55,7 +55,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
 
     def end(*_: object) -> None:
         # No exception: the application could catch it.
-        write(folder / REPORT, {"reason": requests.make_one.endless()})
+        write(folder / REPORT, {"reason": requests.make_one.endless(), "kind": "endless"})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, end)
@@ -70,7 +70,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
     alone = [requests.describe() for _ in range(warm)]
     enabled = gc.isenabled()
     gc.collect()
-    gc.disable()  # a collection that begins now is one that the application asks for
+    gc.disable()  # no round has the finalizers of another one
     rounds = [requests.record() for _ in range(2 if slow else ROUNDS)]
     if enabled:
         gc.enable()
@@ -92,17 +92,14 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
         status=requests.status,
         routes=sys.modules["duetbench_entry"].routes() if wrong else (),
     )
-    if each * paths > budget / _COLLECTED:
+    if each * paths > budget / _FEWEST:
         return activity.fields
     # What is known stays if the application does not survive the rest.
-    part = folder / f"{EARLY}.part"
-    write(part, activity.fields)
-    part.replace(folder / EARLY)
-    young = requests.count_collections()
-    peaks = memory.peaks(requests.make_each, _PEAKS)
-    kept: Any = memory.kept(requests.make_each, paths, budget, recorder.file)
-    loaded = recorder.loaded
-    return replace(activity, young=young, peaks=peaks, kept=kept, loaded=loaded).fields
+    write(folder / REPORT, activity.fields)
+    kept: Any = None
+    with suppress(BaseException):
+        kept = memory.kept(requests.make_each, paths, budget, recorder.file)
+    return replace(activity, kept=kept, loaded=recorder.loaded).fields
 
 
 class _Requests:
@@ -147,13 +144,6 @@ class _Requests:
         """The tasks of the application, the one that serves the request first."""
         server = [self.driver.server] if self.driver else []
         return [*server, *self._tasks().difference(server)]
-
-    def count_collections(self) -> tuple[int, int]:
-        """Count the collections of young garbage in some requests: both counts."""
-        before = gc.get_stats()[0]["collections"]
-        for _ in range(_COLLECTED):
-            self.make_each()
-        return gc.get_stats()[0]["collections"] - before, _COLLECTED * len(self.paths)
 
     def functions(self, rounds: Sequence[_Round]) -> list[tuple[str, str, int]]:
         """List the application's own functions, and how often the first round calls each."""

@@ -3,14 +3,13 @@
 The interpreter reports most of it: audit events, `sys.monitoring` (before CPython 3.12 the profile
 function), sqlite3's trace. None of that changes what the application does, except its speed.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 import inspect
 import os
 import re
@@ -36,7 +35,6 @@ _CLOCKED = tuple(
 )
 """Files whose functions are called as often as the clock decides."""
 _NESTED = re.compile(r"(\.<locals>)?\.?<\w+>")
-_ANONYMOUS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"}
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
 _COMPILED = BuiltinMethodType, MethodDescriptorType
@@ -87,7 +85,6 @@ class Recorder:
         self._trace_sqlite()
         if not self._monitoring:
             threading.setprofile(self._profile)  # of threads that start from now on
-        gc.callbacks.append(self._collect)
         sys.addaudithook(self._audit)
 
     @property
@@ -227,10 +224,6 @@ class Recorder:
             sent.append(text)
         self._add(*words)
 
-    def _collect(self, phase: str, info: dict[str, int]) -> None:
-        if self._recording and phase == "start":
-            self._add("collect", f"generation {info['generation']}")
-
     def _open(self, path: object, mode: str | None, flags: int) -> None:
         if isinstance(path, int):
             return
@@ -326,8 +319,8 @@ class Recorder:
         if not self._recording:
             return
         if event == "call":
-            # A generator that goes on is called as well, from 3.11 on at a RESUME of another kind.
             last = frame.f_lasti
+            # A generator that goes on is called as well, at a RESUME of another kind.
             if last < 0 or code.co_code[last + 1] & 3 == 0:
                 self._start(code, last, frame)
             else:
@@ -361,7 +354,7 @@ class Recorder:
         file = self.file(frame.f_code.co_filename)
         if file and not file.endswith(".py"):
             return file  # a template, compiled to other lines
-        return f"{_known_name(frame)}, {file}:{frame.f_lineno}" if file else ""
+        return f"{_known_name(frame.f_code)}, {file}:{frame.f_lineno}" if file else ""
 
     def file(self, name: str) -> str:
         """Return a file of the application by its path from the folder; empty for any other."""
@@ -373,7 +366,7 @@ class Recorder:
 
     def names(self, codes: Iterable[CodeType]) -> Iterator[tuple[str, str]]:
         """Name the application's own of some functions by file and qualified name."""
-        return ((file, _name(code)) for code in codes if (file := self.file(code.co_filename)))
+        return ((file, code.co_qualname) for code in codes if (file := self.file(code.co_filename)))
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
@@ -383,17 +376,9 @@ def _callers(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _name(code: CodeType) -> str:
-    return getattr(code, "co_qualname", code.co_name)  # from 3.11 on
-
-
-def _known_name(frame: FrameType) -> str:
+def _known_name(code: CodeType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
-    code, around = frame.f_code, frame.f_back
-    name = _name(code)
-    if name in _ANONYMOUS and around and around.f_code.co_filename == code.co_filename:
-        return _known_name(around)  # before 3.11
-    return _NESTED.sub("", name).rpartition("<locals>.")[2] or code.co_name
+    return _NESTED.sub("", code.co_qualname).rpartition("<locals>.")[2] or code.co_name
 
 
 def clocked(code: CodeType) -> bool:

@@ -6,12 +6,11 @@ after a launch, and that only its own server listens in between.
 """
 
 import random
-import resource
 import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
@@ -28,7 +27,6 @@ _LISTEN: Final = "0A"
 _POLL_SECONDS: Final = 0.01  # the kernel does not announce that a listener is closed
 _LOWEST: Final = 10_000  # well-known services have lower ports
 _TRIES: Final = 100
-_SPARE: Final = 512  # files that a process opens beside its connections
 
 
 def free_port() -> int:
@@ -110,12 +108,8 @@ def listening(port: int) -> set[int]:
     return inodes
 
 
-def connections_per_process(
-    port: int, members: Iterable[proc.Stat], without: Collection[int] = ()
-) -> dict[int, int]:
+def connections_per_process(port: int, members: Iterable[proc.Stat]) -> dict[int, int]:
     """Count the accepted connections on `port` of each of these processes that has any.
-
-    Those of the client ports `without` do not count.
 
     A socket of several processes counts for the youngest pid: a worker, not the master that it
     inherited the socket from.
@@ -126,7 +120,7 @@ def connections_per_process(
             for connection in psutil.Process(process.pid).net_connections("tcp"):
                 if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
                     holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
-    return dict(Counter(pid for address, pid in holders.items() if address.port not in without))
+    return dict(Counter(holders.values()))
 
 
 def clients(port: int) -> frozenset[int]:
@@ -144,17 +138,3 @@ def clients(port: int) -> frozenset[int]:
                     other = remote if local == server else local
                     others.add(int(other.rpartition(":")[2], 16))
     return frozenset(others - {0})  # a listener's remote port is 0
-
-
-def most_connections() -> int:
-    """Return how many connections may idle on each side, by the hard limit of open files."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return 10**6 if hard == resource.RLIM_INFINITY else max(0, hard - _SPARE) // 2
-
-
-def allow_connections(connections: int) -> None:
-    """Let this process, and servers that it starts, open so many connections for both sides."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * connections + _SPARE
-    if connections and resource.RLIM_INFINITY != soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

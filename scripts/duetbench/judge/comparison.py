@@ -40,7 +40,6 @@ def compare(
     *,
     words: Sequence[str] | None = None,
     notes: tuple[str, ...] = (),
-    first: effects.Early = lambda _case, _effects: None,
     announce: Callable[[Question], object] = id,
     explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
     prepare: Callable[[Any, Contrast, Scope], Sides] = preparation.prepare,
@@ -48,7 +47,7 @@ def compare(
     """Compare on this machine, which nothing else may use meanwhile; save the result.
 
     `prepare` makes the sides of the project. `words` are the options of a command that repeats it,
-    and `notes` say what they lack. `first` gets what requests do differently at first sight.
+    and `notes` say what they lack.
     `announce` is called when the sides are prepared, and `explain`, which finds the functions
     behind a change, while they still exist.
 
@@ -70,7 +69,7 @@ def compare(
         seen, coverage, began = Seen(), None, time.monotonic()
         if not extent.start:
             with reporter.when_long("what one request does: still observed"):
-                seen = effects.observe(sides.to_observe, first, budget=extent.seconds)
+                seen = effects.observe(sides.to_observe, budget=extent.seconds)
         if extent.start:
             sides = replace(sides, pairs=starting(sides.pairs))
         elif extent.only != "effects":

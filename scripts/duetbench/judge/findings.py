@@ -39,10 +39,7 @@ _LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too sm
 UNDECIDED: Final = 3
 """Exit code: something was not judged or not decided; see `errors.EXIT_CODES`."""
 
-MEASURED: Final[frozenset[str]] = frozenset({"function", "peak", "young collections"})
-"""Kinds of effects whose sizes are compared, rather than what is done how often."""
-
-INSIDE: Final[frozenset[str]] = frozenset({"library exception", "young collections", "function"})
+INSIDE: Final[frozenset[str]] = frozenset({"library exception", "function"})
 """Kinds that explain what was measured, rather than say what a request does."""
 
 _SHOWN: Final = 3  # details of one kind
@@ -155,7 +152,7 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     lines = []
     for effect, text in zip(effects, texts, strict=True):
         size = units.signed(effect.head - effect.base, "g")
-        counted = effect.kind not in MEASURED
+        counted = effect.kind != "function"
         lines.append(" × ".join(filter(None, (size * counted, text))))
     others = [
         f"{line}   {effect.place}".rstrip() for line, effect in zip(lines, effects, strict=True)

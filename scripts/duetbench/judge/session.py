@@ -28,7 +28,7 @@ from duetbench.core.comparison import (
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
 from duetbench.core.model import EffectKind, ResultStatus
-from duetbench.core.text import ENDLESS, LATE, short
+from duetbench.core.text import short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts, differ
@@ -180,7 +180,7 @@ class _Session:
         endless = {
             case: why.removeprefix(f"{case_names.of(self.counted[case].case).what}: ")
             for case, why in question.seen.reasons.items()
-            if (ENDLESS in why or LATE in why) and case in self.counted
+            if case in question.seen.endless and case in self.counted
         }
         self.counts = Counts(instruments.instructions, served, endless)
         self.count_seconds = 0.0

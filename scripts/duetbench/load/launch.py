@@ -14,7 +14,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch
 from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
-from duetbench.load import oha, oha_results, reading, validity, warmup
+from duetbench.load import oha, oha_results, validity, warmup
 from duetbench.load.server import Serving, rest
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
@@ -37,7 +37,6 @@ def perform(
     with Serving(case, testbed, log) as serving, serving.blamed():
         serving.start()
         serving.meet()
-        serving.open_idle()
         if not testbed.subject.fixed:
             rest(serving)
         # A declared wait is longer than any unit: one request is enough to verify it.
@@ -107,8 +106,7 @@ class Observation(Facts):
 
     def _count_connections(self) -> bool:
         serving = self.serving
-        without = [connection.getsockname()[1] for connection in serving.idle]
-        counts = ports.connections_per_process(serving.port, serving.session.members(), without)
+        counts = ports.connections_per_process(serving.port, serving.session.members())
         if counts:
             self.connections = [counts.get(worker.pid, 0) for worker in serving.workers]
         return bool(counts)
@@ -195,7 +193,6 @@ class Observation(Facts):
         if other is None:  # in duets only the ratio is steady
             self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
         self.times = oha_results.time_thirds(rows, load, status=status)
-        self.idle_lost = sum(map(reading.readable, serving.idle))
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):
             serving.fail(flag.name, flag.detail)

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from rich.text import Text
 
 from duetbench.app import interpreters, tools
-from duetbench.app.plan import launch_order, launch_seconds
+from duetbench.app.plan import drain, launch_order, start
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
@@ -22,6 +23,8 @@ from duetbench.host import files, git, paths, result_files
 from duetbench.host.console import Console, Narrator, Progress, duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.load.launch import perform
+
+_AROUND: Final = 5.0  # seconds of a launch beside its start and its load, mostly of the warm-up
 
 
 def launch_all(
@@ -127,7 +130,7 @@ def execute(
 
     cases = tuple(case for case in plan.cases if case.id not in missing)
     steps = launch_order(plan.model_copy(update={"cases": cases}))
-    left = [launch_seconds(case, plan.profile) for case, _ in steps]
+    left = [start(c.workers) + _AROUND + c.load.duration + 2 * drain(c) for c, _ in steps]
     size = f"{len(steps)} launch{'es' * (len(steps) != 1)}"
     progress.start(f"{size}, about {duration(sum(left))}", sum(left), len(steps))
     try:

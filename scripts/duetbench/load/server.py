@@ -1,18 +1,15 @@
 """One server of one case: started, verified, watched, stopped, and proven to be gone."""
 
 import math
-import socket
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
 
-from duetbench.app.entry.duetbench_entry import PATH
 from duetbench.app.inside.request import identify
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed, Workspace
@@ -32,7 +29,6 @@ FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listenin
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
-_ANSWER_SECONDS: Final = 10.0  # for a connection that is to idle
 _SETTLE_SECONDS: Final = 0.3
 _REST_SECONDS: Final = 1.0  # a thread that wakes every half second shows in it
 
@@ -48,7 +44,6 @@ class Serving:
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
         self.cpu_idle: float | None = None  # core time per second without requests; None: unknown
-        self.idle: list[socket.socket] = []  # connections that were answered once
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self._session: Session | None = None
@@ -154,7 +149,6 @@ class Serving:
         """
         cores = cores or self.testbed.server_cores(self.case)
         self.workspace.open()
-        ports.allow_connections(self.case.load.idle)
         ports.require_free(self.port)
         self._session = Session.start(
             self.testbed.server_argv(self.case, self.port),
@@ -206,28 +200,6 @@ class Serving:
             raise LaunchError(FlagName.NOT_READY, f"{where}: {error}; {_SEE_LOG}") from None
         self.workspace.identify(given)
         self._fill_in()
-
-    def open_idle(self) -> None:
-        """Open the load's idle connections, which stay until the server ends; LaunchError.
-
-        The application sees no request of them, and we hold them, so they cost the load generator
-        nothing.
-        """
-        number = self.case.load.idle
-        for _ in range(number):
-            connection = HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
-            try:
-                connection.request("GET", PATH)
-                reading.receive(connection, f"GET {PATH}", _ANSWER_SECONDS)
-                if connection.sock is None:
-                    raise ConnectionResetError("the server closed it after an answer")
-            except (OSError, HTTPException) as error:
-                raise LaunchError(
-                    FlagName.NO_ANSWER,
-                    f"expected {number} idle connections, found {len(self.idle)}, then "
-                    f"{type(error).__name__}: {error}; see the server's log",
-                ) from error
-            self.idle.append(connection.sock)
 
     def identify(self, *, collect: bool = False) -> tuple[identity.Identity, ...]:
         """Ask every worker for its identity, and compare it with the case; see `identity.probe`."""
@@ -348,8 +320,6 @@ class Serving:
         LaunchError stray_process or not_ready.
         """
         self._ending = True
-        while self.idle:
-            self.idle.pop().close()
         with self.workspace:
             if self._session is None:
                 return None

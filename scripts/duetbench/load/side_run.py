@@ -73,7 +73,6 @@ class SideRun(Serving):
     def meet(self) -> None:
         """Wait until all workers serve, and pin the server to its own cores."""
         super().meet()
-        self.open_idle()
         if self.testbed.machine.pinned:
             self.session.move(self.testbed.server_cores(self.case))
 

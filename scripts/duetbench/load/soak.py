@@ -43,7 +43,6 @@ def perform(
     with Serving(case, testbed, log) as serving, serving.blamed():
         serving.start()
         serving.meet()
-        serving.open_idle()
         serving.verify(repeats=1)
         tasks = [sum(worker.tasks for worker in serving.workers)]
         room = ROOM * psutil.virtual_memory().available

@@ -89,7 +89,6 @@ class Facts:
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
     connections: Sequence[int] = ()  # per worker process, under load
-    idle_lost: int = 0  # idle connections that the server closed
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
@@ -243,12 +242,6 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
             FlagName.CONNECTIONS_CLOSED,
             f"expected {load.connections} connections kept alive, found "
             f"{facts['reopened']:.0f} more opened for {requests:.0f} requests; what closes them?",
-        )
-    if facts.idle_lost:
-        yield _flag(
-            FlagName.CONNECTIONS_CLOSED,
-            f"expected {load.idle} idle connections, but the server closed {facts.idle_lost} of "
-            "them; a longer keep-alive time-out (--with arg=) keeps them",
         )
     if not facts.pinned:
         yield _flag(FlagName.HOST_NOISE, "the scheduler moved server and generator freely")

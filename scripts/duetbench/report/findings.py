@@ -26,7 +26,6 @@ _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
 _EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
 _SAME: Final = 0.0005  # change of an exact count up to which it is the same
-_DULL: Final = frozenset({"young collections", "peak", "first import"})  # where alike
 _USUAL: Final = 200  # status of an answer
 
 
@@ -191,7 +190,7 @@ def alike(findings: Sequence[Finding]) -> str:
             continue
         if finding.subject == ANSWER:
             parts.append(f"the same answer ({figures(finding)})")
-        elif finding.subject in EFFECTS and finding.subject not in _DULL:
+        elif finding.subject in EFFECTS and finding.subject != "first import":
             parts.append(EFFECTS[finding.subject].count(finding.head))
     return ", ".join(parts)
 
@@ -348,16 +347,6 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
 # Lines before any load, from what one request does.
 
 
-def first(case: Case, seen: Effects) -> str:
-    """Say what differs at first sight, or that nothing does, and what is still looked at."""
-    took, name = f"{units.significant(seen.seconds, 2)} s", case_names.of(case).what
-    lead = next((finding for finding in of_effects(case, seen) if finding.moved), None)
-    if lead is None:
-        return f"{name} {_nothing([seen])} at first sight (seen in {took}; memory follows)"
-    check = f"seen in {took}; a second process of each side checks that"
-    return f"{name} {sentence(lead)} ({check})"
-
-
 def announce(case: Case, seen: Effects) -> Iterator[str]:
     """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
     findings = of_effects(case, seen)
@@ -365,9 +354,6 @@ def announce(case: Case, seen: Effects) -> Iterator[str]:
     moved = [finding for finding in findings if finding.moved]
     if not moved:
         yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
-    # What differs at first sight has been said: what follows is the table of it.
-    elif len(moved) == 1 and moved[0].subject in EFFECTS:
-        yield f"{name}, checked ({took})"
     else:
         yield f"{name} {sentence(moved[0])} ({took})"
     yield from rows(moved)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from duetbench.app import case_names
 from duetbench.app.servers import SERVERS
+from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
@@ -36,12 +37,11 @@ def print_cases(console: Console, summary: RunSummary) -> None:
         for what, found, remark in _figures(cases[0]):
             console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
         return
-    names = case_names.requests(case.case for case in cases)
     present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
     headline = [name for name in HEADLINES if name in present][:_FIGURES]
     rows = [
         [
-            names.get(case.id, case.id),
+            case_names.of(case.case).what if case.case.stack == STACK else case.id,
             *(" ".join(formats.cells(name, case.metrics.get(name))).rstrip() for name in headline),
             _state(case),
         ]

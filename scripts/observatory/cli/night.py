@@ -104,7 +104,7 @@ def plan_command(
         where = f" on {shard.machine}" if shard.machine else ""
         console.say(
             f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases, "
-            f"launches of {duration(planning.plan_seconds(shard.plan))}"
+            f"launches of {duration(nights.plan_seconds(shard.plan))}"
         )
         turns = [case.id for case in shard.plan.cases if anchor and case.scales]
         if turns:

@@ -1,7 +1,8 @@
 """A checkout with experiments: the subject of the observatory, by what its files declare."""
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -18,7 +19,7 @@ from duetbench.app.pyproject import other_keys, read_table, read_toml
 from duetbench.app.schema import validate
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
-from duetbench.app.subject import Subject, find_text
+from duetbench.app.subject import Subject
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
@@ -173,8 +174,13 @@ class Checkout(Subject):
         return "--group", f"{self.code / 'pyproject.toml'}:{stack}"
 
     def find_lock(self, stack: str, digest: str, commit: str | None) -> str | None:
-        """Find the text of a lock by its digest, also at the commit that it was read at."""
-        if (here := super().find_lock(stack, digest, commit)) or commit is None:
+        """Find the text of a lock by its digest; None if it is nowhere.
+
+        `commit` is where it was read.
+        """
+        files = (self.lock_file(stack), stacks.kept_place(digest[:12], stack))
+        here = _find_text((file.read_bytes() for file in files if file.is_file()), digest)
+        if here or commit is None:
             return here
         place = f"{commit}:{self.lock_file(stack).relative_to(self.root).as_posix()}"
         if _git(self.root, "cat-file", "-e", place) is None:
@@ -182,7 +188,7 @@ class Checkout(Subject):
             fetch = ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
             _git(self.root, *fetch)
         text = _git(self.root, "cat-file", "blob", place)
-        return find_text([text] if text else [], digest)
+        return _find_text([text] if text else [], digest)
 
     @property
     def results(self) -> Path:
@@ -280,3 +286,9 @@ def renew(
     for file, text in texts.items():
         stacks.write_lock(file, text)
     return tuple(moves)
+
+
+def _find_text(texts: Iterable[bytes], digest: str) -> str | None:
+    """Find the one of some texts that has a digest."""
+    found = (text for text in texts if hashlib.sha256(text).hexdigest() == digest)
+    return next((text.decode() for text in found), None)

@@ -300,12 +300,11 @@ class Experiment:
             if table.model == "open":
                 raise self._error(key, setting["connections"], "the product of rate and duration")
             connections = int(setting["connections"])
-        idle = int(setting.get("idle", 0))
         if (table.rate is None) != (table.model == "closed"):
             allowed = "a rate belongs to paced and open loads, and to them only"
             raise self._error(("loads", name), table.model, allowed)
         try:
-            return Load(connections=connections, idle=idle, **numbers)
+            return Load(connections=connections, **numbers)
         except ValidationError as error:
             place, actual, allowed = mistake(error)
             raise self._error(("loads", name, *place), actual, allowed) from error

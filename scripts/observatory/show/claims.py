@@ -220,7 +220,7 @@ def _cell(case: Case) -> Hashable:
     load = case.load
     threads = (case.workers, case.threads, case.cores)
     server = (case.stack, case.server, case.server_args, case.loop, *threads)
-    offer = (load.connections, load.rate, load.idle)
+    offer = (load.connections, load.rate)
     own = (case.experiment, case.endpoint.name, server, offer, frozenset(case.env.items()))
     return case.python, own
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from duetbench.app import locks
 from duetbench.app.setting import Contrast
-from duetbench.app.subject import Subject
 from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
@@ -85,7 +84,7 @@ def compare_stacks(
         return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-def find_lock(subject: Subject, state: StackState, commit: str | None, narrator: Narrator) -> str:
+def find_lock(subject: Checkout, state: StackState, commit: str | None, narrator: Narrator) -> str:
     """Find a lock as it was, or as the index has it for its date now.
 
     Raises:
@@ -103,7 +102,7 @@ def find_lock(subject: Subject, state: StackState, commit: str | None, narrator:
     return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
 
 
-def find_locks(subject: Subject, change: Change, narrator: Narrator) -> tuple[str, str]:
+def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
     """Find the locks on both sides of a change; raises as `find_lock`."""
     return (
         find_lock(subject, change.base, change.base_commit, narrator),

@@ -10,14 +10,38 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, Plan, Run
+from duetbench.core.model import Case, Plan, Profile, Run
+from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
 
 AWAY: Final = timedelta(days=7)
 """A machine has left if its newest night is older than that of any other by more than this."""
+
+
+_STOP: Final = 0.2  # stopping the server and checking that it is gone
+_WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
+
+
+def plan_seconds(plan: Plan) -> float:
+    """Predict the seconds that a plan takes."""
+    return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
+
+
+def launch_seconds(case: Case, profile: Profile) -> float:
+    """Predict the seconds of one launch of a case."""
+    single = max(case.endpoint.takes, case.endpoint.floor)
+    waves = drain(case)
+    # A slow request is sent once before and once after the load, and warms up as the load ends.
+    verify, warm_up = 2 * single, GENERATOR + waves
+    if single < SLOW_SECONDS:
+        windows = _WINDOWS if case.load.rate is None else RATE_WINDOWS
+        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS[profile]
+    load = GENERATOR + case.load.duration + waves
+    return start(case.workers) + PROBES + verify + warm_up + load + _STOP
 
 
 def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ...]:

@@ -7,7 +7,7 @@ else goes to the application as it came, for the price of a call and a compariso
 it collect garbage first. Where `DUETBENCH_WATCHED` is set, nothing is measured, and it also names
 the application's routes.
 
-Standard library only, for any CPython from 3.10 on. As a program it prints the interface, and
+Standard library only, for any CPython from 3.11 on. As a program it prints the interface, and
 whether the attribute was called.
 """
 

@@ -107,7 +107,7 @@ class Driver(ABC):
         """Take a piece of a body; UnfitError if the answer seems to have no end."""
         self._size += len(piece)
         if self._size > LARGEST_ANSWER:
-            raise UnfitError(self.endless())
+            raise UnfitError(self.endless(), "endless")
         self._pieces.append(bytes(piece))  # it may be a buffer that is used again
 
     @abstractmethod

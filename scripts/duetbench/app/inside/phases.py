@@ -27,8 +27,6 @@ from duetbench.app.inside.request import PLAN, REPORT, ROUNDS
 _ENCODE, _OPEN, _WRITE, _CLOSE, _EXIT = json.dumps, os.open, os.write, os.close, os._exit
 
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
-_OF_PLACES: Final = 0x10 | 0x8000000
-"""Flags of the place of a function: nested in another one, or in a class."""
 
 private: dict[str, str] = {}
 """Texts that no report may tell, with their names: what a login in this process gave."""
@@ -54,11 +52,11 @@ class Unit:
 
 
 class UnfitError(Exception):
-    """A unit cannot be counted; the message gives the reason."""
+    """A unit cannot be counted: the reason, and its kind as of `CountError`."""
 
-
-class LoginError(UnfitError):
-    """The application refused the login that its requests need."""
+    def __init__(self, reason: str, kind: str = "") -> None:
+        self.kind = kind
+        super().__init__(reason)
 
 
 def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> NoReturn:
@@ -74,7 +72,7 @@ def run(work: Callable[[Mapping[str, Any]], Report], report: str = REPORT) -> No
         text = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         for value, name in private.items():
             text = text.replace(value, name)
-        content = {"reason": text, "login": isinstance(error, LoginError)}
+        content = {"reason": text, "kind": getattr(error, "kind", "")}
         with suppress(Exception):  # stderr may be closed
             traceback.print_exc()
     code = 1
@@ -157,8 +155,7 @@ def plan_calls(unit: Unit, left: float) -> int:
 def entries(unit: Unit) -> list[list[Any]]:
     """Count entries function by function, by the interpreter's own events; exact.
 
-    Each row is name, file, line, entries (starts and resumptions), and a digest of the code,
-    independent of its name and place. It needs CPython 3.12.
+    Each row is name, file, line and entries (starts and resumptions). It needs CPython 3.12.
     """
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
     events, tool = monitoring.events, take_tool()
@@ -180,7 +177,7 @@ def entries(unit: Unit) -> list[list[Any]]:
         monitoring.set_events(tool, events.NO_EVENTS)
         monitoring.free_tool_id(tool)
     return [
-        [code.co_qualname, code.co_filename, code.co_firstlineno, times[key], _digest(code)]
+        [code.co_qualname, code.co_filename, code.co_firstlineno, times[key]]
         for key, code in codes.items()
         if code.co_filename != __file__
     ]
@@ -194,15 +191,6 @@ def take_tool() -> int:
             monitoring.use_tool_id(tool, "duetbench")
             return tool
     raise UnfitError("the application takes all tools of sys.monitoring, which duetbench needs")
-
-
-def _digest(code: CodeType) -> str:
-    import hashlib  # noqa: PLC0415 - under Valgrind each import is slow, and counts need none
-
-    constants = [_digest(item) if isinstance(item, CodeType) else item for item in code.co_consts]
-    flags = code.co_flags & ~_OF_PLACES
-    body = code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags, constants
-    return hashlib.sha256(repr(body).encode()).hexdigest()[:16]
 
 
 def write(report: Path, content: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duetbench.app.inside.request import PLAN, REPORT
 from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.text import LATE, ending
+from duetbench.core.text import ending
 from duetbench.host import proc
 
 if TYPE_CHECKING:
@@ -91,18 +91,22 @@ class Process:
     folder: Path
 
     def report(self, timeout: float) -> dict[str, Any]:
-        """Wait up to `timeout` s for its report; CountError, with the reason: there is none."""
+        """Wait up to `timeout` s for its end and return its report, whatever ended it.
+
+        CountError, with the reason: there is none.
+        """
         code = self.session.wait(timeout)
-        if code != 0:
-            how = f"{LATE} {max(timeout, 0):.3g} s"
+        if not (file := self.folder / REPORT).exists():
+            how = f"did not end within {max(timeout, 0):.3g} s"
             if code is not None:
                 how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             said = (self.folder / "log").read_text("utf-8", "replace").strip()
             words = ending(said, _LAST_WORDS) or "none"
-            raise CountError(f"the application's process {how}; its last words: {words}")
-        report = report_of(self.folder / REPORT)
+            problem = f"the application's process {how}; its last words: {words}"
+            raise CountError(problem, "" if code is not None else "endless")
+        report = report_of(file)
         if "reason" in report:
-            raise CountError(str(report["reason"]), login=report.get("login", False))
+            raise CountError(str(report["reason"]), report.get("kind", ""))
         return report
 
 

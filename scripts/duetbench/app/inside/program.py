@@ -13,7 +13,7 @@ from pathlib import Path
 
 from duetbench.app.inside import phases
 from duetbench.app.inside.drivers import DRIVERS, Ask, Driver
-from duetbench.app.inside.phases import LoginError, Unit
+from duetbench.app.inside.phases import UnfitError, Unit
 from duetbench.app.inside.request import REQUEST, WORKSPACE, identified, identify, private_parts
 from duetbench.core.text import to_bytes
 
@@ -59,7 +59,7 @@ def open_served(*, check: bool) -> Driver:
         try:
             given = identify(request(), login["token"])
         except ValueError as error:
-            raise LoginError(f"--login {first.method} {first.path}: {error}") from None
+            raise UnfitError(f"--login {first.method} {first.path}: {error}", "login") from None
         phases.private |= dict.fromkeys(private_parts(given), "{login}")
         request.take(replace(ask, headers=identified(ask.headers, given)))
     sys.setswitchinterval(_INTERVAL)

@@ -16,11 +16,6 @@ from duetbench.host import ports
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
-EARLY: Final = 0.25
-"""Share of a time limit within which a failure may be due to the other side at the same time.
-
-Such sides share a file or a port, which each creates when it starts."""
-
 
 @contextmanager
 def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
@@ -31,9 +26,7 @@ def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
     values.
     """
     case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-m", name]
-    if not testbed.interpreters[case.python].version.startswith("3.10."):
-        payload.insert(0, "-P")
+    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
     log = testbed.logs / f"counted-{uuid4().hex}.log"
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
@@ -49,9 +42,7 @@ def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
             env[inside.CHECKOUT] = str(workspace.root)
             yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
-        raise CountError(
-            workspace.hide(str(problem)), login=getattr(problem, "login", False)
-        ) from None
+        raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
     finally:
         for file in testbed.logs.glob(f"{log.stem}.*"):
             file.unlink()

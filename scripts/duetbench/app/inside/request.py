@@ -1,6 +1,6 @@
 """What the programs inside an application's process share with the tool: names, and the login.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
