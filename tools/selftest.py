@@ -42,7 +42,7 @@ from scipy.stats import binomtest
 from duetbench.app.setting import Contrast
 from duetbench.cli.options import machine as measuring
 from duetbench.core import units
-from duetbench.core.comparison import METHOD_VERSION, Comparison, Finding
+from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.errors import BusyError
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS
 from duetbench.core.model import Verdict
@@ -61,6 +61,9 @@ _SERVED: Final = ("--path", "/one", "--with", "python=3.14")
 PROGRAM: Final = Path(sys.executable).with_name("duetbench")
 RECORD: Final = ROOT / "results" / "SELFTEST.md"
 CASE: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
+METHOD: Final = 7
+"""Version of how a comparison decides, in titles of the record."""
+
 ONE_LAUNCH: Final = 0.05
 """Whoever compares one launch of each side reports what is farther apart than this."""
 
@@ -479,7 +482,7 @@ def count(same: str, name: str, attribution: dict[str, Any]) -> tuple[str, ...]:
 def write(record: Path, before: str, rows: Iterable[Sequence[str]]) -> str:
     """Put this run's section in place of the one `before` of the record; return it."""
     lines = [
-        f"## Method {METHOD_VERSION} on {machine.fingerprint().id}, {datetime.now(UTC):%Y-%m-%d}",
+        f"## Method {METHOD} on {machine.fingerprint().id}, {datetime.now(UTC):%Y-%m-%d}",
         "",
         f"`{shlex.join(['tools/selftest.py', *sys.argv[1:]])}`",
         "",

@@ -164,13 +164,13 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     ]
     assert (sides.untouched, question.extent.seconds, question.extent.seed) == (0, 1200, 7)
     assert (question.extent.material, question.extent.start) == ({"memory": 0.07}, True)
-    (again,) = question.reproduce
+    again = question.reproduce
     assert again == (
         f"observatory compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
         "--limit 'memory=7 %'"
     )
-    assert json.loads(file.read_text())["reproduce"] == [again]
+    assert json.loads(file.read_text())["reproduce"] == again
 
 
 @pytest.mark.real

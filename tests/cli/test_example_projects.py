@@ -279,8 +279,9 @@ def test_who_is_logged_in_is_measured_and_told_nowhere(
     sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")
     page = bench.folder / "found.json"
     done = bench("compare", *sides, *given, "--env=PW=QpsecretZp", "--only", "counts", "-o", page)
-    (case,) = files.read(Comparison, page).cases
-    assert case.instructions, done.out
+    found = files.read(Comparison, page)
+    (case,) = found.cases
+    assert found.of(case.case.id, "instructions"), done.out
     assert case.effects is not None, done.out
     moved = {effect.kind: (effect.base, effect.head) for effect in case.effects.differ}
     assert (moved["read"], case.effects.answers) == ((1, 0) if swapped else (0, 1), ())

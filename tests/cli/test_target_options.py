@@ -201,7 +201,7 @@ def test_what_is_printed_repeats_every_option(name: str, monkeypatch: pytest.Mon
     typed = parse(["--app", "a:b", *words])
     safe, private = repetition(typed)
     words = ["--profile", "quick", "--seed", "1", *safe]
-    record = comparison_of(reproduce=(shlex.join(["duetbench", "compare", *words]),))
+    record = comparison_of(reproduce=shlex.join(["duetbench", "compare", *words]))
     record = record.model_copy(update={"budget_seconds": None})
     for command in (rebuilt(record), why_command(record)):
         again = f"{command} {shlex.join(private)}"

@@ -155,7 +155,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
         judged(Verdict.UNKNOWN, ratio=None, low=None, high=None, why=LINE),
         packages=(PackageChange(stack=LINE, package=LINE, base=LINE, head=None),),
         notes=(LINE,),
-        reproduce=(LINE,),
+        reproduce=LINE,
     )
     keep(step, comparison)
     assert told(step).code == 0

@@ -66,7 +66,7 @@ def compared(**changes: Any) -> Comparison:
     entry = comparison()
     name = entry.cases[0].case.id
     found = changes.pop("found", WORSE).model_copy(update={"case": name})
-    fields = {"findings": (found,), "packages": MOVED, "oha": "1.16.0"}
+    fields = {"findings": (found,), "packages": MOVED}
     return entry.model_copy(update={**fields, **changes})
 
 
@@ -423,4 +423,4 @@ def test_who_starts_others_code_has_none_of_the_jobs_tokens(
 )
 def test_of_an_application_only_harmless_options_are_told_again(options: str, safe: bool) -> None:
     requests = f"duetbench compare {BASE[:12]} {HEAD[:12]} {options}"
-    assert (rebuilt(compared(reproduce=(requests,))) == requests) is safe
+    assert (rebuilt(compared(reproduce=requests)) == requests) is safe

@@ -273,9 +273,7 @@ def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: 
     assert min(ratios) > 1.5, done
     assert (found.base.label, found.head.label) == ("TURNS=0", "TURNS=20000")
     assert case.case.env == {"TURNS": "20000"}
-    assert found.reproduce[0].startswith(
-        "duetbench compare --base env.TURNS=0 --head env.TURNS=20000"
-    )
+    assert found.reproduce.startswith("duetbench compare --base env.TURNS=0 --head env.TURNS=20000")
 
 
 def functions(number: int) -> str:

@@ -129,7 +129,7 @@ def test_an_argument_of_one_side_reaches_its_server_alone(
     assert labels[side] == "--access-log"
     assert "no --access-log" in labels.values()
     assert found.cases[0].case.server_args == (("--access-log",) if side == "head" else ())
-    assert f"compare --{side} arg=--access-log " in found.reproduce[0]
+    assert f"compare --{side} arg=--access-log " in found.reproduce
 
 
 @pytest.mark.real

@@ -25,9 +25,8 @@ from duetbench.judge import repetition, session
 from duetbench.judge.comparison import starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.repetition import command, rebuilt
-from duetbench.judge.samples import CaseDuets, Mode
+from duetbench.judge.pairs import CaseDuets, Mode, Pair, Sides
+from duetbench.judge.repetition import rebuilt
 from duetbench.judge.session import Extent, Question
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
@@ -77,7 +76,7 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
     question = Question(
         sides,
         Extent(seconds=600, start=fake.alone),
-        reproduce=("duetbench compare a b --start --profile quick --budget 10m",),
+        reproduce="duetbench compare --start --budget 10m",
     )
     return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
 
@@ -103,13 +102,12 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
     assert exit_code(found) == (1 if times > 1 else 0)
     # Nothing is loaded, nothing counted, and each side is first as often as the other.
     (case,) = found.cases
-    assert not case.instructions
+    assert found.of(case.case.id, "instructions") is None
     assert {duet.head_first for duet in case.duets[:2]} == {True, False}
     assert found.start
     report = make_report(found)
     assert "CPU to import the application" in report.headline
     assert dict(lines(report, ""))["by turns"].startswith("each side's server alone, one right")
-    assert command(found.base, found.head, ("--start",)) is not None
     assert "--start" in (rebuilt(found) or "")
 
 

@@ -25,7 +25,6 @@ from duetbench.judge import duet_loop, instruments, session
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.samples import Mode
 from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report
@@ -140,7 +139,7 @@ def test_a_launch_alone_that_fails_leaves_no_figures() -> None:
 
     def turn(*launches: Launch) -> Duet:
         given = iter(launches[::-1])
-        return by_turns(part, part, Mode.ALONE, lambda _: next(given), head_first=True, order=3)
+        return by_turns(part, part, lambda _: next(given), head_first=True, order=3)
 
     found = turn(base, head)
     assert (found.base, found.head) == (base.metrics, head.metrics)
@@ -267,7 +266,6 @@ def test_what_several_threads_compute_on_all_cores_is_judged_by_turns(
         found = compared(speed, case, case, 2, tmp_path)
         assert judged(found, "throughput").ratio == pytest.approx(ratio, rel=0.02)
         assert {finding.alone for finding in found.findings if finding.ratio} == {True}
-        assert "by turns, since their threads or workers need all cores: one/shared" in found.notes
     waits = case.model_copy(update={"endpoint": COMPUTES.model_copy(update={"floor": 0.01})})
     split = case.model_copy(update={"cores": "split"})
     gil = case.model_copy(update={"slots": 1})

@@ -262,9 +262,8 @@ def test_launches_by_turns_say_what_was_not_judged() -> None:
     free = synthetic.make_case("demo/x/py3.14t")
     pairs = tuple(
         Duet(
-            case=free.id, order=n, head_first=False, started="2026-11-20T12:00:00Z", seconds=9,
-            load_seconds=2, alone=True, base={"response_max": 0.1},
-            head={"response_max": ratio / 10},
+            case=free.id, order=n, head_first=False, seconds=9, alone=True,
+            base={"response_max": 0.1}, head={"response_max": ratio / 10},
         )
         for n, ratio in enumerate((1.2, 1.3, 1.4))
     )  # fmt: skip

@@ -248,7 +248,7 @@ def acting(text: str) -> set[str]:
 @pytest.mark.usefixtures("checkout")
 def test_what_a_file_holds_does_nothing_on_a_terminal(tmp_path: Path) -> None:
     broken = BROKEN.model_copy(update={"why": f"head: {HOSTILE}"})
-    hostile = {"notes": (HOSTILE,), "reproduce": (f"duetbench compare {HOSTILE}",)}
+    hostile = {"notes": (HOSTILE,), "reproduce": f"duetbench compare {HOSTILE}"}
     compared = comparison_of(
         judged_case(f"x/{HOSTILE}", WORSE), judged_case("x/b", broken), id=COMPARED, **hostile
     )
@@ -321,8 +321,8 @@ def test_other_files_are_refused_by_what_they_are(checkout: Path) -> None:
     record = files.save(checkout, synthetic.change_record())
     refused(RecordError, "found JSON with the keys format, id, status, series, ", "show", record)
     text = path.read_text("utf-8")
-    path.write_text(text.replace('"format": 3', '"format": 4', 1), "utf-8")
-    refused(RecordError, r"a comparison of format 3: format: .*, found 4\.", "show", path)
+    path.write_text(text.replace('"format": 4', '"format": 5', 1), "utf-8")
+    refused(RecordError, r"a comparison of format 4: format: .*, found 5\.", "show", path)
     path.write_text(text[: len(text) // 2], "utf-8")
     refused(RecordError, "truncated or damaged", "show", path)
 

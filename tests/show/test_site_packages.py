@@ -42,7 +42,7 @@ OBSERVED: Final = comparing.comparison_of(
     comparing.judged_case(
         JSON, *of_effects(synthetic.make_case(JSON), EFFECTS), effects=EFFECTS
     ),
-    id="20261128T000000Z-compare-a", counts_only=True, budget_seconds=None, reproduce=(),
+    id="20261128T000000Z-compare-a", counts_only=True, budget_seconds=None, reproduce="",
     base=STACK(label="fastapi==0.10.0"), head=STACK(label="fastapi==0.11.0"),
 )  # fmt: skip
 """What one request does before and after a release: two kinds of effects, of three rows each."""

@@ -17,7 +17,6 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.host import files, result_files
-from duetbench.host.files import Journal
 from observatory.store import kinds, packages
 from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.store.points import AnchoredPoint, Points
@@ -258,24 +257,6 @@ def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
             kinds.read_all(Points, tmp_path)
         moved.rename(path)
     assert kinds.read_all(Points, tmp_path) == [result]
-
-
-def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path) -> None:
-    """Half a line is what a killed program has left; the next line does not end up behind it."""
-    path = tmp_path / "below" / "journal.jsonl"
-    first = Journal(path)
-    assert first.lines == []
-    for line in (["duet", {"seconds": 1.5}], ["count", 7]):
-        first.add(line)
-    whole = path.read_text()
-    path.write_text(whole + '["duet", {"sec')
-    again = Journal(path)
-    assert again.lines == first.lines
-    again.add(["count", 8])
-    assert path.read_text() == whole + '["count", 8]\n'
-    again.forget()
-    again.forget()
-    assert (path.exists(), again.lines) == (False, [])
 
 
 def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:

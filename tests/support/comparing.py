@@ -10,7 +10,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Flag, Load, Verdict
 from duetbench.judge import findings, rule
-from duetbench.judge.samples import CaseDuets, Mode
+from duetbench.judge.pairs import CaseDuets, Mode
 from duetbench.report.report import Report
 from synthetic import MACHINE, make_case
 
@@ -39,7 +39,7 @@ SAME: Final = WORSE.model_copy(
 )  # fmt: skip
 OPEN: Final = WORSE.model_copy(
     update={"verdict": Verdict.UNKNOWN, "ratio": 1.006, "low": 0.991, "high": 1.021,
-            "detectable": 0.021, "lack": "time", "need": 100.0},
+            "detectable": 0.021, "lack": "time"},
 )  # fmt: skip
 OPEN_RATE: Final = OPEN.model_copy(update={"subject": "throughput"})
 LATE: Final = Finding(
@@ -76,7 +76,6 @@ def comparison_of(*judged: Judged, **more: Any) -> Comparison:
         "wall_seconds": 600.0,
         "budget_seconds": 1200.0,
         "duetbench": "0.1.0",
-        "oha": "1.16.0",
         "machine": MACHINE,
         "base": side,
         "head": side.model_copy(update={"label": "feature", "commit": "b" * 40}),
@@ -131,9 +130,7 @@ def duet(
         case=case,
         order=0,
         head_first=False,
-        started="2026-11-20T12:00:00Z",
         seconds=seconds,
-        load_seconds=4.0,
         flags_base=tuple(base_flags),
         flags_head=tuple(head_flags),
         **figures,

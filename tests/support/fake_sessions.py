@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison, Curve, Duet, Instructions, SideName, SideRecord
+from duetbench.core.comparison import Comparison, Duet, Instructions, SideRecord
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
@@ -18,8 +18,7 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge import session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Pair, Side, Sides
-from duetbench.judge.samples import Mode
+from duetbench.judge.pairs import Mode, Pair, Side, Sides
 from duetbench.judge.session import Extent, Question
 from synthetic import figures, make_testbed, ok
 
@@ -40,9 +39,7 @@ def make_duet(
         case=case,
         order=order,
         head_first=head_first,
-        started="2026-11-20T09:00:00Z",
         seconds=SECONDS,
-        load_seconds=3.0,
         flags_head=flags,
         base=base or {},
         head=head or {},
@@ -74,7 +71,7 @@ class FakeInstruments:
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            take = partial(by_turns, *pairs[0].sides, self.launch)
             return (take(head_first=head_first, order=order),)
         self.together.append(tuple(pair.case.id for pair in pairs))
         duets = [self._duet(p.case.id, head_first, order + n) for n, p in enumerate(pairs)]
@@ -107,9 +104,6 @@ class FakeInstruments:
         self.now += 5
         number = len(self.launches)
         return ok(part.case.id, 0, {"throughput": float(number)}).model_copy(update={"seconds": 5})
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float

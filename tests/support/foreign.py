@@ -32,7 +32,6 @@ _SOURCE: Final = make_run(())
 DATE: Final = 1_795_000_000_000
 """Of the night's commit, ms since 1970: 2026-11-18."""
 
-OHA: Final = _SOURCE.oha
 LOCKS: Final = {
     record.name: Lock(record.digest, frozenset(record.packages)) for record in _SOURCE.stacks
 }
@@ -178,15 +177,12 @@ def comparison(**changes: Any) -> Comparison:
         "status": "complete",
         "started": "2026-11-20T09:00:00+00:00",
         "duetbench": __version__,
-        "oha": OHA,
         "machine": machine,
         **sides,
         "planned": 1,
         "untouched": 7,
         "cases": (CaseComparison(case=case, because="apps changed"),),
-        "reproduce": (
-            f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
-        ),
+        "reproduce": f"duetbench compare {BASE[:12]} {HEAD[:12]} --select 'asgi-wsgi/*' --seed 1",
     }
     return Comparison(**{**fields, **changes})
 
@@ -225,7 +221,7 @@ def conclusion(candidate: Change, finding: Finding, **changes: Any) -> tuple[Com
     (case,) = comparison().cases
     case = case.model_copy(update=changes.pop("played", {}))
     found = finding.model_copy(update={"case": case.case.id})
-    evidence = comparison(reproduce=(), **sides, cases=(case,), findings=(found,), **changes)
+    evidence = comparison(reproduce="", **sides, cases=(case,), findings=(found,), **changes)
     record = conclude(candidate, evidence)
     assert isinstance(record, Change)
     return evidence, record

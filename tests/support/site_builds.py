@@ -16,7 +16,6 @@ from duetbench.core.comparison import (
     Attribution,
     CaseComparison,
     Comparison,
-    Instructions,
     PackageChange,
 )
 from duetbench.core.errors import FlagName
@@ -144,13 +143,12 @@ def make_comparison(*names: str, duets: int = 12, **more: Any) -> Comparison:
                 *(comparing.LARGER,) * (duets > 1),
                 comparing.OPEN_RATE,
                 duets=tuple(duets_),
-                instructions=Instructions(base=3e5, head=3e5, spread=0.0),
             )
         )
     fields: dict[str, Any] = {
         "id": "20261119T120000Z-compare-bbbbbbbb",
         "started": "2026-11-19T12:00:00+00:00",
-        "reproduce": (comparing.AGAIN,),
+        "reproduce": comparing.AGAIN,
         "packages": (PackageChange(stack="current", package="fastapi", base="1.0", head="1.1"),),
     }
     return comparing.comparison_of(*cases, **{**fields, **more})
@@ -399,7 +397,7 @@ def _hostile_comparison() -> Comparison:
             "cases": (*cases, odd.case),
             "findings": (*result.findings, *odd.findings, *strange),
             "notes": HOSTILE,
-            "reproduce": HOSTILE,
+            "reproduce": HOSTILE[0],
             "duetbench": HOSTILE[0],
             "missing": tuple(Missing(case=text, reason=text) for text in HOSTILE),
             "packages": tuple(

@@ -19,15 +19,14 @@ from comparing import duet as duet_of
 from duetbench.app import locks, revisions
 from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.instruments import by_turns
-from duetbench.judge.pairs import Pair
+from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from duetbench.judge.preparation import Scope
-from duetbench.judge.samples import CaseDuets, Mode
 from fake_sessions import make_duet, make_pairs, side
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
@@ -56,7 +55,7 @@ class Given:
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
         if pairs[0].mode is Mode.ALONE:
-            take = partial(by_turns, *pairs[0].sides, Mode.ALONE, self.launch)
+            take = partial(by_turns, *pairs[0].sides, self.launch)
             return (take(head_first=head_first, order=order),)
         if self.stop is not None and self.stop <= len(self.duet_log):
             raise InterruptedRun(signal.SIGTERM)  # what is under way is lost
@@ -79,9 +78,6 @@ class Given:
 
     def launch(self, side: SideCase) -> Any:
         raise AssertionError(f"a launch of {side.case.id}")
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        raise AssertionError(f"a soak of {side.case.id}, {name}, {seconds} s")
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
@@ -351,7 +347,7 @@ class Started(Given):
             {"start_cpu": 0.3 + own, "start_time": 0.6 + own, "import_time": own}
             for own in (0.4, 0.4 * self.times)
         )
-        update = {"load_seconds": 0.0, "alone": True, "base": base, "head": head}
+        update = {"alone": True, "base": base, "head": head}
         return tuple(duet.model_copy(update=update) for duet in super().duets(pairs, **order))
 
 
@@ -376,7 +372,7 @@ def test_starts_go_on_until_they_are_precise() -> None:
     samples = CaseDuets(PLAYED, Mode.START)
     for number in range(6):
         figures = {"base": {"start_cpu": 1.0}, "head": {"start_cpu": 1.0 + 0.1 * (number % 2)}}
-        update = {**figures, "alone": True, "load_seconds": 0.0}
+        update = {**figures, "alone": True}
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)

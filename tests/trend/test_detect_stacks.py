@@ -1,7 +1,6 @@
 """Locks by date: bumped in commits of their own, found again, and measured against each other."""
 
 import hashlib
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,7 +16,6 @@ from duetbench.app import locks
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.host.signals import InterruptedRun
 from duetbench.judge import causes, comparison, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
@@ -303,8 +301,6 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
 class Ratios:
     """Instruments whose head takes as much longer as a version of `gamma` says."""
 
-    stop: int | None = None
-    duet_log: list[tuple[str, str]] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
@@ -312,9 +308,6 @@ class Ratios:
         self.first.append(head_first)
         versions = [side.testbed.stacks["one"].packages for side in (base, head)]
         assert all(one["wrap"][0] == one["core"][0] for one in versions)
-        self.duet_log.append((str(versions[0]), str(versions[1])))
-        if len(self.duet_log) == self.stop:
-            raise InterruptedRun(signal.SIGINT)
         grown = 1.05 if versions[0]["gamma"] != versions[1]["gamma"] else 1.0
         figures = {"server_cpu_per_request": 1e-4}, {"server_cpu_per_request": 1e-4 * grown}
         return (make_duet(head.case.id, order, *figures, head_first=head_first),)
@@ -350,33 +343,24 @@ DEPENDENT: Final = "tiny/dependent/py3.14"
 
 
 @pytest.mark.real
-def test_a_search_that_was_stopped_goes_on(
+def test_a_release_is_found_between_two_locks(
     four: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the comparison in which it was: what was compared is not compared again."""
+    """The locks between are resolved, and their sides really prepared; duets are played."""
     here = Checkout(tmp_path / "tiny")
 
     def find(base: str, head: str, played: Ratios) -> Cause:
         monkeypatch.setattr(comparison, "Real", making(played))
-        sought = causes.SearchTask("one", base, head, DEPENDENT, CPU)
-        return causes.find(here, here, sought, QUIETLY, 6000.0)
+        return causes.search_locks(here, "one", (base, head), DEPENDENT, 6000.0, QUIETLY, CPU)
 
     with pytest.raises(UsageError, match="same versions"):
-        find(four[0], four[0], Ratios(None))
-    stopped, rest = Ratios(7), Ratios(None)
-    with pytest.raises(InterruptedRun):
-        find(*four, stopped)
-    (kept,) = (tmp_path / "state" / "duetbench" / "searches").iterdir()
-    with kept.open("a") as stream:
-        stream.write('[["half", [], ["be')  # as a killed one leaves it
-    cause = find(*four, rest)
-    assert len(rest.duet_log) > 0
-    assert rest.duet_log[0] == stopped.duet_log[-1] != stopped.duet_log[0]
-    assert stopped.first[:4] in ([True, False] * 2, [False, True] * 2)
+        find(four[0], four[0], Ratios())
+    played = Ratios()
+    cause = find(*four, played)
+    assert played.first[:4] in ([True, False] * 2, [False, True] * 2)
     (share,) = cause.shares
     assert [(one.package, one.previous, one.version) for one in share.releases] == [
         ("gamma", "1.0", "2.0")
     ]
     assert share.interval.estimate == pytest.approx(1.05)
     assert (cause.suspects, cause.reason) == ((), "")
-    assert not kept.exists()

@@ -1,7 +1,6 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
 import glob
-from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -19,7 +18,6 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     machine,
-    resumable,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.change import Cause
@@ -56,10 +54,6 @@ def bisect_command(
             help="The case to measure; default: the clearest change.",
         ),
     ] = None,
-    start: Annotated[
-        bool,
-        Option("--start", help="Between commits: compare how long the servers take to start."),
-    ] = False,
     results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
@@ -76,14 +70,12 @@ def bisect_command(
     halves the candidates. The last one is compared alone before it is named. The largest change is
     searched first, then what is left without it.
 
-    Between two commits, each has its own lock. --start looks at how long servers take to start
-    instead. A commit that does not start is skipped. Of a branch that was merged, only the merge is
-    looked at.
+    Between two commits, each has its own lock. A commit that does not start is skipped. Of a branch
+    that was merged, only the merge is looked at.
 
     Between the packages of two sides, the state in between is a lock in which half of them have
     changed. Packages that cannot be installed apart are named as one. For a comparison, duets
-    search the clearest change that they have shown. Every comparison of mixed locks is saved at
-    once: the same command continues a search that was interrupted, or ran out of time.
+    search the clearest change that they have shown.
     """
     console = Console(stderr=as_json)
     here = paths.project_root(stand_in=False)
@@ -106,14 +98,12 @@ def bisect_command(
         if found:  # else it is searched for by what a request does, and by counts
             select, metric = glob.escape(found.case), found.subject
     project = with_options(here, context.obj)
-    if start and len(ends) != 2:
-        raise UsageError("--start searches between two commits: give GOOD and BAD")
     clean_up(console)
     reporter, cases = Reporter(console), select or "*"
-    with machine(wait, console.say), nullcontext() if len(ends) == 2 else resumable():
+    with machine(wait, console.say):
         if len(ends) == 2:
             good, bad = ends
-            cause = causes.search_commits(project, ends, cases, limit, reporter, start=start)
+            cause = causes.search_commits(project, ends, cases, limit, reporter)
             safe, private = repetition(context.obj)
             lines = commit_lines(cause, good, bad, [*safe, *private])
         else:

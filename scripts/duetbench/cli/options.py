@@ -1,8 +1,8 @@
 """What several commands share: options, readers of their values, and the start of a measurement."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,6 @@ from duetbench.core.errors import UsageError
 from duetbench.host import files, paths, process_session
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.host.machine import measuring
-from duetbench.host.signals import InterruptedRun
 
 WORDS: Final = "KEY=VALUE, of python, server, lock, env.NAME, …, or PACKAGE==VERSION"
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'shop/*'; repeatable."
@@ -102,16 +101,6 @@ def machine(
     """
     patience = budget_seconds(wait, "--wait") or 0.0
     return measuring(patience, say) if timed else nullcontext()
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Say of an interrupted measurement that what is complete was saved."""
-    try:
-        yield
-    except InterruptedRun as interruption:
-        interruption.advice = "what is complete is kept; the same command continues"
-        raise
 
 
 def repository(console: Console) -> Path:

@@ -19,11 +19,11 @@ from duetbench.cli.options import (
 )
 from duetbench.cli.target_options import with_options, with_target
 from duetbench.core import units
-from duetbench.core.comparison import Course, Curve
 from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Progress, duration, print_json
 from duetbench.load import growth, soak
+from duetbench.load.growth import Course, Curve
 
 _SENTENCES: Final[dict[Course, str]] = {
     "constant": "constant: it leaks, and keeps {} for every request",

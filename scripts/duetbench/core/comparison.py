@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.core.errors import FlagName
+from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.model import (
     MOST,
     Amount,
@@ -32,17 +32,10 @@ from duetbench.core.model import (
     StackRecord,
     Verdict,
 )
-from duetbench.core.units import Interval, significant
+from duetbench.core.units import Interval
 
-FORMAT_VERSION: Final = 3
-"""Version of the comparison file. 3: findings (2026-11)."""
-
-METHOD_VERSION: Final = 7
-"""Version of the method that decides a comparison (2026-11). 1: a screening, then a confirmation.
-2: one sequential test. 3: installations take turns. 4: code is compiled beforehand, and cases that
-a duet would keep cores from are launched alone. 5: the known scatter of a case counts, from two
-duets on, and noisy duets may be used. 6: handlers that wait are loaded below saturation, and two
-duets decide only what is large. 7: one rule (`judge.rule`)."""
+FORMAT_VERSION: Final = 4
+"""Version of the comparison file. 4: one command, and no times of the method (2026-11)."""
 
 FAILURE: Final = "failure"
 """Subject of a finding: a side failed, so that the case cannot be compared."""
@@ -53,6 +46,10 @@ ANSWER: Final = "answer"
 RESOLUTION: Final = 0.001
 """Least relative half width of an interval of counts: twice the difference of two counts of one
 program."""
+
+NOISE: Final = DISTURBING - {FlagName.NOT_STEADY}
+"""Flags of noise that may persist, and affects both sides. A side that still gets faster is not
+among them: its ratio does not last."""
 
 SideName = Literal["base", "head"]
 
@@ -107,9 +104,7 @@ class Duet(Frozen):
     case: str
     order: int = Field(ge=0, description="Number in the comparison, from 0.")
     head_first: bool = Field(description="Whether head was started, and loaded, first.")
-    started: str
     seconds: Amount = Field(description="Wall time of the whole duet.")
-    load_seconds: Amount
     flags_base: tuple[Flag, ...] = ()
     flags_head: tuple[Flag, ...] = ()
     connections: int | None = Field(
@@ -123,7 +118,6 @@ class Duet(Frozen):
         description="Seconds that a single request waits, if the load leaves cores idle so that "
         "response times show this wait; null: the handlers compute.",
     )
-    kept: bool = Field(default=False, description="Used although noise disturbed both sides.")
     alone: bool = Field(default=False, description="From launches of each side alone, in turns.")
     base: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
     head: Figures = Field(default_factory=dict, description="Metrics; empty if void.")
@@ -146,8 +140,12 @@ class Duet(Frozen):
 
     @property
     def usable(self) -> bool:
-        """Whether verdicts may use it: both sides have figures, and no noise rules it out."""
-        return (self.kept or not self.disturbed) and bool(self.base) and bool(self.head)
+        """Whether verdicts may use it: both sides have figures, and nothing else rules it out.
+
+        Noise affects both sides: ratios of such duets scatter 1.2 times as far as others (in eleven
+        comparisons with both kinds), and no quieter machine or time may be available.
+        """
+        return self.disturbed <= NOISE and bool(self.base) and bool(self.head)
 
     @property
     def disturbed(self) -> frozenset[FlagName]:
@@ -166,49 +164,6 @@ class Duet(Frozen):
         if self.failed and (self.base or self.head):
             raise ValueError("a duet with a failed side has no metrics on either side")
         return self
-
-
-class Curve(Frozen):
-    """Memory, threads and tasks of a server at the start and after each burst of a soak."""
-
-    requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
-    memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
-    threads: tuple[int, ...] = ()
-    tasks: tuple[int, ...] = Field(default=(), description="Of event loops: first, last, later.")
-    problem: str = Field(default="", description="What ended it early.")
-
-    def left(self, counts: tuple[int, ...]) -> float:
-        """How many threads or tasks each request leaves behind."""
-        return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
-
-
-Course = Literal["constant", "fills", "none", "undecided"]
-
-
-class Growth(Frozen):
-    """Memory that a side keeps per request, in bytes with a 95 % interval."""
-
-    course: Course = Field(
-        description="constant: every request leaks. fills: a pool fills, or memory is given back. "
-        "none: nothing measurable. undecided: it looks like a leak, no soak confirms it."
-    )
-    estimate: Figure = 0.0
-    low: Figure = 0.0
-    high: Figure = 0.0
-    requests: int = Field(ge=0, description="Number of requests that it was measured over.")
-    curve: Curve | None = Field(default=None, description="From a soak; null: from duets only.")
-
-    @property
-    def words(self) -> str:
-        """The amount in words: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
-        if self.course == "none":
-            return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
-        ends = (self.estimate, self.low, self.high)
-        parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
-        curve = self.curve or Curve()
-        leaks = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
-        parts += [f"{significant(size, 2)} {what}" for what, size in leaks.items() if size >= 0.01]
-        return " and ".join(parts)
 
 
 class Finding(Frozen):
@@ -247,7 +202,6 @@ class Finding(Frozen):
         default="",
         description="What unknown lacks: time, a quiet machine, or more samples than are taken.",
     )
-    need: Amount | None = Field(default=None, description="Further seconds that would decide it.")
 
     @property
     def interval(self) -> Interval | None:
@@ -287,16 +241,16 @@ class Instructions(Frozen):
     base: Amount
     head: Amount
     spread: Amount = Field(description="Relative spread of the repetitions, of the larger side.")
-    scatter: Amount | None = Field(
-        default=None,
+    scatter: Amount = Field(
+        default=0.0,
         description="Half width of the ratio's 95 % interval, relative, from the repetitions of "
-        "both sides; null in older files.",
+        "both sides.",
     )
 
     @property
     def error(self) -> float:
         """Half the ratio's 95 % interval, relative."""
-        return max(RESOLUTION, self.scatter or 0.0)
+        return max(RESOLUTION, self.scatter)
 
 
 PYTHON: Final = "python"
@@ -352,9 +306,8 @@ class CaseComparison(Frozen):
     case: Case = Field(description="As head defines it.")
     because: str = Field(description="Why the change can affect it.")
     duets: Many[Duet] = ()
-    instructions: Instructions | None = None
     effects: Effects | None = Field(
-        default=None, description="What one request does; null: not observed, or an older file."
+        default=None, description="What one request does; null: not observed."
     )
 
 
@@ -381,14 +334,13 @@ class Comparison(Artefact):
     noun: ClassVar[str] = "a comparison"
     place: ClassVar[str] = "comparisons/{0.id}.json"
 
-    format: Literal[3] = FORMAT_VERSION
+    format: Literal[4] = FORMAT_VERSION
     id: str
     status: ResultStatus
     started: Moment
     wall_seconds: Amount = 0.0
     budget_seconds: Amount | None = None
     duetbench: str
-    oha: str
     machine: Machine
     cross: bool = Field(
         default=False, description="Whether it compares two interpreters, or two settings."
@@ -412,13 +364,9 @@ class Comparison(Artefact):
         max_length=10 * MOST,
         description="All that was found, the most important first.",
     )
-    method: int = Field(default=METHOD_VERSION, description="Version of the method that decided.")
-    reproduce: tuple[str, ...] = Field(default=(), description="Commands for a terminal.")
+    reproduce: str = Field(default="", description="A command for a terminal.")
     to_repeat: tuple[str, ...] = Field(
-        default=(), description="What these commands lack: options that no report may have."
-    )
-    first_answer_seconds: Amount | None = Field(
-        default=None, description="Budget that gives a first answer; null: this one did."
+        default=(), description="What the command lacks: options that no report may have."
     )
     why: Attribution | None = Field(
         default=None, description="The functions behind the clearest change; null: not asked for."

@@ -138,7 +138,11 @@ class FlagName(StrEnum):
         "disturbed",
         "the warm-up ended before the throughput was steady, or it changed in the load",
     )
-    MEMORY_GROWS = "memory_grows", "disturbed", "the server kept memory for every request"
+    MEMORY_GROWS = (
+        "memory_grows",
+        "disturbed",
+        "memory grew with the requests of a load: duetbench soak tells whether for good",
+    )
     CONNECTIONS_CLOSED = (
         "connections_closed",
         "disturbed",

@@ -176,13 +176,11 @@ class Counts:
         cases: Iterable[str],
         left: Callable[[], float],
         note: Callable[[str], None],
-        tell: Callable[[str], object] = len,
         ends: float = math.inf,
     ) -> None:
         """Count cases one by one while there is time; an interrupt keeps earlier counts.
 
-        `tell` receives each case as soon as it is counted. None is prepared too late to end before
-        `ends`, by the comparison's clock.
+        None is prepared too late to end before `ends`, by the comparison's clock.
         """
         for case in cases:
             sides = self._sides[case]
@@ -191,7 +189,6 @@ class Counts:
                 continue
             outcome = self._count(sides, LONGEST, ends)
             self._outcomes[code] = outcome
-            tell(case)
             if isinstance(outcome, str):
                 note(f"{case}: instructions not counted: {outcome}")
 
@@ -203,11 +200,3 @@ def _warms_up(sides: BothSides) -> str:
         if python is not None and python.jit:
             return "a JIT compiles only what has run for long, and counted requests have not"
     return ""
-
-
-def differ(counts: Instructions | None) -> bool:
-    """Whether the sides' instructions differ by more than CPU's threshold and their scatter."""
-    if counts is None:
-        return False
-    least = math.log1p(FLOOR) + math.log1p(counts.scatter or 0.0)
-    return abs(math.log(counts.head / counts.base)) > least

@@ -215,32 +215,3 @@ def remedy(problem: OSError) -> str:
     folder = "check whether the folder is writable"
     other = folder if problem.filename else "try again, and report it if that does not help"
     return known.get(problem.errno or 0, other)
-
-
-class Journal:
-    """Lines of JSON, appended one by one, that survive whatever ends the program.
-
-    `lines` begins with the lines of an earlier program, oldest first.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        text = path.read_text("utf-8") if path.is_file() else ""
-        whole = text[: text.rfind("\n") + 1]  # a killed program may have left half a line
-        if whole != text:
-            replace(path, whole.encode())
-        self.lines: list[Any] = [json.loads(line) for line in whole.splitlines()]
-
-    def add(self, line: Any) -> None:
-        """Append a JSON value; it is on the disk when this returns."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        self.lines.append(line)
-
-    def forget(self) -> None:
-        """Remove the file, at the end or for a new start."""
-        self._path.unlink(missing_ok=True)
-        self.lines.clear()

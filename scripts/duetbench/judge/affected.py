@@ -71,15 +71,11 @@ class Diff:
 
         `loaded` are the Python files that it loads on either side; None: not known.
         """
-        interpreter = self.interpreters.get(case.python)
-        files = [
-            path
-            for path in self.files
-            if (loaded is None or not path.endswith(".py") or path in loaded)
-            and self.affects(case, path)
-        ]
+        unread = {path for path in self.files if path.endswith(".py")} - (loaded or set(self.files))
+        files = [path for path in self.files if path not in unread and self.affects(case, path)]
+        differs = self.interpreters.get(case.python)
         reasons = (
-            f"interpreter {case.python}: {interpreter}" if interpreter else "",
+            f"interpreter {case.python}: {differs}" if differs else "",
             some([str(move) for move in self.packages if move.stack == case.stack], _NAMED),
             some(files, _NAMED),
         )
@@ -111,21 +107,19 @@ def find(
     the requests of observed cases load on either side.
     """
     diff = diff or difference(sides)
-    pairs, untouched = [], 0
+    pairs = []
     for pair in sides.pairs:
         whole = all(_is_whole(part.case) for part in pair.sides)
         reason = pair.reason or diff.reason(pair.case, loaded.get(pair.case.id) if whole else None)
-        if reason := reason or (EVERYTHING if everything else ""):
+        if reason := reason or EVERYTHING * everything:
             pairs.append(replace(pair, reason=reason))
-        else:
-            untouched += 1
-    lone = sides.missing and not untouched
+    lone = sides.missing and not sides.pairs
     nothing = "the sides have no case in common." if lone else diff.nothing()
     return replace(
         sides,
         pairs=tuple(pairs),
         packages=diff.packages,
-        untouched=untouched,
+        untouched=len(sides.pairs) - len(pairs),
         empty_reason="" if pairs else nothing,
     )
 
@@ -178,12 +172,12 @@ def interpreter_changes(
 ) -> dict[str, str]:
     """Describe how interpreters of the same name differ: name → description."""
     before = {old.name: old for old in base}
+    pairs = [(old, new) for new in head if (old := before.get(new.name, new)) != new]
     return {
-        new.name: "built differently"
-        if old.version == new.version
-        else f"{old.version} → {new.version}"
-        for new in head
-        if (old := before.get(new.name, new)) != new
+        new.name: f"{old.version} → {new.version}"
+        if old.version != new.version
+        else "built differently"
+        for old, new in pairs
     }
 
 
@@ -192,37 +186,34 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
 
     `diff` is the difference of the sides, `entered` what the requests of each case enter.
     """
-    if sides.empty_reason:
-        return None
-    readable = [
+    paths = [
         path
         for path in diff.files
         if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
     ]
     lines = {
         (path, name): line
-        for path in readable
+        for path in paths
         if path.endswith(".py")
         for name, line in differing(path, sides.base.root, sides.head.root).items()
     }
     known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE, _FOREIGN}}
-    outside = sum(name == _OUTSIDE for _, name in lines)
-    foreign = any(name == _FOREIGN for _, name in lines)
-    if not lines or foreign or (functions and not known):
+    names = [name for _, name in lines]
+    if not lines or _FOREIGN in names or (functions and not known):
         return None
     reached = functions.intersection(frozenset[Name]().union(*known))
     missed = sorted(f"{name} in {path}" for path, name in functions - reached)
     places = sorted(f"{name}, {path}:{lines[path, name]}" for path, name in reached)
-    more = outside or diff.packages or diff.interpreters
-    more = more or not all(path.endswith(".py") for path in readable)
+    other = any(not path.endswith(".py") for path in paths) or diff.packages or diff.interpreters
+    whole = len(known) == len(sides.pairs)
     return Coverage(
         differ=len(functions),
         entered=len(reached),
         missed=tuple(missed[:MISSED]),
         functions=tuple(places[:MISSED]),
-        outside=outside,
-        alone=bool(functions) and not more and len(known) == len(sides.pairs),
+        outside=names.count(_OUTSIDE),
+        alone=bool(functions) and not other and _OUTSIDE not in names and whole,
     )
 
 
@@ -238,17 +229,14 @@ def differing(path: str, base: Path, head: Path) -> dict[str, int]:
         before, after = (_outline(root / path) for root in (base, head))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {_FOREIGN: 0}
-    return {
-        name: (after.get(name) or before[name])[1]
-        for name in before.keys() | after.keys()
-        if before.get(name, ("",))[0] != after.get(name, ("",))[0]
-    }
+    lines = {name: line for outline in (before, after) for (name, _), line in outline.items()}
+    return {name: lines[name] for name, _ in before.keys() ^ after.keys()}
 
 
-def _outline(file: Path) -> dict[str, tuple[str, int]]:
+def _outline(file: Path) -> dict[tuple[str, str], int]:
     """Dump all that a file executes, and each function without those in it, with its line."""
     if file.name == "pyproject.toml":
-        return {_WHOLE: (_metadata(file.parent), 0)}
+        return {(_WHOLE, _metadata(file.parent)): 0}
     if file.suffix != ".py":
         raise ValueError(file.suffix)
     if not file.is_file():
@@ -256,7 +244,8 @@ def _outline(file: Path) -> dict[str, tuple[str, int]]:
     cutter, tree = _Cutter(), ast.parse(_VERSION.sub(b"__version__ = '0'", file.read_bytes()))
     whole = ast.dump(tree)
     cutter.visit(tree)
-    return {_WHOLE: (whole, 0), _OUTSIDE: (ast.dump(tree), 0), **cutter.functions}
+    functions = {(name, text): line for name, (text, line) in cutter.functions.items()}
+    return {(_WHOLE, whole): 0, (_OUTSIDE, ast.dump(tree)): 0, **functions}
 
 
 def _metadata(root: Path) -> str:

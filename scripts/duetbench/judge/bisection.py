@@ -84,7 +84,7 @@ class Budget:
         self.most = 2 * seconds / (3 + math.ceil(math.log2(states)))
         self._seconds, self._began = seconds, 0.0
 
-    def extent(self, means: Means, cases: str, *, start: bool = False) -> Extent:
+    def extent(self, means: Means, cases: str) -> Extent:
         """Return what a question compares, for how long; raises StuckError if the time is up."""
         if means != "duets":
             return Extent((cases,), only=means)
@@ -92,7 +92,7 @@ class Budget:
         left = self._began + self._seconds - time.monotonic()
         if left < self.most / 4:
             raise StuckError(TIME_IS_UP)
-        return Extent((cases,), min(self.most, left), start=start)
+        return Extent((cases,), min(self.most, left))
 
 
 class Search:

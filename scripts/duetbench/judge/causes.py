@@ -3,13 +3,9 @@
 In a mixed lock some packages have their later versions, and all others the earlier ones. A package
 that the later ones require in a newer version moves too, at most to its later version. uv resolves
 the lock; which packages have really moved is read from it, and the environment has exactly that.
-
-Each comparison of a search among packages is kept as soon as it is over: if a search is
-interrupted, its next start continues with these.
 """
 
 import glob
-from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,13 +17,11 @@ from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Commit, Release
 from duetbench.core.comparison import Comparison, differences
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.host import git, paths
-from duetbench.host.cache import digest
+from duetbench.host import git
 from duetbench.host.console import Console
-from duetbench.host.files import Journal
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.bisection import MEANS, TIME_IS_UP, Budget, Means, Search, State
+from duetbench.judge.bisection import MEANS, Budget, Means, Search, State
 from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
@@ -57,13 +51,11 @@ def search_commits(
     select: str,
     seconds: float,
     reporter: Reporter,
-    *,
-    start: bool = False,
 ) -> Cause:
     """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
-    `select` is a glob over the ids of cases, `seconds` of load are used at most, or of starts if
-    what changed is the `start` of servers. Raises as `list_commits` and `Search.run`.
+    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
+    `list_commits` and `Search.run`.
     """
     commits = list_commits(project.root, *ends)
     quiet = Reporter(Console(quiet=True))
@@ -72,27 +64,12 @@ def search_commits(
     names = [ends[0], *(commit.id for commit in commits)]
 
     def look(before: State, after: State, means: Means, case: str) -> Comparison:
-        extent = budget.extent(means, glob.escape(case) if case else select, start=start)
+        extent = budget.extent(means, glob.escape(case) if case else select)
         told = reporter if extent.seconds else quiet
         return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
 
     items = {commit.id: commit for commit in commits}
-    return Search("commits", items, look, reporter.say).run(MEANS[2:] if start else MEANS)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchTask:
-    """The texts of a stack's lock before and after a change, whose cause is searched for.
-
-    `select` is a glob over the ids of cases; without a `metric` of these, all that differs is
-    searched.
-    """
-
-    stack: str
-    base: str
-    head: str
-    select: str
-    metric: str = ""
+    return Search("commits", items, look, reporter.say).run()
 
 
 def search_packages(
@@ -105,36 +82,40 @@ def search_packages(
 ) -> Cause:
     """Search for the release that did it between the packages of two sides, on this machine.
 
-    All cases of an application have the same packages. `select` is a glob over their ids; without a
-    `metric` of theirs, all that differs is searched. Raises as `preparation.prepare` and `find`.
+    All cases of an application have the same packages. Raises as `preparation.prepare` and
+    `search_locks`, which explains the rest.
     """
     with revisions.copies() as copies:
-        scope = Scope((select,), reporter, copies)
-        both = preparation.prepare(project, contrast, scope)
+        both = preparation.prepare(project, contrast, Scope((select,), reporter, copies))
         if not both.pairs:
             raise UsageError("base and head have no case in common")
         stack = both.pairs[0].case.stack
         files = (side.testbed.stacks[stack].lock for side in (both.base, both.head))
         base, head = (file.read_text("utf-8") for file in files)
-        task = SearchTask(stack, base, head, select, metric)
-        return find(project, both.head.subject, task, reporter, seconds)
+        subject = both.head.subject
+        return search_locks(subject, stack, (base, head), select, seconds, reporter, metric)
 
 
-def find(
-    project: Subject,
+def search_locks(
     subject: Subject,
-    task: SearchTask,
-    reporter: Reporter,
+    stack: str,
+    locks: tuple[str, str],
+    select: str,
     seconds: float,
+    reporter: Reporter,
+    metric: str = "",
 ) -> Cause:
-    """Search on this machine for `seconds` of duets; an interrupted search is continued.
+    """Search between the texts of two locks of a stack, on this machine.
+
+    `select` is a glob over the ids of cases, `seconds` are those of duets at most. Without a
+    `metric` of these, all that differs is searched.
 
     Raises:
         UsageError: The case is no longer declared, or no package moved.
         SetupError: The stacks cannot be installed or measured.
         InterruptedRun: A signal stopped the search.
     """
-    mixed = MixedLocks(subject, task, reporter)
+    mixed = MixedLocks(subject, stack, locks, reporter)
     if not mixed.moves:
         raise UsageError("both locks have the same versions: there is nothing to search")
     if not mixed.releases:
@@ -142,43 +123,33 @@ def find(
         return Cause(suspects=tuple(move.package for move in mixed.moves), reason=reason)
     reporter.say(f"{len(mixed.moves)} packages moved, {len(mixed.releases)} can be the cause")
     budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
-    journal = Journal(paths.state_dir() / "searches" / f"{digest(*astuple(task))}.jsonl")
 
     def look(before: State, after: State, means: Means, case: str) -> Comparison:
-        key = [sorted(before), sorted(after), means, case]
-        for kept, text in journal.lines:
-            if kept == key:
-                return Comparison.model_validate_json(text)
-
         def prepare(_project: object, _contrast: Contrast, scope: Scope) -> Sides:
             states = mixed.state(before), mixed.state(after)
-            return preparation.of_locks(subject, task.stack, *states, scope)
+            return preparation.of_locks(subject, stack, *states, scope)
 
-        extent = budget.extent(means, glob.escape(case) if case else task.select)
+        extent = budget.extent(means, glob.escape(case) if case else select)
         told = reporter if extent.seconds else quiet
-        whole = compare(project, Contrast(), extent, told, prepare=prepare)
-        findings = [row for row in whole.findings if task.metric in ("", row.subject)]
-        comparison = whole.model_copy(update={"findings": tuple(findings)})
-        if extent.seconds in (None, budget.most):  # the end of the time cut others short
-            journal.add([key, comparison.model_dump_json()])
-        return comparison
+        comparison = compare(subject, Contrast(), extent, told, prepare=prepare)
+        findings = [row for row in comparison.findings if metric in ("", row.subject)]
+        return comparison.model_copy(update={"findings": tuple(findings)})
 
     with measuring():
         found = Search("releases", mixed.releases, look, reporter.say)
-        cause = found.run(MEANS[2:] if task.metric else MEANS)
-    if cause.reason != TIME_IS_UP:
-        journal.forget()
-    return cause
+        return found.run(MEANS[2:] if metric else MEANS)
 
 
 class MixedLocks:
     """The mixed locks between the two locks of a change."""
 
-    def __init__(self, subject: Subject, task: SearchTask, reporter: Reporter) -> None:
-        self.subject, self.task, self.reporter = subject, task, reporter
+    def __init__(
+        self, subject: Subject, stack: str, ends: tuple[str, str], reporter: Reporter
+    ) -> None:
+        self.subject, self.stack, self.ends, self.reporter = subject, stack, ends, reporter
         self._text = cache(self._lock)
-        self._before, self._after = self._versions(task.base), self._versions(task.head)
-        self.moves = differences(task.stack, self._before, self._after)
+        self._before, self._after = map(self._versions, ends)
+        self.moves = differences(stack, self._before, self._after)
         self.releases = {
             move.package: Release(package=move.package, version=move.head, previous=move.base)
             for move in self.moves
@@ -195,19 +166,19 @@ class MixedLocks:
         for name in self.releases:
             if versions.get(name) not in {self._before[name], self._after[name]}:
                 raise SetupError(f"{name} would be {versions.get(name, 'gone')}")
-        return f"{self.task.stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
+        return f"{self.stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
 
     def _versions(self, lock: str) -> dict[str, str]:
-        return stacks.parse(lock, f"lock of {self.task.stack}", self.subject.version)
+        return stacks.parse(lock, f"lock of {self.stack}", self.subject.version)
 
     def _lock(self, moving: State) -> str:
         """Return a mixed lock: for none and all of the row, base's and head's own locks."""
         if not moving or moving.issuperset(self.releases):
-            return self.task.head if moving else self.task.base
-        stack, names = self.task.stack, ", ".join(sorted(moving))
-        with self.reporter.step(f"stack {stack}", f"with {names} moved") as tick:
-            keep, pins = self.task.base, self._pins(moving)
-            return locks.resolve(self.subject, stack, None, tick, keep=keep, pins=pins)
+            return self.ends[bool(moving)]
+        names, pins = ", ".join(sorted(moving)), self._pins(moving)
+        with self.reporter.step(f"stack {self.stack}", f"with {names} moved") as tick:
+            keep = self.ends[0]
+            return locks.resolve(self.subject, self.stack, None, tick, keep=keep, pins=pins)
 
     def _pins(self, moving: State) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
@@ -218,7 +189,7 @@ class MixedLocks:
         before, after = self._before, self._after
         several = {
             name
-            for text in (self.task.base, self.task.head)
+            for text in self.ends
             for name, version in stacks.versions(text).items()
             if " and " in version
         }

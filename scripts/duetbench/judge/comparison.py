@@ -56,7 +56,8 @@ def compare(
         DuetbenchError: As `preparation.prepare` and `session.compare`.
     """
     extent.require_sense(contrast)
-    declared, place = configuration.load(project.root), paths.project_state(project.root)
+    root = project.repository
+    declared, place = configuration.load(root), paths.project_state(root)
     extent = replace(extent, material={**declared.material, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
@@ -75,12 +76,12 @@ def compare(
         elif extent.only != "effects":
             sides = affected.find(both, diff, seen.loaded, everything=extent.everything)
             coverage = affected.cover(sides, diff, seen.entered)
-        again = command(both.base.record, both.head.record, words or ()) if words else None
+        again = command(both.base.record, both.head.record, words) if words else ""
         question = Question(
             sides,
             extent,
             declared.most,
-            reproduce=(again,) if again else (),
+            reproduce=again,
             to_repeat=notes if again else (),
             coverage=coverage,
             seen=seen,

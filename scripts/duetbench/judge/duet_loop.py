@@ -18,14 +18,12 @@ from typing import Final, Protocol
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
-from duetbench.core.metrics import BRIEF, METRICS, judged_in
+from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode, join_reasons, with_noise
+from duetbench.judge.pairs import Mode, Pair, join_reasons
 
 
 class Instruments(Protocol):
@@ -39,9 +37,6 @@ class Instruments(Protocol):
         `InterruptedRun`, like the others.
         """
 
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        """Load a side alone for some seconds."""
-
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
     ) -> Instructions | str:
@@ -53,10 +48,7 @@ _TRUST: Final = 15.0
 
 
 class Reporter(Progress):
-    """Prints a line per duet, of starts one in ten; on a terminal one line that is replaced.
-
-    That line says what is known so far, and how long it takes until more is.
-    """
+    """Says what fails, and on a terminal in one line what is known so far, and when more is."""
 
     _void = ""
     _known = ""
@@ -79,26 +71,13 @@ class Reporter(Progress):
         self._known = sentence
 
     def report(self, duet: Duet) -> None:
-        """Print the result of a duet: changes of head against base, or why there are none."""
-        start = not {*BRIEF} & {*duet.base, *duet.head}
-        noun, name = "duet", f" of {duet.case}" * (self._cases > 1)
-        if duet.failed:
-            words = join_reasons({side: "; ".join(duet.failures(side)) for side in duet.failed})
-            again, self._void = reason(words) == self._void, reason(words)
-            text = "void again" if again else f"void: {words}"
-        elif self._console.is_terminal or (start and duet.order % 10):
-            return
-        else:
-            noun = "start" if start else "duet"
-            changes = [
-                f"{METRICS[name].noun} {duet.head[name] / duet.base[name] - 1:+.1%}"
-                for name in (*BRIEF, *judged_in({"start alone"}))
-                if duet.base.get(name) and duet.head.get(name)
-            ]
-            warnings = sorted({flag.name for flag in (*duet.flags_base, *duet.flags_head)})
-            text = ", ".join(changes) + (f"  [{', '.join(warnings)}]" if warnings else "")
-            text = text if with_noise(duet).usable else f"disturbed: {text}"
-        self.say(f"{noun} {duet.order + 1}{name}: {text}")
+        """Say why a duet has no figures, once."""
+        words = join_reasons({side: "; ".join(duet.failures(side)) for side in duet.failed})
+        if duet.failed and reason(words) != self._void:
+            self._void = reason(words)
+            self.say(
+                f"pair {duet.order + 1}{f' of {duet.case}' * (self._cases > 1)}: void: {words}"
+            )
 
 
 class Rule(Protocol):

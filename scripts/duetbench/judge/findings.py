@@ -7,7 +7,6 @@ such as memory that requests keep, whichever saw more decides, and one finding s
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from duetbench.core import units
@@ -15,12 +14,9 @@ from duetbench.core.comparison import (
     ANSWER,
     FAILURE,
     RESOLUTION,
-    SIDES,
     Comparison,
     Finding,
-    Growth,
     Instructions,
-    SideName,
 )
 from duetbench.core.metrics import CPU, HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import (
@@ -29,13 +25,12 @@ from duetbench.core.model import (
     Case,
     EffectKind,
     Effects,
-    KeptMemory,
     RequestEffect,
     Verdict,
 )
 from duetbench.core.text import shorten_alike
 
-_LARGER: Final = 1.25  # least ratio of a proposed budget to one that was too small
+LEAST_SECONDS: Final = 60.0  # of a proposed budget
 UNDECIDED: Final = 3
 """Exit code: something was not judged or not decided; see `errors.EXIT_CODES`."""
 
@@ -92,27 +87,24 @@ def of_effects(
 
 
 def of_request(
-    case: str,
-    effects: Effects | None,
-    most: Mapping[EffectKind, float],
-    growths: Mapping[SideName, Growth] = MappingProxyType({}),
-    *,
-    leaks: bool = False,
+    case: str, effects: Effects | None, most: Mapping[EffectKind, float]
 ) -> Iterator[Finding]:
-    """Judge what a request does, and what it keeps, if known by its growth under load.
-
-    `leaks`: whether head then keeps memory for every request, unlike base.
-    """
-    if effects is not None:
-        yield from _answers(case, effects)
-        for kind in (*effects.totals, *effects.unsteady):
-            yield _of_kind(case, effects, kind, most.get(kind))
-    kept = (effects.kept_base, effects.kept_head) if effects else (None, None)
-    update = _of_load(growths, leaks=leaks) or (_of_first_requests(effects) if effects else {})
-    courses = {memory.course for memory in (*growths.values(), *kept) if memory}
-    if update or "constant" in courses:
-        fields = {"case": case, "subject": KEPT, "verdict": Verdict.SAME}
-        yield Finding.model_validate({**fields, **_kept(kept, growths), **update})
+    """Judge what a request does, and what it keeps."""
+    if effects is None:
+        return
+    yield from _answers(case, effects)
+    for kind in (*effects.totals, *effects.unsteady):
+        yield _of_kind(case, effects, kind, most.get(kind))
+    kept = {"base": effects.kept_base, "head": effects.kept_head}
+    update = _of_memory(effects)
+    if update or any(memory and memory.course == "constant" for memory in kept.values()):
+        fields = {"case": case, "subject": KEPT, "verdict": Verdict.SAME, **update}
+        fields["exact"] = not any(memory and memory.loaded for memory in kept.values())
+        for side, memory in kept.items():
+            if memory is not None:
+                fields[side] = memory.bytes if memory.course == "constant" else 0.0
+                fields["place"] = memory.place or fields.get("place", "")
+        yield Finding.model_validate(fields)
 
 
 def _answers(case: str, effects: Effects) -> Iterator[Finding]:
@@ -162,23 +154,8 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     return {"text": lines[0], "place": effects[0].place, "details": details}
 
 
-def _of_load(growths: Mapping[SideName, Growth], *, leaks: bool) -> dict[str, Any]:
-    """Judge the memory by its growth under load; empty if that says nothing."""
-    leaking = {side for side, growth in growths.items() if growth.course == "constant"}
-    if leaks:
-        text = growths["head"].words if "head" in growths else ""
-        return {"verdict": Verdict.WORSE, "exact": False, "text": text}
-    head = growths.get("head")
-    if leaking == {"base"} and head and head.curve and head.course != "undecided":
-        return {"verdict": Verdict.BETTER, "text": growths["base"].words}
-    if len(leaking) == 1:
-        why = "the other side, loaded alone, did not show whether it does"
-        return {"verdict": Verdict.UNKNOWN, "why": why}
-    return {}
-
-
-def _of_first_requests(effects: Effects) -> dict[str, Any]:
-    """Judge the memory by what requests in process kept; empty if that is nothing new."""
+def _of_memory(effects: Effects) -> dict[str, Any]:
+    """Judge the memory that requests keep; empty if that is nothing new."""
     base, head = effects.kept_base, effects.kept_head
     if (base is None) != (head is None):
         leaks = any(memory and memory.course == "constant" for memory in (base, head))
@@ -193,23 +170,6 @@ def _of_first_requests(effects: Effects) -> dict[str, Any]:
         return {"verdict": Verdict.BETTER}
     fills = head and head.course == "fills" and head.place and not (base and base.course == "fills")
     return {"verdict": Verdict.DIFFERENT, "text": "fills a cache"} if fills else {}
-
-
-def _kept(
-    kept: Sequence[KeptMemory | None], growths: Mapping[SideName, Growth]
-) -> Mapping[str, Any]:
-    """Return the bytes that each side keeps, by load where it was loaded alone, and the line."""
-    loads = any(growth.curve for growth in growths.values())
-    update: dict[str, Any] = {"exact": not (loads or any(m and m.loaded for m in kept))}
-    for side, memory in zip(SIDES, kept, strict=True):
-        growth = growths.get(side)
-        if growth is not None and growth.curve and growth.course != "undecided":
-            update[side] = growth.estimate if growth.course == "constant" else 0.0
-        elif memory is not None:
-            update[side] = memory.bytes if memory.course == "constant" else 0.0
-        if memory is not None and memory.place:
-            update["place"] = memory.place
-    return update
 
 
 # What is more important.
@@ -281,17 +241,11 @@ def awaited(comparison: Comparison) -> list[Finding]:
     ]
 
 
-def sufficient_budget(comparison: Comparison) -> float | None:
-    """Estimate the budget that decides what is unknown, s; None if time is not what it lacks."""
-    needs: dict[str, float] = {}
-    for finding in comparison.findings:
-        if finding.need is not None:
-            needs[finding.case] = max(needs.get(finding.case, 0.0), finding.need)
-    least = comparison.first_answer_seconds or 0.0
-    if not needs and not least:
+def longer_budget(comparison: Comparison) -> float | None:
+    """Propose a budget for what lacks time, s; None if nothing does."""
+    if all(finding.lack != "time" for finding in comparison.findings):
         return None
-    total = comparison.wall_seconds + sum(needs.values())
-    return max(total, least, _LARGER * (comparison.budget_seconds or 0.0))
+    return max(LEAST_SECONDS, 2 * comparison.wall_seconds, 2 * (comparison.budget_seconds or 0.0))
 
 
 def exit_code(

@@ -21,15 +21,14 @@ from typing import Final
 
 from duetbench.app.configuration import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
-from duetbench.core.comparison import Curve, Duet, Instructions, SideName
+from duetbench.core.comparison import Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
 from duetbench.core.protocol import WINDOW_SECONDS, duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
-from duetbench.judge.pairs import Pair
-from duetbench.judge.samples import Mode
-from duetbench.load import duet, launch, soak, start
+from duetbench.judge.pairs import Mode, Pair
+from duetbench.load import duet, launch, start
 
 COPIES: Final = 6
 """Copies of each side: as many as the duets of the first look."""
@@ -61,7 +60,7 @@ class Real:
         if first.mode is Mode.TOGETHER:
             return duet.perform(sides, log, head_first=head_first, order=order)
         perform = self.start if first.mode is Mode.START else self.launch
-        return (by_turns(*sides[0], first.mode, perform, head_first=head_first, order=order),)
+        return (by_turns(*sides[0], perform, head_first=head_first, order=order),)
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
@@ -71,10 +70,6 @@ class Real:
     def start(self, side: SideCase) -> Launch:
         """Start one side with nothing beside it, without load."""
         return start.perform(side, self._logs(side.case.id)("head"))
-
-    def soak(self, side: SideCase, name: SideName, seconds: float) -> Curve:
-        log = self._logs(side.case.id)(name)
-        return soak.perform(side.case, side.testbed, log, seconds)
 
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
@@ -89,7 +84,6 @@ class Real:
 def by_turns(
     base: SideCase,
     head: SideCase,
-    mode: Mode,
     launch: Callable[[SideCase], Launch],
     *,
     head_first: bool,
@@ -106,7 +100,7 @@ def by_turns(
         for side in (base, head)
     ]
     launches = [launch(side) for side in sides[::step]]
-    started, (before, after) = launches[0].started, launches[::step]
+    before, after = launches[::step]
     flags = [
         tuple(flag for flag in one.flags if flag.name != FlagName.NOT_STEADY)
         for one in (before, after)
@@ -116,9 +110,7 @@ def by_turns(
         case=head.case.id,
         order=order,
         head_first=head_first,
-        started=started,
         seconds=before.seconds + after.seconds,
-        load_seconds=sides[1].case.load.duration if mode is Mode.ALONE else 0.0,
         flags_base=flags[0],
         flags_head=flags[1],
         alone=True,

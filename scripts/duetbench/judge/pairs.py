@@ -1,19 +1,168 @@
-"""Base and head of a comparison, and the pairs of their cases."""
+"""Base and head of a comparison, the pairs of their cases, and the samples of each."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from statistics import fmean
+from typing import Final
 
-from duetbench.app.inside.programs import MOST_PATHS
+import numpy as np
+
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import BothSides, SideCase, Testbed, server_of
-from duetbench.core.comparison import PackageChange, SideRecord
-from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Missing
-from duetbench.judge.samples import CaseDuets, Mode
+from duetbench.core import metrics
+from duetbench.core.comparison import (
+    SIDES,
+    Duet,
+    Instructions,
+    PackageChange,
+    SideName,
+    SideRecord,
+)
+from duetbench.core.errors import FlagName, UsageError
+from duetbench.core.metrics import METRICS
+from duetbench.core.model import Case, Effects, Missing
+from duetbench.core.text import ENDLESS
+from duetbench.host.command import reason
+from duetbench.judge.statistics import Logs
+from duetbench.load import growth
+
+FAILURES: Final = 2
+"""Failed duets of one side after which its case is void: one failure may be an accident.
+
+An answer without end is none: more of them would only take more time."""
+
+SHARE: Final = 0.8
+"""Least share of the usable duets that must have a metric on both sides for it to be judged.
+
+With fewer, whether a duet has the metric may depend on how the duet went."""
+
+
+class Mode(Enum):
+    """How the samples of a case are measured; decided before the first, from the declarations."""
+
+    TOGETHER = "a duet: both sides at the same time"
+    ALONE = "a turn: a launch of each side alone, one right after the other"
+    START = "a turn: a start of each side alone, without load"
+
+    @property
+    def noun(self) -> str:
+        """What a sample is called."""
+        return "duet" if self is Mode.TOGETHER else "turn"
+
+
+class CaseDuets:
+    """What is known of one case: the duets as they come in, and what was seen without any.
+
+    Attributes:
+        seen: What one request does; None: not observed.
+        counts: Instructions of both sides, or why there are none; None: they do not matter.
+        leading: Metrics for which duets go on until they are decided.
+        tails: Metrics judged from the same duets, but never a reason for more: latency tails
+            scatter so much that they would take all the time, and imports are not the question.
+        usable: Duets that decisions may use.
+        overloaded: Whether most usable duets have two servers that do not keep up with the rate.
+        metrics: Judged metrics that enough usable duets have, without memory that grows, and
+            without the times of servers that do not keep up: they are those of a queue.
+        failed: The sides that failed so often that the case cannot be compared.
+        void: Why it cannot, by each side's first failure; empty if it can.
+        mode: How its samples are measured.
+        waits: Whether most usable duets leave cores idle, so that times show what handlers wait.
+    """
+
+    def __init__(self, case: Case, mode: Mode = Mode.TOGETHER, *, timed: bool = False) -> None:
+        self.case, self.mode = case, mode
+        self._timed, self.waits = timed, False
+        self.seen: Effects | None = None
+        self.counts: Instructions | str | None = None
+        self.all: list[Duet] = []
+        self.conclude()
+
+    def add(self, duet: Duet) -> None:
+        """Take another duet."""
+        self.all.append(duet)
+        self.conclude()
+
+    @property
+    def effects(self) -> Effects | None:
+        """What one request does, and what load says of the memory that it keeps."""
+        if self.seen is None:
+            return None
+        kept = {"base": self.seen.kept_base, "head": self.seen.kept_head}
+        decided = {f"kept_{side}": growth.decide(kept[side], self.all, side) for side in SIDES}
+        return self.seen.model_copy(update=decided)
+
+    def conclude(self) -> None:
+        """Compute once what the duets show together, since every look at any case reads it."""
+        self.usable = [duet for duet in self.all if duet.usable]
+        self.overloaded = self._most(lambda duet: _flagged(duet, FlagName.OVERLOADED) == {*SIDES})
+        self.waits = self._most(lambda duet: duet.wait is not None)
+        self.leading, self.tails = choose_metrics(
+            self.case,
+            start=self.mode is Mode.START,
+            timed=self._timed or self._most(lambda duet: bool(_flagged(duet, FlagName.NOT_BUSY))),
+            waits=self.waits,
+        )
+        names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
+        self.metrics = tuple(n for n in names if self.count(n) >= enough and not self._unsettled(n))
+        texts: dict[SideName, str] = {}
+        for side in SIDES[::-1]:
+            failed = [text for duet in self.all for text in duet.failures(side)[:1]]
+            if failed and (len(failed) >= FAILURES or ENDLESS in failed[0]):
+                texts[side] = failed[0]
+        self.failed, self.void = tuple(texts), join_reasons(texts)
+
+    def _most(self, shows: Callable[[Duet], bool]) -> bool:
+        return sum(map(shows, self.usable)) > len(self.usable) / 2
+
+    def expects(self, metric: str) -> bool:
+        """Whether a leading metric is judged, or too few usable duets have what all could have."""
+        return metric in self.metrics or not (METRICS[metric].least or self._unsettled(metric))
+
+    def count(self, metric: str) -> int:
+        """Count the usable duets that have a metric on both sides."""
+        return sum(_has(duet, metric) for duet in self.usable)
+
+    def _unsettled(self, metric: str) -> bool:
+        """Whether a figure depends on how long the load lasts."""
+        if METRICS[metric].concern in {"latency", "tail"}:
+            return self.overloaded
+        leaks = any(duet.growth(side) for duet in self.usable for side in SIDES)
+        return METRICS[metric].unit == "B" and leaks
+
+    def logs(self, metric: str) -> Logs:
+        """Return the log ratios of a metric from the usable duets that have it."""
+        having = [duet for duet in self.usable if _has(duet, metric)]
+        figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
+        least = metrics.row(metric).least
+        base, head = np.log(np.maximum(figures.reshape(-1, 2), least).T)
+        return np.asarray(head - base)
+
+    def mean(self, metric: str) -> float | None:
+        """Average base's figure; None if head's server beside it has changed it, or there is none.
+
+        Where handlers wait, it leaves the cores idle, and so changes no times.
+        """
+        untouched = {*metrics.judged_in({"start"}), metrics.CPU, metrics.CPU_IDLE}
+        waited = self.waits and METRICS[metric].concern == "latency"
+        if not (self.alone or waited or metric in untouched or METRICS[metric].unit == "B"):
+            return None
+        figures = [figure for duet in self.usable if (figure := duet.base.get(metric))]
+        return fmean(figures) if figures and metric in self.metrics else None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the samples are launches of each side alone, by turns."""
+        return self.mode is not Mode.TOGETHER or any(duet.alone for duet in self.usable)
+
+    def disturbances(self) -> str:
+        """Name the flags that excluded duets."""
+        return ", ".join(sorted({str(name) for duet in self.all for name in duet.disturbed}))
 
 
 @dataclass(eq=False)
@@ -36,7 +185,6 @@ class Pair(CaseDuets):
         mode = Mode.START if self.start else Mode.ALONE if self._compete() else Mode.TOGETHER
         loads = {side.case.load.connections for side in self.sides}
         super().__init__(self.head.case, mode, timed=len(loads) > 1)
-        self.partial = len(self.case.endpoint.paths) >= MOST_PATHS
 
     @property
     def sides(self) -> tuple[SideCase, SideCase]:
@@ -105,7 +253,7 @@ class Sides:
     head: Side
     repository: Path  # the checkout that the command runs in
     pairs: tuple[Pair, ...]
-    missing: tuple[Missing, ...]  # cases that one side lacks or defines differently
+    missing: tuple[Missing, ...] = ()  # cases that one side lacks or defines differently
     cross: bool = False  # whether the sides are a choice of interpreters or settings, not a change
     notes: tuple[str, ...] = ()
     packages: tuple[PackageChange, ...] = ()
@@ -122,3 +270,52 @@ def require_code(option: str, contrast: Contrast) -> None:
     """Refuse an option about the code if both sides execute the same; raises UsageError."""
     if contrast.kinds == {"setting"} and contrast.crossing <= SERVED:
         raise UsageError(f"{option}: both sides execute the same for a request: leave it out")
+
+
+def _has(duet: Duet, metric: str) -> bool:
+    values = [duet.metrics(side).get(metric, math.nan) for side in SIDES]
+    if least := metrics.row(metric).least:
+        return max(values) > least and all(map(math.isfinite, values))
+    return all(0 < value < math.inf for value in values)
+
+
+def _flagged(duet: Duet, name: FlagName) -> set[SideName]:
+    return {side for side in SIDES if any(flag.name is name for flag in duet.flags(side))}
+
+
+def join_reasons(reasons: Mapping[SideName, str]) -> str:
+    """Join the sides' reasons; a reason that both share appears once, with one log."""
+    if len(reasons) == len(SIDES) and len({*map(reason, reasons.values())}) == 1:
+        return f"both sides: {next(iter(reasons.values()))}"
+    return "; ".join(f"{side}: {words}" for side, words in reasons.items())
+
+
+def choose_metrics(
+    case: Case, *, start: bool = False, timed: bool = False, waits: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose a case's judged metrics that can move: the leading ones, and the tails.
+
+    Each judged metric makes the correction of all others stricter, so each must earn its place.
+
+    - In a closed loop whose handlers do not wait, throughput is what the server can do.
+    - Where handlers wait, throughput stays at its ceiling until concurrency is lost. Efficiency
+      shows that, the median latency the rest.
+    - A rate fixes the throughput: latency and CPU show the cost.
+    - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
+      and throughput follows from that.
+    - Starts alone have no load.
+    - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
+    - CPU without requests is judged if a side needs any, so that it costs other metrics nothing.
+    """
+    if start:
+        return metrics.judged_in({"start", "start alone"}), metrics.judged_in(
+            {"memory after start"}
+        )
+    times = case.load.times
+    situations: set[str] = {"always", times}
+    if case.load.rate is None and case.endpoint.floor == 0:
+        situations = {"always", times if waits else "unlimited"}
+    elif case.load.rate is None:
+        situations |= {"ceiling"}
+    situations |= {case.load.times} if timed else set()
+    return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})

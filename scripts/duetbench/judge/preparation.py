@@ -12,7 +12,7 @@ Each side has its own copy of the files.
 
 import math
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,15 +21,13 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import deployment, interpreters, locks, revisions, stacks, tools
 from duetbench.app import plan as planning
-from duetbench.app.configuration import Interpreter
 from duetbench.app.revisions import Revision
-from duetbench.app.servers import SERVERS
 from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target_locks import module_files, source_folders
 from duetbench.app.testbed import SideCase, assemble
-from duetbench.core.comparison import SIDES, SideRecord
+from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.host import paths
@@ -57,6 +55,9 @@ class Scope:
 State = tuple[Path, Revision]
 """The files of one side: a copy of a revision, or of the checkout as it is, without a tree."""
 
+Pairs = Sequence[tuple[Case, Case]]
+"""Cases of base and head that are compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -65,21 +66,22 @@ class Part:
     record: SideRecord
     subject: Subject
     cases: tuple[Case, ...]
-    interpreters: Callable[[Sequence[str]], Mapping[str, Interpreter]]  # by name
     tree: str | None = None
-    lacks: Callable[[Sequence[Case]], Mapping[str, str]] = lambda _cases: {}
-    """Makes what some cases need; returns those that cannot be served here, with the reason."""
-
-
-Matches = tuple[Sequence[tuple[Case, Case]], Sequence[Missing]]
-"""Cases of base and head that are compared, and those that are not."""
 
 
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
     parts, notes = _parts(project, contrast, scope, states)
-    return join(project.root, contrast, scope, parts, match(parts, scope), notes)
+    both = join(project.root, contrast, scope, parts, select(parts, scope))
+    return replace(both, notes=tuple(dict.fromkeys((*notes, *both.notes))))
+
+
+def select(parts: Sequence[Part], scope: Scope) -> Pairs:
+    """Pair the cases of both sides, which have the same requests, and choose the selected ones."""
+    chosen = planning.select(parts[1].cases, scope.select)
+    pairs = zip(parts[0].cases, parts[1].cases, strict=True)
+    return [pair for pair in pairs if pair[1] in chosen]
 
 
 def join(
@@ -87,13 +89,13 @@ def join(
     contrast: Contrast,
     scope: Scope,
     parts: Sequence[Part],
-    matches: Matches,
-    notes: Sequence[str] = (),
+    pairs: Pairs,
+    missing: Sequence[Missing] = (),
 ) -> Sides:
     """Prepare base and head of a repository as words ask for them, from what their files declare.
 
     Raises:
-        UsageError: There is no such package or interpreter, or no case can be served like this.
+        UsageError: There is no such package or interpreter.
         SetupError: An interpreter or environment cannot be made.
     """
     settings, crossing = contrast.settings, contrast.crossing
@@ -103,37 +105,31 @@ def join(
     pythons = [next((case.python for case in part.cases), "") for part in parts]
     if "python" in crossing and pythons[0] == pythons[1] != "":
         raise UsageError(f"python: expected two different interpreters, found {pythons[0]} twice")
-    pairs, missing = matches
-    texts, ready = (contrast.base, contrast.head), []
+    ready = []
     for index, (part, own) in enumerate(zip(parts, settings, strict=True)):
         cases = [pair[index] for pair in pairs]
         _lock(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
         words = [part.record.label, pythons[index] * ("python" in crossing), packages]
         if "setting" in kinds:
-            way, able = _served(part, cases, own, settings[1 - index])
-            why = f"only {SIDES[1 - index]} can be served like this"
-            lost = (pair[1] for pair in pairs if pair[index] not in able)
-            missing = [*missing, *(Missing(case=case.id, reason=why) for case in lost)]
-            words, pairs = [*words, way], [pair for pair in pairs if pair[index] in able]
+            versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
+            version = versions.pop() if len(versions) == 1 else ""
+            words.append(own.label(settings[1 - index], version, cases))
         update = {
             "label": ", ".join(filter(None, words)) or "as declared",
             "kind": kinds[0] if len(kinds) == 1 else "several",
-            "words": tuple(texts[index]),
+            "words": tuple((contrast.base, contrast.head)[index]),
         }
         ready.append(replace(part, record=part.record.model_copy(update=update)))
     base, head = (part.record.label for part in ready)
-    reason = f"{head} instead of {base}" if crossing else ""
-    if "setting" in kinds and not pairs:
-        raise UsageError(f"{reason}: no selected case can be served both ways")
-    if kinds == ["interpreter"]:
-        reason = f"Python {reason}"
-    if len(kinds) > 1:
-        differ = ", ".join(kinds)
-        notes = (*notes, f"{differ}: these differ at once, and no finding tells them apart")
-    alike = kinds == ["setting"] and crossing <= SERVED
-    both = pair_up(ready, (pairs, missing), scope, root, crossing, reason, alike=alike)
-    return replace(both, notes=tuple(dict.fromkeys(notes)))
+    reason = f"{'Python ' * (kinds == ['interpreter'])}{head} instead of {base}"
+    both = pair_up(
+        ready, pairs, scope, root, reason if crossing else "",
+        alike=kinds == ["setting"] and crossing <= SERVED,
+    )  # fmt: skip
+    note = f"{', '.join(kinds)}: these differ at once, and no finding tells them apart"
+    notes = (note,) if len(kinds) > 1 else ()
+    return replace(both, missing=tuple(missing), cross=bool(crossing), notes=notes)
 
 
 def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
@@ -181,8 +177,7 @@ def _parts(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
-        find = own.find_interpreters
-        parts.append(Part(record_of(state), own, cases, find, state.tree))
+        parts.append(Part(record_of(state), own, cases, state.tree))
     return parts, [*notes, *told]
 
 
@@ -203,25 +198,6 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
         if setting.day or own:
             stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
-
-
-def _served(
-    part: Part, cases: Sequence[Case], own: Setting, other: Setting
-) -> tuple[str, Collection[Case]]:
-    """Say how a side is served, and which of the cases have a lock with what that needs.
-
-    Raises UsageError if none has it.
-    """
-    locked = {case.stack: part.subject.lock(case.stack) for case in cases}
-    needs = {case.id: {case.server, *SERVERS[case.server].loads(case)} for case in cases}
-    lacking = {case.id: needs[case.id] - locked[case.stack].packages.keys() for case in cases}
-    able = [case for case in cases if not lacking[case.id]]
-    if cases and not able:
-        names = ", ".join(sorted(lacking[cases[0].id]))
-        stack = cases[0].stack
-        raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
-    version = {locked[case.stack].packages[case.server] for case in able}
-    return own.label(other, version.pop() if len(version) == 1 else "", able), able
 
 
 def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
@@ -254,10 +230,8 @@ def _find_module(module: str, root: Path) -> Path | None:
 
 def record_of(state: Revision) -> SideRecord:
     """Begin the record of a side."""
-    return SideRecord(
-        label=state.label, kind="stack", commit=state.commit or None, dirty=state.dirty, stacks=(),
-        interpreters=(),
-    )  # fmt: skip
+    fields = {"label": state.label, "commit": state.commit or None, "dirty": state.dirty}
+    return SideRecord(kind="stack", stacks=(), interpreters=(), **fields)
 
 
 def of_locks(
@@ -274,8 +248,8 @@ def of_locks(
         own = replace(subject, root=place)
         stacks.write_lock(own.lock_file(stack), text)
         state = revisions.checkout(subject.repository, label)
-        parts.append(Part(record_of(state), own, subject.cases(), subject.find_interpreters))
-    return pair_up(parts, match(parts, scope), scope, subject.root)
+        parts.append(Part(record_of(state), own, subject.cases()))
+    return pair_up(parts, select(parts, scope), scope, subject.root)
 
 
 def generator_of(subject: Subject, scope: Scope) -> Path:
@@ -286,42 +260,29 @@ def generator_of(subject: Subject, scope: Scope) -> Path:
     return tools.find_oha(subject.configuration.oha)
 
 
-def match(parts: Sequence[Part], scope: Scope) -> Matches:
-    """Pair the cases of both sides, which have the same requests, and choose the selected ones."""
-    chosen = planning.select(parts[1].cases, scope.select)
-    pairs = zip(parts[0].cases, parts[1].cases, strict=True)
-    return [pair for pair in pairs if pair[1] in chosen], ()
-
-
 def pair_up(
     parts: Sequence[Part],
-    matches: Matches,
+    pairs: Pairs,
     scope: Scope,
     repository: Path,
-    crossing: Collection[str] = (),
     reason: str = "",
     *,
     alike: bool = False,
 ) -> Sides:
-    """Prepare what both sides need for the cases that they have in common.
+    """Prepare what both sides need for the pairs of their cases.
 
-    `crossing`: fields in which the sides differ on purpose; then all cases are judged.
+    `reason`: why all of them are judged; else the change decides that.
     """
-    (base, head), (pairs, missing) = parts, matches
-    generator = generator_of(head.subject, scope)
-    if "python" not in crossing:
-        lost: dict[str, str] = {}
-        for part in parts:
-            lost |= part.lacks([new for _, new in pairs if new.id not in lost])
-        pairs = [pair for pair in pairs if pair[1].id not in lost]
-        missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
-    before = side_of(base, [old for old, _ in pairs], scope, generator)
-    after = side_of(head, [new for _, new in pairs], scope, generator)
+    generator = generator_of(parts[1].subject, scope)
+    base, head = (
+        side_of(part, [pair[index] for pair in pairs], scope, generator)
+        for index, part in enumerate(parts)
+    )
     made = tuple(
-        Pair(SideCase(old, before.testbed), SideCase(new, after.testbed), reason, alike=alike)
+        Pair(SideCase(old, base.testbed), SideCase(new, head.testbed), reason, alike=alike)
         for old, new in pairs
     )
-    return Sides(before, after, repository, made, tuple(missing), bool(crossing))
+    return Sides(base, head, repository, made)
 
 
 def side_of(
@@ -332,11 +293,8 @@ def side_of(
     lock: Callable[[str], Stack] | None = None,
 ) -> Side:
     """Make ready what some cases of a side need; `lock` finds other locks than its own."""
-    pythons = part.interpreters(sorted({case.python for case in cases}))
-    testbed = assemble(
-        part.subject, cases, paths.state_dir() / "logs", scope.narrator,
-        generator=generator, lock=lock, interpreter=pythons.__getitem__,
-    )  # fmt: skip
+    logs = paths.state_dir() / "logs"
+    testbed = assemble(part.subject, cases, logs, scope.narrator, generator=generator, lock=lock)
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
         stacks.compile_code(part.subject.code, python)

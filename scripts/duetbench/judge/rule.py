@@ -16,14 +16,22 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from duetbench.core import units
 from duetbench.core.comparison import FAILURE, Finding, Instructions
 from duetbench.core.metrics import CPU, INSTRUCTIONS, MATERIAL, METRICS, PERCENTILES, Concern
 from duetbench.core.model import EffectKind, Verdict
-from duetbench.judge import statistics
 from duetbench.judge.findings import of_instructions, of_request, sort, within_limit
-from duetbench.judge.samples import SHARE, CaseDuets
-from duetbench.judge.statistics import RATE, RESOLUTION, Logs, Sample
+from duetbench.judge.pairs import SHARE, CaseDuets
+from duetbench.judge.statistics import (
+    RATE,
+    RESOLUTION,
+    Logs,
+    Sample,
+    adjust,
+    direction,
+    floor_of,
+    moved_ps,
+    probability,
+)
 
 FEWEST: Final = 3
 """Duets of a case before which nothing is decided."""
@@ -44,13 +52,10 @@ SHIPPED: Final[Mapping[str, float]] = {CPU: 0.02, "throughput": 0.02, "pss_stead
 
 WORTH: Final = 2.0
 
-FASTEST: Final = 25e9
-"""Instructions per second that cores do not exceed with Python code: 4.5 in a cycle at 5.5 GHz.
-
-A bare loop, with the most of all code, reached 12e9 on a server of 2.4 GHz."""
-
 Limits = Mapping[Concern, float]
 """Relative change on which somebody acts, by concern."""
+
+State = Literal["moved", "same"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Evidence:
     sample: Sample
     moved: float
     same: float
-    early: Literal["moved", "same"] | None
+    early: State
 
 
 def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evidence | None:
@@ -78,11 +83,11 @@ def weigh(logs: Logs, metric: str, limit: float, *, shipped: bool = True) -> Evi
     freedom = np.maximum(n - 1 + worth, 1)
     deviation = np.sqrt((squares + worth * known**2) / freedom)
     error = np.maximum(deviation, RESOLUTION) / np.sqrt(n)
-    moved = statistics.moved_ps(mean, error, freedom, statistics.floor_of(limit))
-    same = statistics.probability(freedom, (np.abs(mean) - math.log1p(limit)) / error)
+    moved = moved_ps(mean, error, freedom, floor_of(limit))
+    same = probability(freedom, (np.abs(mean) - math.log1p(limit)) / error)
     stops = np.flatnonzero((np.minimum(moved, same) < EARLY) & (n >= FEWEST))
     last = len(logs) - 1
-    early: Literal["moved", "same"] | None = None
+    early: State = None
     if len(stops):
         early = "moved" if moved[stops[0]] < EARLY else "same"
         # What is decided stays decided: later duets only make its figure better.
@@ -126,52 +131,20 @@ def judge(
     do something. `loaded`: whether duets were asked for.
     """
     samples = {of.case.id: of for of in cases if loaded}
-    measured = of_duets(samples, limits)
-    found = [finding for findings in measured.values() for finding in findings]
+    found = [finding for findings in of_duets(samples, limits).values() for finding in findings]
     if as_one := together(samples, limits):
         found.append(as_one)
     for of in cases:
-        found += of_request(of.case.id, of.effects, most, of.growth, leaks=of.leaks)
+        found += of_request(of.case.id, of.effects, most)
         if isinstance(of.counts, Instructions):
             counted = of_instructions(of.case.id, of.counts, limits["cpu"])
-            if loaded and counted.moved:
-                cpu = next((f for f in measured[of.case.id] if f.subject == CPU), None)
-                counted = counted.model_copy(update=_of_counts(of, of.counts, cpu, limits["cpu"]))
+            if loaded and counted.moved:  # duets decide what that costs
+                counted = counted.model_copy(update={"verdict": Verdict.DIFFERENT})
             found.append(counted)
         elif of.counts is not None:
-            lacking = {"verdict": Verdict.UNKNOWN, "why": of.counts, "lack": "time"}
-            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **lacking))
+            unknown = {"verdict": Verdict.UNKNOWN, "why": of.counts}
+            found.append(Finding(case=of.case.id, subject=INSTRUCTIONS, **unknown))
     return sort(found)
-
-
-def _of_counts(
-    of: CaseDuets, counts: Instructions, cpu: Finding | None, limit: float
-) -> dict[str, Any]:
-    """Judge counts that moved by what they mean for the CPU of a whole request."""
-    needs = [duet.base.get(CPU, 0.0) for duet in of.all]
-    least = None if of.partial else least_change(counts, max(needs, default=0.0))
-    known = cpu is not None and cpu.verdict is not Verdict.UNKNOWN
-    if known or least is None or abs(math.log(least)) < math.log1p(limit):
-        return {"verdict": Verdict.DIFFERENT}
-    low, high = (cpu.low or 0.0, cpu.high or math.inf) if cpu else (0.0, math.inf)
-    if (high < least) if least > 1 else (low > least):  # duets exclude that
-        return {"verdict": Verdict.DIFFERENT}
-    size = f"{units.significant(100 * abs(least - 1), 2)} % {'more' if least > 1 else 'less'}"
-    return {"text": f"at least {size} CPU for the whole request"}
-
-
-def least_change(counts: Instructions, seconds: float) -> float | None:
-    """Return the least ratio of the whole request's CPU, of which base needs `seconds`.
-
-    The server and the kernel have the rest of it, which no count contains. None: nothing is sure.
-    """
-    if seconds <= 0:
-        return None
-    sign = 1 if counts.head > counts.base else -1
-    error = counts.error * max(counts.base, counts.head)
-    least = max(0.0, sign * (counts.head - counts.base) - error)
-    ratio = 1 + sign * least / FASTEST / seconds
-    return ratio if ratio > 0 else None  # base itself cannot have needed so little
 
 
 def of_duets(
@@ -182,8 +155,20 @@ def of_duets(
     A case that failed twice on a side has one finding, of the failure. Nothing is said of a tail,
     nor of other metrics that prolong no comparison, if it is unknown.
     """
-    findings = _Findings(samples, limits)
-    return {key: tuple(findings.of_case(key, duets)) for key, duets in samples.items()}
+    all_ = [
+        (key, metric, of)
+        for key, duets in samples.items()
+        if not duets.void
+        for metric in duets.metrics
+        if (of := evidence(duets, metric, limits))
+    ]
+    # The number of all corrects the p values of each.
+    moved, same = adjust([of.moved for *_, of in all_]), adjust([of.same for *_, of in all_])
+    known: dict[str, dict[str, tuple[Evidence, State]]] = {key: {} for key in samples}
+    for (key, metric, of), one, other in zip(all_, moved, same, strict=True):
+        late: State = "moved" if one <= RATE else "same" if other <= RATE else None
+        known[key][metric] = of, of.early or late
+    return {key: tuple(_of_case(key, samples[key], limits, of)) for key, of in known.items()}
 
 
 def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Finding | None:
@@ -193,58 +178,36 @@ def together(samples: Mapping[str, CaseDuets], limits: Limits = MATERIAL) -> Fin
     if len(logs) < 2:
         return None
     of = Sample(len(logs), float(logs.mean()), float(logs.std(ddof=1)), len(logs) - 1)
-    if statistics.moved_ps(of.mean, of.error, of.freedom, statistics.floor_of(limit)) > RATE:
+    if moved_ps(of.mean, of.error, of.freedom, floor_of(limit)) > RATE:
         return None
     figures = {"limit": limit, "n": len(logs), **_figures(of, logs, limit)}
-    verdict = statistics.direction(CPU, of.mean)
+    verdict = direction(CPU, of.mean)
     return within_limit(Finding(case="", subject=CPU, verdict=verdict, **figures))
 
 
-class _Findings:
-    """The findings of all cases, whose number corrects the p values of each."""
-
-    def __init__(self, samples: Mapping[str, CaseDuets], limits: Limits) -> None:
-        self.limits = limits
-        self.evidence = {
-            (key, metric): of
-            for key, duets in samples.items()
-            if not duets.void
-            for metric in duets.metrics
-            if (of := evidence(duets, metric, limits))
-        }
-        found = [*self.evidence.values()]
-        ps = [
-            statistics.adjust(all_) for all_ in ([o.moved for o in found], [o.same for o in found])
-        ]
-        self.states: dict[tuple[str, str], Literal["moved", "same"]] = {}
-        for pair, of, moved, same in zip(self.evidence, found, *ps, strict=True):
-            if of.early == "moved" or moved <= RATE:
-                self.states[pair] = "moved"
-            elif of.early == "same" or same <= RATE:
-                self.states[pair] = "same"
-
-    def of_case(self, key: str, duets: CaseDuets) -> Iterator[Finding]:
-        if duets.void:
-            # The change is not the reason if base fails as well.
-            verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
-            many = len(duets.usable)
-            yield Finding(case=key, subject=FAILURE, verdict=verdict, why=duets.void, n=many)
-            return
-        moved = {metric for metric in duets.metrics if self.states.get((key, metric)) == "moved"}
-        for metric in (*duets.leading, *duets.tails):
-            if not _follows(duets, metric, moved):
-                yield from self._of_metric(key, duets, metric)
-
-    def _of_metric(self, key: str, duets: CaseDuets, metric: str) -> Iterator[Finding]:
-        found, state = self.evidence.get((key, metric)), self.states.get((key, metric))
-        if state is None and (metric in duets.tails or not duets.expects(metric)):
-            return
-        limit, verdict = self.limits[METRICS[metric].concern], Verdict.UNKNOWN
-        if found and state:
-            moved = statistics.direction(metric, found.sample.mean)
-            verdict = moved if state == "moved" else Verdict.SAME
-        base, logs = duets.mean(metric), duets.logs(metric)
-        figures = _figures(found.sample, logs, limit) if found else {}
+def _of_case(
+    key: str,
+    duets: CaseDuets,
+    limits: Limits,
+    known: Mapping[str, tuple[Evidence, State]],
+) -> Iterator[Finding]:
+    if duets.void:
+        # The change is not the reason if base fails as well.
+        verdict = Verdict.WORSE if duets.failed == ("head",) else Verdict.UNKNOWN
+        many = len(duets.usable)
+        yield Finding(case=key, subject=FAILURE, verdict=verdict, why=duets.void, n=many)
+        return
+    moved = {metric for metric, (_, state) in known.items() if state == "moved"}
+    for metric in (*duets.leading, *duets.tails):
+        of, state = known.get(metric, (None, None))
+        silent = state is None and (metric in duets.tails or not duets.expects(metric))
+        if silent or _follows(duets, metric, moved):
+            continue
+        limit, verdict = limits[METRICS[metric].concern], Verdict.UNKNOWN
+        if of and state:
+            verdict = direction(metric, of.sample.mean) if state == "moved" else Verdict.SAME
+        base = duets.mean(metric)
+        figures = _figures(of.sample, duets.logs(metric), limit) if of else {}
         yield within_limit(
             Finding(
                 case=key,
@@ -252,42 +215,15 @@ class _Findings:
                 verdict=verdict,
                 base=base,
                 # Head's own figures scatter more than the ratio, and would often contradict it.
-                head=base * figures["ratio"] if base and found else None,
+                head=base * figures["ratio"] if base and of else None,
                 limit=limit,
                 n=duets.count(metric),
                 alone=duets.alone,
                 why=_reason(duets, metric),
-                lack="" if state else self._lack(duets),
-                need=None if state else self._need(duets, metric),
+                lack="" if state else _lack(duets),
                 **figures,
             )
         )
-
-    def _lack(self, duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
-        """Say what an unknown metric lacks."""
-        if len(duets.usable) >= MOST:
-            return "samples"
-        few = duets.all and not duets.usable
-        return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
-
-    def _need(self, duets: CaseDuets, metric: str) -> float | None:
-        """Estimate the further seconds that decide a metric; None without a sample.
-
-        Beyond the floor, a detectable change shrinks with the root of the samples. A metric is
-        decided as soon as its change is detectable, or would be if it were larger than the limit.
-        """
-        if not duets.all or self._lack(duets) != "time":
-            return None
-        found, samples = self.evidence.get((duets.case.id, metric)), float(FEWEST)
-        limit = self.limits[METRICS[metric].concern]
-        if found:
-            floor, size = math.log1p(statistics.floor_of(limit)), abs(found.sample.mean)
-            seen = math.log1p(found.sample.detectable(statistics.floor_of(limit)))
-            gap = max(size - floor, math.log1p(limit) - size)
-            samples = len(duets.usable) * ((seen - floor) / gap) ** 2
-        missing = max(1, math.ceil(min(samples, MOST)) - len(duets.usable))
-        seconds = sum(duet.seconds for duet in duets.all) / max(1, len(duets.usable))
-        return seconds * missing
 
 
 def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
@@ -297,7 +233,7 @@ def _figures(sample: Sample, logs: Logs, limit: float) -> dict[str, Any]:
         "ratio": sample.interval.estimate,
         "low": low,
         "high": high,
-        "detectable": sample.detectable(statistics.floor_of(limit)),
+        "detectable": sample.detectable(floor_of(limit)),
         "agreeing": int(np.sum(np.sign(logs) == np.sign(sample.mean))),
     }
 
@@ -310,6 +246,14 @@ def _follows(duets: CaseDuets, metric: str, moved: set[str]) -> bool:
     """
     times = any(METRICS[name].concern == "latency" for name in moved)
     return metric == CPU and duets.waits and times
+
+
+def _lack(duets: CaseDuets) -> Literal["time", "quiet", "samples"]:
+    """Say what an unknown metric lacks."""
+    if len(duets.usable) >= MOST:
+        return "samples"
+    few = duets.all and not duets.usable
+    return "quiet" if few or len(duets.all) >= PATIENCE * MOST else "time"
 
 
 def _reason(duets: CaseDuets, metric: str) -> str:

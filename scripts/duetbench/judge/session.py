@@ -1,29 +1,25 @@
 """One comparison from its first duet to its verdicts and its record, in bounded time.
 
-First the instructions of all cases are counted, since counts repeat where clocks scatter.
-Each count is reported at once and has a verdict of its own. Then `duet_loop` runs rounds of duets
-over the cases that `rule` says are open: first where counts moved, then those without.
+First the instructions of all cases are counted, since counts repeat where clocks scatter. Then
+`duet_loop` runs rounds of duets over the cases that `rule` says are open.
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from duetbench.app import case_names, tools
-from duetbench.app import plan as planning
+from duetbench.app import case_names
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__, units
 from duetbench.core.comparison import (
-    SIDES,
     CaseComparison,
     Comparison,
     Coverage,
     Duet,
-    Instructions,
 )
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
@@ -31,16 +27,13 @@ from duetbench.core.model import EffectKind, ResultStatus
 from duetbench.core.text import short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
-from duetbench.counts.counted import CASE_SECONDS, FLOOR, Counts, differ
+from duetbench.counts.counted import CASE_SECONDS, Counts
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
-from duetbench.host.console import duration
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
 from duetbench.judge.pairs import Pair, Sides, require_code
-from duetbench.judge.samples import Mode
-from duetbench.load import growth
 
 DEFAULT_SEED: Final = 1
 
@@ -95,8 +88,8 @@ class Question:
     sides: Sides
     extent: Extent = field(default_factory=Extent)
     limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
-    reproduce: tuple[str, ...] = ()  # commands for a terminal
-    to_repeat: tuple[str, ...] = ()  # what they lack
+    reproduce: str = ""  # the command for a terminal
+    to_repeat: tuple[str, ...] = ()  # what it lacks
     coverage: Coverage | None = None  # how much of the changed code the requests enter
     seen: Seen = field(default_factory=Seen)  # what one request does
     spent: float = 0.0  # seconds of the budget that observing has taken
@@ -129,10 +122,6 @@ def compare(
     session = _Session(question, reporter, instruments, clock)
     try:
         session.run()
-        duets = session.pairs
-        failed = any(one.void for one in duets) and not any(one.usable for one in duets)
-        for reason in dict.fromkeys(question.seen.reasons.values()) if not failed else ():
-            session.note(f"what one request does was not observed: {short(reason)}")
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -150,8 +139,8 @@ def compare(
 
 def empty_comparison(question: Question) -> Comparison:
     """Record a comparison in which there is nothing to judge, and why."""
-    nothing = {"status": "complete", "nothing": question.sides.empty_reason}
-    return _begin(question).model_copy(update=nothing)
+    sides = question.sides
+    return _record(question, utc_now(), nothing=sides.empty_reason, notes=sides.notes)
 
 
 class _Session:
@@ -167,85 +156,54 @@ class _Session:
         self.question, self.reporter, self.instruments = question, reporter, instruments
         self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
         self.limits = {**MATERIAL, **self.extent.material}
-        self.record, self.began = _begin(question), clock()
+        self.started, self.began = utc_now(), clock()
         self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
         self.ends = self.began + self.seconds - question.spent
         self.loop = Loop(instruments, reporter, self.extent.seed, clock)
-        reach = question.coverage
+        self.notes = [*question.sides.notes]
+        reach, seen = question.coverage, question.seen
         # Single requests that run the same code execute the same instructions.
         same = reach is not None and reach.alone and not reach.entered and not self.extent.only
         counted = () if self.extent.start or same else self.pairs
         self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
-        served = {name: pair.sides for name, pair in self.counted.items()}
         endless = {
-            case: why.removeprefix(f"{case_names.of(self.counted[case].case).what}: ")
-            for case, why in question.seen.reasons.items()
-            if case in question.seen.endless and case in self.counted
+            case: seen.reasons[case].removeprefix(f"{case_names.of(pair.case).what}: ")
+            for case, pair in self.counted.items()
+            if case in seen.endless
         }
+        served = {name: pair.sides for name, pair in self.counted.items()}
         self.counts = Counts(instruments.instructions, served, endless)
-        self.count_seconds = 0.0
-        self.first_answer_seconds: float | None = None
-        self.notes: list[str] = []
         for pair in self.pairs:
-            pair.seen = question.seen.effects.get(pair.case.id)
+            pair.seen = seen.effects.get(pair.case.id)
 
     def run(self) -> None:
         """Count instructions, then run duets."""
-        only, pairs = self.extent.only, self.open()
-        if only == "effects":
-            return
+        if self.extent.only != "effects":
+            self._count()
+        if not self.extent.only:
+            soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
+            if soonest <= self.ends - self.clock():
+                self.loop.run(self, self.ends)
+            self._conclude()
+        failed = any(p.void for p in self.pairs) and not any(p.usable for p in self.pairs)
+        for reason in dict.fromkeys(self.question.seen.reasons.values()) if not failed else ():
+            self.note(f"what one request does was not observed: {short(reason)}")
+
+    def _count(self) -> None:
+        """Count instructions first: they are an answer."""
+        only, pairs, began = self.extent.only, self.open(), self.clock()
         seconds = rule.FEWEST * self.loop.seconds(*pairs)
         if only or not pairs:
             seconds = CASE_SECONDS * len(self.pairs)
         self.reporter.begin(len(pairs), seconds, self.extent.seconds)
-        self._count()
-        if only:
-            return
-        turns = [pair.case.id for pair in pairs if pair.mode is Mode.ALONE and not pair.unequal]
-        if turns:
-            self.note(planning.without_duets(turns))
-        # Where counts moved, a single duet shows what they are of the whole request.
-        least = 1 if any(differ(self._counts(pair)) for pair in self.pairs) else rule.FEWEST
-        soonest = least * min(map(self.loop.seconds, self.pairs), default=0.0)
-        if soonest <= self.ends - self.clock():
-            self.loop.run(self, self.ends)
-        if self.open() and not any(map(self._needs_no_time, self.pairs)):
-            # Twice what was calculated: a duet may be slower.
-            duets = 2 * rule.FEWEST * self.loop.seconds(*self.pairs) / SAFE
-            self.first_answer_seconds = duets + max(
-                self.count_seconds, CASE_SECONDS * bool(self.counted)
-            )
-        if lost := sum(not pair.all for pair in self.pairs):
-            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
-            self.note(f"the budget is too small to measure {what}")
-
-    def _count(self) -> None:
-        """Count instructions first: they are an answer, and show where to spend duets."""
-        began = self.clock()
-        share, most = (1.0, 1.0) if self.extent.only else (COUNTING, MOST_COUNTING)
+        share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
 
         def left() -> float:
             return began + share * self.seconds - self.clock()
 
         with self.reporter.when_long("instructions: still counted"):
             ends = began + most * (self.ends - began)
-            self.counts.count(self.counted, left, self.reporter.note, self._tell, ends)
-        self.count_seconds = self.clock() - began
-
-    def _tell(self, case: str) -> None:
-        """Report a new count."""
-        if counts := self.counts.of(case):
-            title = case_names.of(self.counted[case].case).what
-            change = units.signed(100 * (counts.head / counts.base - 1), ".2f")
-            took = duration(self.clock() - self.began)
-            self.reporter.note(f"{title}: instructions {change} %, counted in {took}")
-
-    def _counts(self, pair: Pair) -> Instructions | None:
-        return self.counts.of(pair.case.id) if pair.case.id in self.counted else None
-
-    def _needs_no_time(self, pair: Pair) -> bool:
-        """Whether more time is not what a case lacks: it is judged, or it failed."""
-        return len(pair.usable) >= rule.FEWEST or any(d.failed for d in pair.all)
+            self.counts.count(self.counted, left, self.reporter.note, ends)
 
     def open(self) -> Sequence[Pair]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -254,7 +212,7 @@ class _Session:
         that were begun come first, and new ones must surely reach a decision.
         """
         waiting = [pair for pair in self.pairs if rule.wants(pair, self.limits)]
-        waiting.sort(key=lambda p: (not p.all, self.missing(p), -self._size(p)))
+        waiting.sort(key=lambda pair: (not pair.all, self.missing(pair)))
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
         for pair in waiting:
             more = {**chosen, pair: self.missing(pair)}
@@ -262,101 +220,75 @@ class _Session:
                 chosen = more
         return [*chosen]
 
-    def _size(self, pair: Pair) -> float:
-        """How far the instructions of a case moved, as a logarithm; without counts, just enough."""
-        counts = self._counts(pair)
-        return abs(math.log(counts.head / counts.base)) if counts else math.log1p(FLOOR)
-
     def missing(self, pair: Pair) -> int:
         return max(1, rule.FEWEST - len(pair.all))
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        name, load = pair.case.id, pair.case.load
-        if duet.connections and not any(earlier.connections for earlier in pair.all):
-            why = "its requests take so long that"
-            more = "the last answers would take longer than the load"
-            if duet.wait:
-                why = f"a request waits {units.seconds(duet.wait)}, so"
-                more = "a queue would hide the wait"
-            few = f"{duet.connections} of its {load.connections} connections"
-            self.note(f"{name}: {why} duets use {few}: with more, {more}")
         pair.add(duet)
-        metric = pair.leading[0]
-        if known := rule.evidence(pair, metric, self.limits):
+        if known := rule.evidence(pair, pair.leading[0], self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
-            self.reporter.know(f"{METRICS[metric].noun} {change} so far")
-        if pair.overloaded:
-            rate = units.rate(load.rate or 0.0)
-            queue = "its times are those of a queue, and are not judged"
-            self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        growths = pair.growth.values()
-        if any(memory.course == "undecided" and not memory.curve for memory in growths):
-            self._soak(pair)
+            self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
 
-    def _soak(self, pair: Pair) -> None:
-        """Load each side alone, once, as one seems to keep memory for every request.
-
-        A leak of one side is news only where the other was loaded alike.
-        """
-        shortest, longest = growth.SECONDS
-        left = self.ends - self.clock()
-        seconds = left / len(SIDES) - growth.AROUND
-        later = left - growth.AROUND * len(SIDES) - self.loop.seconds(pair) >= 2 * shortest
-        begun = len(pair.all) < growth.LEAST and rule.wants(pair, self.limits)
-        if seconds < shortest or (begun and later):
-            return
-        what = case_names.of(pair.case).what
-        for name, side in zip(SIDES, pair.sides, strict=True):
-            self.reporter.note(f"{what}: {name} is loaded alone: does its memory grow?")
-            pair.soak(name, self.instruments.soak(side, name, min(longest, seconds)))
-            memory = pair.growth[name]
-            self.reporter.note(f"{name} alone: {memory.course}, {memory.words} per request")
+    def _conclude(self) -> None:
+        """Note what was unusual in the duets."""
+        for pair in self.pairs:
+            name, load = pair.case.id, pair.case.load
+            if fewer := [duet for duet in pair.all if duet.connections]:
+                wait, few = fewer[0].wait, fewer[0].connections
+                takes = f"waits {units.seconds(wait)}" if wait else "takes long"
+                of = f"of its {load.connections} connections"
+                self.note(f"{name}: a request {takes}, so duets use {few} {of}, without a queue")
+            if pair.overloaded:
+                rate = units.rate(load.rate or 0.0)
+                queue = "its times are those of a queue, and are not judged"
+                self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
+        if lost := sum(not pair.all for pair in self.pairs):
+            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
+            self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:
-        """Tell and record something, once."""
-        if sentence not in self.notes:
-            self.notes.append(sentence)
-            self.reporter.note(sentence)
+        """Tell and record something."""
+        self.notes.append(sentence)
+        self.reporter.note(sentence)
 
     def comparison(self, status: ResultStatus) -> Comparison:
         """Return the comparison, judged by all that is known so far."""
-        if self.extent.only != "effects":
-            for name, pair in self.counted.items():
-                pair.counts = None if pair.void else self.counts.outcome(name)
+        for name, pair in self.counted.items() if self.extent.only != "effects" else ():
+            pair.counts = None if pair.void else self.counts.outcome(name)
         cases = tuple(
             CaseComparison(
                 case=pair.case,
                 because=pair.reason,
                 duets=tuple(pair.all),
-                instructions=self._counts(pair),
                 effects=pair.effects,
             )
             for pair in self.pairs
         )
-        known, limits = self.pairs, self.question.limits
-        update = {
-            "status": status,
-            "wall_seconds": self.clock() - self.began,
-            "cases": cases,
-            "findings": rule.judge(known, self.limits, limits, loaded=not self.extent.only),
-            "notes": (*self.record.notes, *self.notes),
-            "first_answer_seconds": self.first_answer_seconds,
-        }
-        return self.record.model_copy(update=update)
+        limits, loaded = self.question.limits, not self.extent.only
+        return _record(
+            self.question,
+            self.started,
+            status=status,
+            wall_seconds=self.clock() - self.began,
+            cases=cases,
+            findings=rule.judge(self.pairs, self.limits, limits, loaded=loaded),
+            notes=tuple(self.notes),
+        )
 
 
-def _begin(question: Question) -> Comparison:
-    """Begin the record of a comparison."""
-    sides, extent, now = question.sides, question.extent, datetime.now(UTC)
+def _record(
+    question: Question, started: str, status: ResultStatus = "complete", **found: Any
+) -> Comparison:
+    """Make the record of a comparison with what it has `found`."""
+    sides, extent = question.sides, question.extent
     base, head = sides.base, sides.head
+    commit = (head.record.commit or "nocommit")[:8]
     return Comparison(
-        # Names sort by time.
-        id=f"{now:%Y%m%dT%H%M%SZ}-compare-{(head.record.commit or 'nocommit')[:8]}",
-        status="partial",
-        started=utc_now(),
+        id=f"{re.sub('[-:]', '', started)}-compare-{commit}",  # so that names sort by time
+        status=status,
+        started=started,
         budget_seconds=extent.seconds,
         duetbench=__version__,
-        oha=tools.oha_version(head.testbed.oha),
         machine=head.testbed.machine,
         cross=sides.cross,
         start=extent.start,
@@ -370,5 +302,5 @@ def _begin(question: Question) -> Comparison:
         missing=sides.missing,
         reproduce=question.reproduce,
         to_repeat=question.to_repeat,
-        notes=sides.notes,
+        **found,
     )

@@ -27,7 +27,6 @@ from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import CPU_IDLE, METRICS
 from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, UNLIKE, below_saturation, duet_load
-from duetbench.core.units import utc_now
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.launch import Observation
@@ -52,7 +51,7 @@ def perform(
     last, unless only its answers were wrong. A side's server writes to the file `log(side)`.
     InterruptedRun leaves nothing running. Raises ValueError if cases cannot share a server.
     """
-    began, started = time.monotonic(), utc_now()
+    began = time.monotonic()
     loads = [duet_load(head.case, seconds) for _, head in pairs]
     base, head = (
         SideRun(name, parts, loads, log(name))
@@ -63,7 +62,7 @@ def perform(
         results
     )
     for number, result in enumerate(results, order):
-        result |= {"order": number, "head_first": head_first, "started": started}
+        result |= {"order": number, "head_first": head_first}
         result["seconds"] += common
         if any(flag.kind == "void" for flag in (*result["flags_base"], *result["flags_head"])):
             result |= {"wait": None, "base": {}, "head": {}}
@@ -144,7 +143,6 @@ class _Duets:
         return {
             "case": head.case.id,
             "seconds": time.monotonic() - began,
-            "load_seconds": max(base.load_seconds, head.load_seconds),
             "connections": connections if connections < head.declared.connections else None,
             "wait": wait,
             "flags_base": base.flags,

@@ -1,27 +1,20 @@
-"""Does a side keep memory for every request? Its duets raise the suspicion, a soak decides.
+"""Does a server keep memory for every request? A soak tells; duets confirm it, or refute it.
 
 A duet sees only a server's first seconds, in which allocators and caches fill, and many duets see
-them many times. So no duet is enough to say that a side leaks.
+them many times. So duets decide only on what requests in process were seen to keep.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import math
+from collections.abc import Sequence
+from typing import Final, Literal
 
 import numpy as np
+from pydantic import Field
 
-from duetbench.core.comparison import SIDES, Course, Curve, Duet, Growth, SideName
-from duetbench.core.model import KeptMemory
-from duetbench.core.units import student
+from duetbench.core.comparison import Duet, SideName
+from duetbench.core.model import Figure, Frozen, KeptMemory
+from duetbench.core.units import significant, student
 from duetbench.load.oha_results import Floats, per_answer
-
-SECONDS: Final = (5.0, 10.0)
-"""Seconds of a soak within a comparison: at least, if time is short, and at most."""
-
-AROUND: Final = 4.0
-"""Seconds to start and stop the server of a soak."""
-
-LEAST: Final = 4
-"""Duets from which an interval decides on a suspicion; of fewer, each duet must raise it."""
 
 FLOOR: Final = 100.0
 """Bytes per request up to which memory counts as not growing: what our own handlers keep in a load
@@ -31,11 +24,9 @@ ROOM: Final = 1e6
 """Bytes that a server may gain in the judged part of a soak: a few arenas."""
 
 _KEPT: Final = "memory_per_request"
-_ROOM_DUET: Final = 256e3  # bytes that a server may gain in the second half of a duet's load
 _WARM: Final = 0.2  # share of a soak's requests that fill pools, and are ignored
 _WINDOWS: Final = 6  # fewest of the rest: two per third, which gives a wide interval
 _TASKS: Final = 0.9  # left behind per request: counts are exact where bytes scatter
-_HEAPS: Final = 100e6  # bytes: those of 128 threads took 30 MB in the judged part of a soak
 _FALLS: Final = 0.3  # share of the gain that is given back, from which it is no leak
 _DECAYED: Final = 0.7
 _LASTING: Final = 0.85
@@ -43,35 +34,51 @@ _LASTING: Final = 0.85
 0.6; a pool that fills twice as slowly as the soak lasts gives 0.75."""
 
 
-def of_duets(duets: Sequence[Duet], side: SideName) -> Growth | None:
-    """Estimate what a side keeps per request in the second halves of its loads; None: too few."""
-    metrics = (duet.metrics(side) for duet in duets)
-    # What a duet prevents has no figures of it, and no number of requests.
-    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
-    if len(figures) < 2:
-        return None
-    rates = np.array([row[_KEPT] for row in figures])
-    requests = int(sum(row["requests"] for row in figures))
-    mean, error = float(rates.mean()), float(rates.std(ddof=1)) / len(rates) ** 0.5
-    half = student(len(rates) - 1) * error
-    floor = max(FLOOR, 2 * _ROOM_DUET * len(figures) / max(1, requests))
-    unclear = (mean - half if len(figures) >= LEAST else float(rates.min())) > floor
-    flagged = sum(duet.growth(side) is not None for duet in duets) >= 2
-    return Growth(
-        course="undecided" if unclear or flagged else "none",
-        estimate=mean,
-        low=mean - half,
-        high=mean + half,
-        requests=requests,
+class Curve(Frozen):
+    """Memory, threads and tasks of a server at the start and after each burst of a soak."""
+
+    requests: tuple[int, ...] = Field(default=(), description="Answered so far.")
+    memory: tuple[int, ...] = Field(default=(), description="Anonymous memory, bytes.")
+    threads: tuple[int, ...] = ()
+    tasks: tuple[int, ...] = Field(default=(), description="Of event loops: first, last, later.")
+    problem: str = Field(default="", description="What ended it early.")
+
+    def left(self, counts: tuple[int, ...]) -> float:
+        """How many threads or tasks each request leaves behind."""
+        return (counts[-1] - counts[0]) / max(1, self.requests[-1]) if len(counts) > 1 else 0.0
+
+
+Course = Literal["constant", "fills", "none", "undecided"]
+
+
+class Growth(Frozen):
+    """Memory that a side keeps per request, in bytes with a 95 % interval."""
+
+    course: Course = Field(
+        description="constant: every request leaks. fills: a pool fills, or memory is given back. "
+        "none: nothing measurable. undecided: anything else."
     )
+    estimate: Figure = 0.0
+    low: Figure = 0.0
+    high: Figure = 0.0
+    requests: int = Field(ge=0, description="Number of requests that it was measured over.")
+    curve: Curve
+
+    @property
+    def words(self) -> str:
+        """The amount in words: `2.5 kB (2.3…2.7 kB) and 1 task`, or nothing measurable."""
+        if self.course == "none":
+            return f"nothing measurable (below {math.ceil(max(self.high, 100) / 100) / 10:g} kB)"
+        ends = (self.estimate, self.low, self.high)
+        parts = ["{} kB ({}…{} kB)".format(*(significant(end / 1e3, 2) for end in ends))]
+        curve = self.curve
+        leaks = {"tasks": curve.left(curve.tasks), "threads": curve.left(curve.threads)}
+        parts += [f"{significant(size, 2)} {what}" for what, size in leaks.items() if size >= 0.01]
+        return " and ".join(parts)
 
 
-def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
-    """Classify the curve of a soak: constant, fills, none or undecided.
-
-    `fills_slowly`: whether heaps may fill for longer than the soak. Then tasks prove a leak, or
-    more bytes than heaps take.
-    """
+def of_curve(curve: Curve) -> Growth:
+    """Classify the curve of a soak: constant, fills, none or undecided."""
     answered = np.array(curve.requests or [0], dtype=float)
     memory = np.array(curve.memory or [0], dtype=float)
     first = int(np.searchsorted(answered, _WARM * answered[-1]))
@@ -86,8 +93,6 @@ def of_curve(curve: Curve, *, fills_slowly: bool = False) -> Growth:
     unsure, tasks = course in {"undecided", "fills"}, curve.left(curve.tasks) >= _TASKS
     if unsure and whole[1] > FLOOR and tasks:
         course = "constant"
-    if fills_slowly and course == "constant" and not tasks and grown.sum() <= _HEAPS:
-        course = "undecided"
     # A queue drains: without load more tasks end than a few of the server itself.
     course = "fills" if curve.tasks[2:] and curve.tasks[2] + 3 < curve.tasks[1] else course
     return Growth(course=course, requests=requests, curve=curve, **figures)
@@ -116,33 +121,23 @@ def _course(memory: Floats, grown: Floats, steps: Floats, whole: float) -> Cours
     return "constant" if lasting else "undecided"
 
 
-def decide(kept: KeptMemory | None, growth: Growth | None, duets: int) -> KeptMemory | None:
-    """Decide by load whether requests in process, which were fewer, showed a leak.
+def decide(kept: KeptMemory | None, duets: Sequence[Duet], side: SideName) -> KeptMemory | None:
+    """Decide by the load of duets whether requests in process, which were fewer, showed a leak.
 
-    A cache keeps as much for each until it is full. What load neither shows nor refutes stays
-    open, such as a few bytes that scatter covers.
+    Each duet has what a side keeps per request in the second half of its load. A cache keeps as
+    much for each until it is full. What load neither shows nor refutes stays open, such as a few
+    bytes that scatter covers.
     """
-    if kept is None or kept.course != "constant" or growth is None:
+    metrics = (duet.metrics(side) for duet in duets)
+    # What a duet prevents has no figures of it, and no number of requests.
+    figures = [row for row in metrics if {_KEPT, "requests"} <= row.keys()]
+    if kept is None or kept.course != "constant" or len(figures) < 2:
         return kept
-    requests = growth.requests // max(1, duets)
-    if growth.curve:
-        requests = max(growth.curve.requests, default=0)
-    shows, refutes = growth.low > kept.bytes / 2, growth.high < kept.bytes / 2
-    if growth.curve and growth.course != "none":
-        shows, refutes = growth.course == "constant", growth.course == "fills"
+    rates = np.array([row[_KEPT] for row in figures])
+    requests = int(sum(row["requests"] for row in figures)) // len(duets)
+    half = student(len(rates) - 1) * float(rates.std(ddof=1)) / len(rates) ** 0.5
+    shows, refutes = rates.mean() - half > kept.bytes / 2, rates.mean() + half < kept.bytes / 2
     if requests <= kept.requests or not (shows or refutes):
         return kept
     course = "constant" if shows else "fills"
     return kept.model_copy(update={"course": course, "requests": requests, "loaded": True})
-
-
-def leaks(growths: Mapping[SideName, Growth]) -> bool:
-    """Whether head, unlike base, keeps memory for every request.
-
-    Only a base that was loaded alone as well is a contrast. Head must surely keep half as much
-    again as it.
-    """
-    base, head = (growths.get(side) for side in SIDES)
-    if head is None or head.course != "constant" or base is None or base.curve is None:
-        return False
-    return base.course != "undecided" and head.low > 1.5 * max(0.0, base.high)

@@ -130,7 +130,6 @@ class Observation(Facts):
         """Take the result; LaunchError if generator or server failed, or others use the port."""
         result, used, endpoint = self.generation.collect(), self.usage, self.case.endpoint
         rows, summary, status = result.rows, result.summary, endpoint.expect.status
-        self.serving.load_seconds = summary.seconds
         self.sizes, self.excerpts = oha_results.sizes(rows, status), self.checks.excerpts
         figures = self.figures
         figures |= oha_results.figures(

@@ -56,7 +56,6 @@ class Serving:
         self.flags: list[Flag] = []
         self.answers: list[verify.Answer] = []  # right answers from verification
         self.unit = math.inf  # s of the fastest single request to the idle server
-        self.load_seconds = 0.0  # of measured load
         self._earlier = len(read_log(self.log))  # characters of the log from previous cases
         self._fill_in()
 

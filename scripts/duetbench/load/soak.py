@@ -12,10 +12,10 @@ from typing import Final
 import psutil
 
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Curve
 from duetbench.core.model import Case
 from duetbench.host import proc
 from duetbench.load import warmup
+from duetbench.load.growth import Curve
 from duetbench.load.server import Serving
 
 BURSTS: Final = 24

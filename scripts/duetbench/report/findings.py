@@ -13,7 +13,7 @@ from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Case, Effects, Verdict
 from duetbench.core.text import short, some
 from duetbench.core.units import Interval
-from duetbench.judge.findings import INSIDE, awaited, of_effects, sufficient_budget
+from duetbench.judge.findings import INSIDE, awaited, longer_budget, of_effects
 from duetbench.report import formats
 
 HEAD: Final = ("", "before → after", "change", "95 % sure", "verdict")
@@ -223,7 +223,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         subject = "" if title == told else f"{place}{most}{title} "
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
         told, place = title, ""
-    expected, seconds = awaited(comparison), sufficient_budget(comparison)
+    expected, seconds = awaited(comparison), longer_budget(comparison)
     unknown = [finding for finding in expected if finding.verdict is Verdict.UNKNOWN]
     if unknown:
         yield _open(unknown, comparison, names, seconds)
@@ -255,10 +255,10 @@ def _open(
     names: Mapping[str, str],
     seconds: float | None,
 ) -> str:
-    """Say what is unknown, that `seconds` would decide it, and what is known of the same case."""
+    """Say what is unknown, that `seconds` may decide it, and what is known of the same case."""
     lead = f"? {Verdict.UNKNOWN}{_where(unknown, comparison)}: "
     nouns = tuple(dict.fromkeys(noun(finding) for finding in unknown))
-    after = f"; about {units.write_time(seconds)} would decide" if seconds else ""
+    after = f"; about {units.write_time(seconds)} may decide" if seconds else ""
     first = unknown[0]
     if comparison.planned > 1 or any(finding.moved for finding in comparison.findings):
         return f"{lead}{some(nouns, _NAMED)}{after}"

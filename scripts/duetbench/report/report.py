@@ -22,7 +22,7 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
 from duetbench.core.text import short, some
-from duetbench.judge.findings import UNDECIDED, sufficient_budget
+from duetbench.judge.findings import UNDECIDED, longer_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
@@ -190,7 +190,7 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"
-    if any(duet.kept for duet in duets):
+    if any(duet.usable and duet.disturbed for duet in duets):
         yield "other programs took time, so intervals are wider"
     if seen and not any(finding.moved for finding in comparison.findings):
         yield f"{seen} would have been seen"
@@ -208,10 +208,10 @@ def _next(comparison: Comparison) -> tuple[str, str]:
             return "", ""
         case = explained.case if comparison.planned > 1 else ""
         return "", why_command(comparison, case) or ""
-    if seconds := sufficient_budget(comparison):
+    if seconds := longer_budget(comparison):
         about = units.write_time(seconds)
         longer = rebuilt(comparison, budget=about) or ""
-        return f"about {about} would decide" * (not longer), longer
+        return f"about {about} may decide" * (not longer), longer
     lacks = {finding.lack for finding in comparison.findings}
     if "quiet" in lacks:
         flags = sorted({f for case in comparison.cases for d in case.duets for f in d.disturbed})

@@ -1,7 +1,8 @@
 """`observatory backfill`: stacks of other times, measured today."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.app import revisions
-from duetbench.cli.options import ResultsOption, clean_up, day, resumable
+from duetbench.cli.options import ResultsOption, clean_up, day
 from duetbench.core.errors import UsageError
 from duetbench.host import files
 from duetbench.host.console import Console
+from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Side
@@ -77,7 +79,7 @@ def backfill_command(
         for program in side.testbed.pythons.values():
             packages.remember(folder, packages.of_folder(program.parents[1]))
 
-    with resumable():
+    with _resumable():
         wanted = _wanted(first, last, every, releases, reporter, start=start)
         console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
         if dry_run:
@@ -111,3 +113,13 @@ def _wanted(
             newest = partial(backfill.newest, package, tick)
             wanted += backfill.releases(package, first, last, newest, start=start)
     return wanted
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say of an interrupted measurement that what is complete was saved."""
+    try:
+        yield
+    except InterruptedRun as interruption:
+        interruption.advice = "what is complete is kept; the same command continues"
+        raise

@@ -5,29 +5,26 @@ load, path or expected answer), the case counts as missing, like one that only o
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from packaging.utils import canonicalize_name
 
 from duetbench.app import deployment, revisions, setting, stacks
 from duetbench.app import plan as planning
-from duetbench.app.configuration import Interpreter
-from duetbench.app.revisions import Revision
 from duetbench.app.servers import SERVERS
-from duetbench.app.setting import Contrast
+from duetbench.app.setting import Contrast, Setting
 from duetbench.app.stacks import Stack
+from duetbench.core.comparison import SIDES
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.core.text import short
 from duetbench.host.console import Narrator
 from duetbench.judge import preparation
 from duetbench.judge.pairs import Side, Sides
-from duetbench.judge.preparation import Matches, Part, Scope
+from duetbench.judge.preparation import Pairs, Part, Scope
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
@@ -60,19 +57,47 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     if unknown := [python for python in pythons if python not in declared]:
         raise UsageError(f"python: no interpreter {unknown[0]!r}; declared are {sorted(declared)}")
 
-    states, parts = preparation.copy_states(checkout.root, contrast, scope), []
+    states, parts = preparation.copy_states(checkout.root, contrast, scope), list[Part]()
     for (place, state), side in zip(states, settings, strict=True):
         own = replace(checkout, root=place)
         require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-        parts.append(_part(own, state, cases, scope))
-    matches = match(parts, scope, contrast.crossing)
-    return preparation.join(checkout.root, contrast, scope, parts, matches)
+        parts.append(Part(preparation.record_of(state), own, cases, state.tree))
+    pairs, missing = match(parts, scope, contrast.crossing)
+    lost = dict[str, str]()
+    for index, (part, side) in enumerate(zip(parts, settings, strict=True)):
+        if "setting" in contrast.kinds:
+            unserved = _unserved(part, [pair[index] for pair in pairs], side, settings[1 - index])
+            why = f"only {SIDES[1 - index]} can be served like this"
+            lost |= {new.id: why for old, new in pairs if (old, new)[index].id in unserved}
+    for part in parts:
+        own, ready = cast("Checkout", part.subject), [new for _, new in pairs if new.id not in lost]
+        if "python" not in contrast.crossing:
+            lost |= unattainable(ready, own.declared, own.lock, scope.narrator)
+        _install(own, [new for new in ready if new.id not in lost], scope)
+    left = [pair for pair in pairs if pair[1].id not in lost]
+    if pairs and not left and "setting" in contrast.kinds:
+        raise UsageError("no selected case can be served both ways")
+    missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
+    return preparation.join(checkout.root, contrast, scope, parts, left, missing)
 
 
-def match(parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()) -> Matches:
+def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[str]:
+    """List the ids of cases whose lock lacks what serves them; raises UsageError if all lack it."""
+    locked = {case.stack: part.subject.lock(case.stack).packages.keys() for case in cases}
+    needs = [{case.server, *SERVERS[case.server].loads(case)} - locked[case.stack]
+             for case in cases]  # fmt: skip
+    if cases and all(needs):
+        names, stack = ", ".join(sorted(needs[0])), cases[0].stack
+        raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
+    return [case.id for case, names in zip(cases, needs, strict=True) if names]
+
+
+def match(
+    parts: Sequence[Part], scope: Scope, crossing: Collection[str] = ()
+) -> tuple[Pairs, Sequence[Missing]]:
     """Match the cases of both sides, of which either has an id that is selected.
 
     `crossing`: fields in which the sides differ on purpose.
@@ -148,18 +173,15 @@ def _key(case: Case, crossing: Collection[str]) -> Hashable:
     )
 
 
-def _part(own: Checkout, state: Revision, cases: tuple[Case, ...], scope: Scope) -> Part:
-    lacks = partial(unattainable, configured=own.declared, lock=own.lock, narrator=scope.narrator)
-
-    def interpreters_of(names: Sequence[str]) -> Mapping[str, Interpreter]:
-        settings = own.declared.adding(names)
-        with suppress(SetupError):
-            return {name: declared_interpreters.locate(name, settings) for name in names}
-        declared_interpreters.ensure(settings, scope.narrator)  # one is not installed yet
-        return {name: declared_interpreters.locate(name, settings) for name in names}
-
-    record = preparation.record_of(state)
-    return Part(record, own, cases, interpreters_of, state.tree, lacks=lacks)
+def _install(own: Checkout, cases: Sequence[Case], scope: Scope) -> None:
+    """Install the interpreters of cases, also the optional ones, unless all are there."""
+    names = {case.python for case in cases}
+    settings = own.declared.adding(names)
+    try:
+        for name in names:
+            declared_interpreters.locate(name, settings)
+    except SetupError:
+        declared_interpreters.ensure(settings, scope.narrator)
 
 
 def require_readable(checkout: Checkout, whose: str) -> None:
@@ -272,12 +294,13 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
-    part = _part(place, revision, place.cases(), scope)
-    part = replace(part, record=part.record.model_copy(update={"kind": "revision"}))
+    record = preparation.record_of(revision).model_copy(update={"kind": "revision"})
+    part = Part(record, place, place.cases(), revision.tree)
     cases = tuple(case for case in part.cases if case.id in wanted)
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
-    lost |= part.lacks(cases)
+    lost |= unattainable(cases, place.declared, place.lock, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
+    _install(place, cases, scope)
     base = preparation.side_of(part, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator)

@@ -34,9 +34,8 @@ from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
-from duetbench.judge.pairs import Pair, Side
+from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
-from duetbench.judge.samples import CaseDuets, Mode
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor
@@ -91,7 +90,7 @@ class Precision:
         if duets.void or len(duets.all) >= self.most:
             return False
         # Launches in turn scatter too widely to reach the standard error; starts take less time.
-        few = self._least(duets) < self.least or any(d.alone and d.load_seconds for d in duets.all)
+        few = self._least(duets) < self.least or duets.mode is Mode.ALONE
         if self.missing(duets) or few:
             return self.missing(duets) > 0
         names = [name for name in duets.metrics if name in duets.leading][:1]

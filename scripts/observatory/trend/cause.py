@@ -4,7 +4,6 @@ import glob
 
 from duetbench.core.change import Cause
 from duetbench.judge import causes
-from duetbench.judge.causes import SearchTask
 from duetbench.judge.duet_loop import Reporter
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change
@@ -14,12 +13,14 @@ from observatory.trend.confirm import find_locks
 def search(project: Checkout, record: Change, seconds: float, reporter: Reporter) -> Change:
     """Search for the releases behind a change, and return it with them.
 
-    Raises UsageError if its case is no longer declared, or as `find_locks` and `causes.find`.
+    Raises UsageError if its case is no longer declared, or as `find_locks` and `search_locks`.
     """
     here, series = project.with_case(record.series.case), record.series
     locks = find_locks(project, record, reporter)
-    task = SearchTask(record.base.stack, *locks, glob.escape(series.case), series.metric)
-    return blame(record, causes.find(here, here, task, reporter, seconds))
+    case, stack = glob.escape(series.case), record.base.stack
+    return blame(
+        record, causes.search_locks(here, stack, locks, case, seconds, reporter, series.metric)
+    )
 
 
 def blame(record: Change, cause: Cause) -> Change:
