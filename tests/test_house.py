@@ -25,7 +25,7 @@ STATEMENTS: Final = 43_089
 falls: whoever adds a capability says which one it replaces, and who removes more lowers it."""
 PAGES: Final = 1_938
 """Upper bound of lines of the pages' scripts, styles and templates."""
-MODULES: Final = {"duetbench": 148, "observatory": 86}
+MODULES: Final = {"duetbench": 147, "observatory": 87}
 REACH: Final = {"run": (68, 8_531), "compare": (91, 11_563)}
 """Modules and statements that a verb's module imports, directly or not."""
 CHAIN: Final = 17

@@ -262,8 +262,7 @@ def test_a_closed_pipe_is_no_failure_of_the_verb() -> None:
         ("throughput", "throughput: Good answers"),
         ("function calls", "function calls: What one request makes"),
         ("▼ worse", "worse: "),
-        # A label of a report has more words than what it names.
-        ("p99 response time of 3 cases", "p99 response time: "),
+        ("requests/s", "requests/s: Good answers"),
     ],
 )
 def test_words_of_reports_are_explained(

@@ -7,6 +7,7 @@ import pytest
 from duetbench.ci import api
 from duetbench.ci.actions import Context
 from duetbench.core.errors import ServiceError, UsageError
+from observatory.cli import github as announcing
 from steps import HEAD, TOKEN, Step
 
 ENVIRONMENT = {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN}
@@ -136,7 +137,7 @@ def test_the_environment_is_checked(changes: dict[str, str], sentence: str) -> N
 def test_the_context_knows_where_people_look() -> None:
     context = Context.of({**ENVIRONMENT, "GITHUB_RUN_ID": "9"})
     assert context.run_url == "https://github.com/owner/name/actions/runs/9"
-    assert context.site_url == "https://owner.github.io/name/"
     home = Context.of({**ENVIRONMENT, "GITHUB_REPOSITORY": "Owner/owner.github.io"})
-    assert home.site_url == "https://owner.github.io/"
+    sites = [announcing._site(each) for each in (context, home)]
+    assert sites == ["https://owner.github.io/name/", "https://owner.github.io/"]
     assert TOKEN not in repr(context)

@@ -28,7 +28,7 @@ CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
 SITE = "https://owner.github.io/name/"
 WORDS = f"[what the words mean]({SITE}docs/glossary/)"
-FINAL = ("report", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
+FINAL = ("comment", "--pr", "12", "--base", BASE, "--head", HEAD, "--from")
 
 
 def compared(*found: Finding, head: str = HEAD, **more: Any) -> Comparison:
@@ -118,7 +118,7 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "no comparison has arrived"),
+        (None, "files: expected ['comparison.json']"),
         ("[" * 100_000, "expected a comparison"),
         (compared(WORSE, head=NEXT).model_dump_json(), "commit of head: expected aaaaaaaaaaaa"),
     ],
@@ -162,7 +162,7 @@ def test_hostile_words_are_shown_and_do_nothing(step: Step) -> None:
     (body,) = step.ours()
     lines = [line for line in body.splitlines()[1:] if not line.startswith("    ")]
     printed = "\n".join(lines).replace(RUN, "").replace(f"{SITE}docs/glossary/", "")
-    for message in (printed, comments.failed(HEAD, "", HOSTILE)):
+    for message in (printed, requests.failed(HEAD, "", HOSTILE)):
         for active in ("@everyone", "#1", "GH-2", "&#64;", "&commat;", "://", "www.", "\n# title"):
             assert active not in message
         assert "\n::" not in message
@@ -179,8 +179,8 @@ def test_the_first_rows_of_an_attribution_stand_below_the_headline(step: Step) -
     (body,) = step.ours()
     assert body.splitlines()[1].startswith("### ▼ worse")
     visible, _, folded = body.partition("<details>")
-    assert " adds 9.0 % of a request (new, " in visible
-    assert "**Which code it is**: a/b executes 15.0 % more instructi" in folded
+    assert " adds 9.0 % of a request: " in visible
+    assert "#### Which code it is\n\n- a/b executes 15.0 % more instructi" in folded
     assert "+9.0 %" in folded
     assert "@everyone" not in body
 

@@ -281,11 +281,12 @@ def test_an_archive_is_unpacked_within_bounds(
 # Comparisons, whose author may have written all of it.
 
 
-def compared(tmp_path: Path, **sent: Artefact | bytes) -> Any:
-    for name, value in sent.items():
-        content = value if isinstance(value, bytes) else files.encode(value)
-        files.replace(tmp_path / "in" / f"{name}.json", content)
-    return proposals.proposal(tmp_path / "in", BASE, HEAD)
+def compared(**sent: Artefact | bytes) -> Any:
+    content = {
+        f"{name}.json": value if isinstance(value, bytes) else files.encode(value)
+        for name, value in sent.items()
+    }
+    return proposals.proposal(content, BASE, HEAD)
 
 
 def side(name: str, **changes: Any) -> Comparison:
@@ -295,9 +296,9 @@ def side(name: str, **changes: Any) -> Comparison:
 EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
-def blamed(*suspects: str) -> proposals.Check:
+def blamed(*suspects: str) -> proposals.FoundCause:
     cause = Cause(suspects=suspects)
-    return proposals.Check(exit_code=1, fail_on="never", upgrade=True, cause=cause)
+    return proposals.FoundCause(cause=cause)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:
@@ -305,8 +306,8 @@ def repeat(field: str, *entries: Any) -> Comparison:
     return comparison().model_copy(update={field: entries})
 
 
-def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
-    result, check = compared(tmp_path, comparison=comparison(why=attribution()))
+def test_the_comparison_that_was_asked_for_is_accepted() -> None:
+    result, check = compared(comparison=comparison(why=attribution()))
     assert (check, result) == (None, comparison(why=attribution()))
 
 
@@ -321,18 +322,18 @@ def test_the_comparison_that_was_asked_for_is_accepted(tmp_path: Path) -> None:
         ({"comparison": repeat("notes", *["x"] * (MOST + 1))}, "at most 2000 items"),
         ({"other": comparison()}, "files: expected ['comparison.json'], found"),
         ({"comparison": comparison(why=attribution(python="\x1b[2J"))}, "a control character"),
-        ({"comparison": comparison(), "check": blamed(EVIL.package)}, "'evil' as a cause"),
+        ({"comparison": comparison(), "cause": blamed(EVIL.package)}, "'evil' as a cause"),
         (
-            {"comparison": repeat("packages", EVIL), "check": blamed(*[EVIL.package] * 2)},
+            {"comparison": repeat("packages", EVIL), "cause": blamed(*[EVIL.package] * 2)},
             "a package twice as a cause",
         ),
     ],
 )
 def test_a_comparison_of_something_else_is_refused(
-    tmp_path: Path, sent: dict[str, Artefact | bytes], reason: str
+    sent: dict[str, Artefact | bytes], reason: str
 ) -> None:
     with pytest.raises(ArtifactError) as refused:
-        compared(tmp_path, **sent)
+        compared(**sent)
     assert reason in str(refused.value)
 
 

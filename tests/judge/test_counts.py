@@ -10,7 +10,7 @@ from duetbench.core.model import Verdict
 from duetbench.counts import counted
 from duetbench.judge.findings import of_instructions
 from duetbench.judge.rule import judge
-from duetbench.report.findings import sentence
+from duetbench.report.formats import ends
 
 
 @pytest.mark.parametrize(
@@ -36,30 +36,30 @@ def test_a_count_is_judged_with_a_fixed_resolution(
 
 
 @pytest.mark.parametrize(
-    ("base", "head", "verdict", "words"),
+    ("base", "head", "verdict", "interval"),
     [
         # The same code grows alike on both sides: rounds of one differ by 0.7 %, and this is all.
         ((1e5, 1.004e5, 1.007e5), (1e5, 1.004e5, 1.007e5), Verdict.SAME,
-         "the same instructions per request (exact to ±0.1 %)"),
+         "−0.1…+0.1 %"),
         ((3e5, 3e5, 3e5), (2.007e5, 2.007e5, 2.007e5), Verdict.BETTER,
-         "33.1 % fewer instructions per request (exact to ±0.1 %)"),
+         "−33.2…−33.0 %"),
         ((1e5, 1e5, 1e5), (2.5e5, 2.5e5, 2.5e5), Verdict.WORSE,
-         "2.50 times the instructions per request (exact to ±0.1 %)"),
+         "2.50…2.50×"),
         # Differences 0, 0.04 and −0.04 %: t of 2 degrees is 4.30, so ±0.0994 %: below 0.1 %.
         ((1e5, 1e5, 1e5), (1e5, 1.0004e5, 0.9996e5), Verdict.SAME,
-         "the same instructions per request (exact to ±0.1 %)"),
+         "−0.1…+0.1 %"),
         # Differences 0, 0.5 and −0.5 %: ±1.24 %, and five times that between processes.
         ((1e5, 1e5, 1e5), (1e5, 1.005e5, 0.995e5), Verdict.UNKNOWN,
-         "the same instructions per request (−5.9…+6.2 %, as far as counts repeat)"),
+         "−5.9…+6.2 %"),
         ((1e5, 1e5, 1e5), (1.1e5, 1.1044e5, 1.0956e5), Verdict.WORSE,
-         "10.0 % more instructions per request (+4.3…+16.0 %, as far as counts repeat)"),
+         "+4…+16 %"),
         # What draws the same numbers on both sides is not exact for that.
         ((1e5, 1.02e5, 1.04e5), (1e5, 1.02e5, 1.04e5), Verdict.UNKNOWN,
-         "the same instructions per request (−3.8…+3.9 %, as far as counts repeat)"),
+         "−3.8…+3.9 %"),
     ],
 )  # fmt: skip
 def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
-    base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, words: str
+    base: tuple[float, ...], head: tuple[float, ...], verdict: Verdict, interval: str
 ) -> None:
     for sides, sign in (((base, head), 1), ((head, base), -1)):
         counts = counted._together(*sides)
@@ -67,7 +67,7 @@ def test_counts_are_as_exact_as_the_rounds_of_both_sides_agree(
         moved = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
         assert found.verdict is (verdict if sign > 0 else moved.get(verdict, verdict))
         if sign > 0:
-            assert sentence(found) == f"executes {words}"
+            assert ends(found.interval) == interval
 
 
 EQUAL = Instructions(base=2, head=2, spread=0, scatter=0)

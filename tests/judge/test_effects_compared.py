@@ -36,7 +36,6 @@ from duetbench.effects.activity import Activity
 from duetbench.judge import preparation
 from duetbench.judge.findings import exit_code, of_effects
 from duetbench.judge.preparation import Scope
-from duetbench.report import findings as words
 from repos import commit, work_in
 from synthetic import make_case
 
@@ -216,13 +215,6 @@ def test_the_line_is_the_one_that_does_as_much_more(
     """Where head has a new function around all, that does what had no line of its own before."""
     (effect,) = effects.compare(activity(*base), activity(*head)).differ
     assert (effect.base, effect.head, effect.place) == (len(base), len(head), place)
-
-
-def test_an_answer_says_its_lengths_and_its_status_if_that_is_not_200() -> None:
-    varies = replace(activity(), answers=[[reply("a" * n) for n in (9, 1_204, 5)]])
-    for seen, says in ((Effects(length=22, status=404), "status 404, 22 bytes"),
-                       (effects.describe(varies), "5 to 1,204 bytes")):  # fmt: skip
-        assert f" answers {says} (seen in " in next(words.describe(CASE, seen))
 
 
 ITEMS = """\

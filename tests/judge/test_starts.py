@@ -107,7 +107,9 @@ def test_each_figure_moves_by_its_share_of_the_import(times: float, tmp_path: Pa
     assert found.start
     report = make_report(found)
     assert "CPU to import the application" in report.headline
-    assert dict(lines(report, ""))["by turns"].startswith("each side's server alone, one right")
+    assert dict(lines(report, ""))["by turns"].endswith(
+        "each side alone, one right after the other"
+    )
     assert "--start" in (rebuilt(found) or "")
 
 

@@ -20,8 +20,8 @@ from duetbench.host import files, ports, proc, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.judge.summary import summarise
 from duetbench.load import launch, runner, validity
+from duetbench.load.summary import summarise
 from observatory.matrix.checkout import Checkout
 from observatory.show.published_page import make_page
 from observatory.show.run_text import as_markdown

@@ -10,7 +10,7 @@ import synthetic
 from bench import experiments
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Profile
-from duetbench.judge.summary import summarise
+from duetbench.load.summary import summarise
 from observatory.matrix.published import load_published
 from observatory.matrix.schema import PROFILES
 from observatory.show import run_view

@@ -215,10 +215,14 @@ def test_an_application_is_measured_without_a_checkout(
         "--with",
         "expect-status=401",
     )
+    order = (
+        *("--app", "bare:app", "--request", "POST /orders @order.json", "--with"),
+        *("expect-status=201", "--header", "Authorization: Bearer {BARE_TOKEN}"),
+    )
     words: dict[str, tuple[tuple[str, ...], set[int]]] = {
         "run": ((*app, "--seconds", "1"), {0}),
         "show": (("latest",), {0}),
-        "init": (("--app", "bare:app"), {0}),
+        "init": ((*order, "--env", "BARE_TOKEN"), {0}),
         "doctor": ((), {0, 1}),
     }
     if counts:

@@ -15,7 +15,7 @@ from duetbench.core.comparison import CaseComparison, Comparison, Duet
 from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.model import Case, CaseResult, Flag, Run
 from duetbench.host import files
-from duetbench.judge.summary import RunSummary, summarise
+from duetbench.load.summary import RunSummary, summarise
 from observatory.cli.experiments import findings_command
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import inprocess

@@ -12,7 +12,7 @@ from asv_files import SKIPPED, Bench, Figures
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Load
 from duetbench.host import paths
-from duetbench.judge.summary import RunSummary, summarise
+from duetbench.load.summary import RunSummary, summarise
 from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
 from observatory.show import inprocess

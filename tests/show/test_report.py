@@ -131,7 +131,7 @@ VOID: Final = BROKEN.model_copy(update={"verdict": Verdict.UNKNOWN, "why": "base
         ((judged_case(A, VOID),), 3, f"? unknown: {A}: base: no"),
         # Counts say what a request executes; duets decide what it costs.
         ((judged_case(A, LATE, COUNTED),), 3,
-         (f"≠ different: {A} executes 33.3 % fewer instructions per request (exact to ±0.1 %); "
+         (f"≠ different: {A} executes 33.3 % fewer instructions per request (33.3…33.4 %); "
           "? unknown: CPU per request; about 40m may decide")),
         ((), 0, "Nothing to judge: the change cannot have touched any measured case."),
     ],
@@ -231,16 +231,15 @@ def test_a_terminal_of_any_width_and_alphabet_shows_every_figure(width: int, enc
 
 
 @pytest.mark.parametrize(
-    ("code", "fail_on", "line"),
+    ("code", "line"),
     [
-        (0, "slower", "**The check passes**: nothing got worse by a size that fails it."),
-        (1, "slower", "**The check fails**: CPU per request got worse by 2 % or more."),
-        (1, "never", "**The check passes**, as `fail-on: never` asks, though CPU per request got"),
-        (3, "", "**Exit code 3**: nothing is shown to be worse, and something is not known."),
+        (0, "**Exit code 0**: nothing got worse by a size that fails it."),
+        (1, "**Exit code 1**: CPU per request got worse by 2 % or more."),
+        (3, "**Exit code 3**: nothing is shown to be worse, and something is not known."),
     ],
 )
-def test_a_report_says_what_the_check_does_and_why(code: int, fail_on: str, line: str) -> None:
-    assert check_line(comparison_of(judged_case(A, WORSE)), code, fail_on).startswith(line)
+def test_a_report_says_why_it_has_its_exit_code(code: int, line: str) -> None:
+    assert check_line(comparison_of(judged_case(A, WORSE)), code) == line
 
 
 @pytest.mark.parametrize(
@@ -274,13 +273,6 @@ def test_time_is_asked_for_only_where_it_helps() -> None:
 def test_a_proposed_time_is_one_that_an_option_reads(seconds: float, text: str) -> None:
     assert units.write_time(seconds) == text
     assert (units.read_time(text) or 0) >= seconds
-
-
-def test_counts_that_contradict_the_time_are_said() -> None:
-    found = comparison_of(judged_case(A, SAME, COUNTED))
-    assert "instructions −33.3 %, but CPU per request unchanged" in make_report(found).sure
-    along = BETTER.model_copy(update={"ratio": 0.7, "low": 0.69, "high": 0.71})
-    assert "instructions" not in make_report(comparison_of(judged_case(A, along, COUNTED))).sure
 
 
 def test_the_packages_that_differ_are_named_in_one_line() -> None:
@@ -384,15 +376,15 @@ def test_what_only_a_doubling_would_show_is_a_factor() -> None:
     assert sizes == [formats.MISSING, "0.62 %", "99 %", "2.0 times", "2.4 times", "over 10 times"]
 
 
+PAGES: Final = ("leak", "n-plus-1", "void")
+"""A page has the words of the other two, in a template of its own."""
+
 ROOT: Final = Path(__file__).parents[2]
 STORED: Final = ROOT / "results" / "comparisons"
 CHOSEN: Final = {
     "release-slower": "20261125T145309Z-compare-01f80eca",
     "server-choice": "20261126T142459Z-compare-6e1bba24",
-    "undecided": "20261126T142030Z-compare-6e1bba24",
-    "faster-with-counts": "20261126T220308Z-compare-4f20da5b",
     "no-change": "20261125T022727Z-compare-ce0f6843",
-    "connections": "20261127T194126Z-compare-a31a5740",
 }
 
 
@@ -419,7 +411,8 @@ def _assert_agreed(name: str, comparison: Comparison) -> None:
     print_comparison(Console(file=out, width=100), comparison, details=False)
     assert_golden(f"answers/{name}.txt", out.getvalue())
     assert_golden(f"answers/{name}.md", comments.report(comparison))
-    assert_golden(f"answers/{name}.html.txt", words_of(one_file(comparison)))
+    if name in PAGES:
+        assert_golden(f"answers/{name}.html.txt", words_of(one_file(comparison)))
 
 
 def words_of(page: str) -> str:
@@ -444,7 +437,7 @@ def test_a_page_alone_has_every_duet_and_fetches_nothing() -> None:
     assert not re.search(r"<script|<link|src=|@import|url\(|href=\"[^#]", text)
     assert "light-dark(" in text
     assert "width=device-width" in text
-    assert text.count('class="sample"') == 1 + 3, "in the legend, and one for each duet"
+    assert text.count('class="sample"') == 3, "one for each duet"
     assert len(re.findall(r'<th scope="row">\d</th><td [^>]*class="number">\+2', text)) == 3
 
 

@@ -11,7 +11,7 @@ from anchored_files import CASE, CPU, OTHER, a_file, of, ratio
 from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
-from duetbench.judge.summary import estimate, summarise_case
+from duetbench.load.summary import estimate, summarise_case
 from observatory.store.points import CANARY, Points
 from observatory.trend import table as history
 from observatory.trend.candidates import steps

@@ -39,7 +39,6 @@ class Context:
     token: str = field(repr=False)  # never shown
     api_url: str = API  # base address of the REST API
     server_url: str = SERVER  # base address of the pages for people
-    site: str = ""  # address of the site; empty: that of GitHub Pages
     run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
     event_name: str = ""
     event_path: Path | None = None
@@ -60,16 +59,12 @@ class Context:
             raise UsageError(
                 f"GITHUB_API_URL={api_url!r}: expected https://…, or http:// on this machine"
             )
-        site = environ.get("DUETBENCH_SITE", "")
-        if site and not URL.fullmatch(site):
-            raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
         event = environ.get("GITHUB_EVENT_PATH")
         return cls(
             repository=repository,
             token=environ["GITHUB_TOKEN"],
             api_url=api_url.rstrip("/"),
             server_url=(environ.get("GITHUB_SERVER_URL") or SERVER).rstrip("/"),
-            site=site,
             run_id=int(run_id),
             event_name=environ.get("GITHUB_EVENT_NAME", ""),
             event_path=Path(event) if event else None,
@@ -80,15 +75,6 @@ class Context:
         """The page of this run; outside of Actions, of all runs."""
         base = f"{self.server_url}/{self.repository}/actions"
         return f"{base}/runs/{self.run_id}" if self.run_id else base
-
-    @property
-    def site_url(self) -> str:
-        """Address of the site, with a slash at its end."""
-        if self.site:
-            return self.site.rstrip("/") + "/"
-        owner, _, name = self.repository.lower().partition("/")
-        home = f"{owner}.github.io"
-        return f"https://{home}/" if name == home else f"https://{home}/{name}/"
 
     def event(self) -> dict[str, Any]:
         """Read the event that started the workflow; raises UsageError."""

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import ArtifactError, RecordError, ServiceError
 from duetbench.core.text import printable
-from duetbench.host.files import replace
 
 MOST_ARTIFACTS: Final = 300
 """A matrix has at most 256 jobs."""
@@ -62,23 +61,6 @@ def unzip(data: bytes) -> Files:
         return bounded((entry.filename, partial(archive.open, entry)) for entry in entries)
 
 
-def folder(path: Path) -> Files:
-    """Return the files of a folder into which an artifact was downloaded; raises ArtifactError."""
-    if path.is_symlink() or not path.is_dir() or not is_plain(path.name):
-        raise ArtifactError(f"{printable(path.name)}: expected a folder with a plain name")
-    with reading("folder"):
-        entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
-        return bounded(
-            (entry.relative_to(path).as_posix(), partial(_open, entry)) for entry in entries
-        )
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.is_symlink() or not path.is_file():
-        raise ArtifactError(f"{printable(path.name)} is not a plain file")
-    return path.open("rb")
-
-
 def bounded(entries: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> Files:
     """Read entries, given by name and how to open them; ArtifactError beyond the bounds."""
     contents: dict[str, bytes] = {}
@@ -114,13 +96,11 @@ def reading(kind: str) -> Iterator[None]:
         raise ArtifactError(f"expected a {kind}, found {reason(error)}") from error
 
 
-def fetch(
-    github: GitHub, run: int, names: str, target: Path
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Fetch the artifacts of a run whose names match a glob, each into a folder of its name.
+def fetch(github: GitHub, run: int, names: str) -> tuple[dict[str, Files], dict[str, str]]:
+    """Fetch the artifacts of a run whose names match a glob, and unpack them.
 
-    Returns those fetched, and those refused with a reason. Raises ServiceError if GitHub does not
-    list them, and ArtifactError if there are too many.
+    Returns the files of each, and those refused with a reason. Raises ServiceError if GitHub does
+    not list them, and ArtifactError if there are too many.
     """
     listed = github.get_all(f"/actions/runs/{run}/artifacts", "artifacts")
     # Of one name the newest counts; later ones have larger ids.
@@ -128,18 +108,14 @@ def fetch(
     artifacts = [newest[name] for name in sorted(newest) if fnmatchcase(name, names)]
     if len(artifacts) > MOST_ARTIFACTS:
         raise ArtifactError(f"run {run}: expected at most {MOST_ARTIFACTS} artifacts, found more")
-    fetched: list[str] = []
+    fetched: dict[str, Files] = {}
     refused: dict[str, str] = {}
     for artifact in artifacts:
         try:
-            unpacked = unzip(_archive(github, artifact))
+            fetched[artifact["name"]] = unzip(_archive(github, artifact))
         except (ArtifactError, ServiceError) as error:
             refused[printable(artifact["name"])] = str(error)
-            continue
-        for path, data in unpacked.items():
-            replace(target / artifact["name"] / path, data)
-        fetched.append(artifact["name"])
-    return tuple(fetched), refused
+    return fetched, refused
 
 
 def _archive(github: GitHub, artifact: Mapping[str, Any]) -> bytes:

@@ -19,33 +19,25 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import httpx
-
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
-from duetbench.ci.proposals import Check
-from duetbench.core.comparison import APPLICATION, Comparison
+from duetbench.core.change import Cause
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
-from duetbench.core.text import short, some
-from duetbench.report.attribution import AttributionText
+from duetbench.core.text import short
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
-from duetbench.report.report import check_line, make_report
+from duetbench.report.report import make_report
 
 DIGITS: Final = 12
 """Digits of a commit that readers see."""
-
-WEBHOOK: Final = "DUETBENCH_WEBHOOK"
-"""Variable with an address that gets verdicts."""
 
 LIMIT: Final = 60_000
 """Characters of a comment or issue. GitHub refuses more than 65,536."""
 
 KIND: Final = "comparison"
-_NAMED: Final = 8  # packages and series that a sentence names
 _ANNOTATED: Final = 3  # functions
-_PATIENCE_S: Final = 10.0
 _ROOM: Final = 2_000  # characters for the text around the report
 _ACTIVE: Final = re.compile(
     r"@(?=\w)"  # mentions, and mail addresses
@@ -146,24 +138,14 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
         github.send("DELETE", f"/issues/comments/{comment['id']}", absent={404})
 
 
-def failed(head: str, url: str, reason: str) -> str:
-    """Return the comment for a comparison without a result, and the reason."""
-    return (
-        f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
-        f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
-        f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
-    )
-
-
-def report(comparison: Comparison, check: Check | None = None) -> str:
-    """Return a comparison as text without effects, with its check.
+def report(comparison: Comparison, cause: Cause | None = None) -> str:
+    """Return a comparison as text without effects, with its cause.
 
     Raises RecordError if the comparison has values that cannot be shown.
     """
     try:
-        lead = tuple(_upgrade(comparison, check)) if check and check.upgrade else ()
-        line = check_line(comparison, check.exit_code, check.fail_on) if check else ""
-        body = as_markdown(comparison, lead=lead, check=line, end="")
+        lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
+        body = as_markdown(comparison, lead=lead, end="")
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
@@ -173,43 +155,17 @@ def report(comparison: Comparison, check: Check | None = None) -> str:
     return cut(inert(body), LIMIT - _ROOM)
 
 
-def notify(address: str, repository: str, pull: int, verdict: str, link: str) -> str:
-    """Send a verdict to an address, as chats and others read it; return what went wrong, if any."""
-    if not address.startswith("https://"):
-        return "expected https://…"
-    verdict = plain(verdict)
-    text = f"{repository}#{pull}: {verdict} {link}"
-    content = {"text": text, "verdict": verdict, "link": link, "pull": pull}
-    try:
-        httpx.post(address, json=content, timeout=_PATIENCE_S).raise_for_status()
-    except httpx.HTTPStatusError as error:
-        return f"it answered {error.response.status_code}"
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        # Its text may have the address, which is a secret.
-        return type(error).__name__
-    return ""
-
-
 def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:
-    """Yield a level, a text, a file and a line for functions of the application behind a change.
-
-    They are those that its attribution names, or else those that differ and are called.
-    """
-    report = make_report(comparison)
-    verdict = report.headline
-    if not report.news:
+    """Yield a level, a text, a file and a line for functions that differ and are called."""
+    verdict, covered = make_report(comparison).headline, comparison.coverage
+    if not covered or not any(finding.moved for finding in comparison.findings):
         return
     level = "notice" if verdict.startswith("▲") else "warning"
-    rows = AttributionText(comparison.why).rows if comparison.why else ()
-    own = [row for row in rows if row.row.package == APPLICATION]
-    places = [(f"{verdict}; {row.function} {row.effect}", row.where) for row in own]
-    if not places and comparison.coverage:
-        named = (text.rpartition(", ") for text in comparison.coverage.functions)
-        places = [(f"{verdict}; {name} differs and is called", where) for name, _, where in named]
-    for text, where in places[:_ANNOTATED]:
+    for function in covered.functions[:_ANNOTATED]:
+        name, _, where = function.rpartition(", ")
         file, _, line = where.rpartition(":")
         if file and line.isdecimal():
-            yield level, text, file, int(line)
+            yield level, f"{verdict}; {name} differs and is called", file, int(line)
 
 
 def sign(text: str, head: str, url: str, words: str) -> str:
@@ -219,18 +175,3 @@ def sign(text: str, head: str, url: str, words: str) -> str:
         f"{text}\n---\n<sub>`{head[:DIGITS]}` · [the run, with all figures]({url}){glossary}. "
         "Smaller changes may have been missed.</sub>\n"
     )
-
-
-def _upgrade(comparison: Comparison, check: Check) -> Iterator[str]:
-    # One package may be in the locks of several stacks.
-    moved = tuple(dict.fromkeys(map(str, comparison.packages)))
-    packages = escape(some(moved, _NAMED)) or "no package that is installed here"
-    yield f"**Upgrade**: only locks differ: {packages}."
-    changes = any(finding.moved for finding in comparison.findings)
-    if check.cause is not None:
-        yield f"**Cause**: {escape('; '.join(cause_lines(check.cause)))}."
-    elif changes and len(moved) == 1:
-        yield "**Cause**: no other package moved."
-    elif changes:
-        reason = escape(check.note).rstrip(".") or "no search ran"
-        yield f"**Cause**: not known: {reason}."

@@ -5,7 +5,6 @@ a shallow clone may not have it, and the event's base may be older.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -94,29 +93,12 @@ def sides(
     return None if left == head else left, head
 
 
-def is_upgrade(root: Path, base: str, head: str, lock: str = "") -> bool:
-    """Whether two commits differ in locks alone, and in what `pyproject.toml` requires.
+def is_upgrade(root: Path, base: str, head: str) -> bool:
+    """Whether two commits differ in locks, and else only in what `pyproject.toml` declares.
 
-    `lock` is the only file that counts as one, from the repository's root; none: the usual names.
     Raises GitError if a commit is missing.
     """
     paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
     files = [path for path in paths.split("\0") if path]
-    others = [path for path in files if not (path == lock if lock else _LOCKS.fullmatch(path))]
-    return len(others) < len(files) and all(
-        PurePosixPath(path).name == _PROJECT
-        and _without_requirements(root, base, path) == _without_requirements(root, head, path)
-        for path in others
-    )
-
-
-def _without_requirements(root: Path, commit: str, path: str) -> Mapping[str, Any]:
-    text = git.ask_or_none(root, "show", f"{commit}:{path}")
-    try:
-        project = tomllib.loads(text or "")
-    except tomllib.TOMLDecodeError:
-        return {"unreadable": text, "commit": commit}
-    project.pop("dependency-groups", None)
-    for key in ("dependencies", "optional-dependencies"):
-        project.get("project", {}).pop(key, None)
-    return project
+    others = [path for path in files if not _LOCKS.fullmatch(path)]
+    return len(others) < len(files) and all(PurePosixPath(path).name == _PROJECT for path in others)

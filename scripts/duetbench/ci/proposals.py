@@ -6,13 +6,9 @@ could act on a terminal, a log or Markdown are not trusted.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
-from pydantic import Field
-
-from duetbench.ci import archives
-from duetbench.ci.archives import reason
+from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.errors import ArtifactError
@@ -21,35 +17,29 @@ from duetbench.core.text import printable
 from duetbench.host import files as files_
 
 COMPARISON: Final = "comparison.json"
-CHECK: Final = "check.json"
+CAUSE: Final = "cause.json"
 
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class Check(Artefact):
-    """What a job does with a comparison; on an upgrade branch, with the release that moved it."""
+class FoundCause(Artefact):
+    """The release that moved an application on an upgrade branch, or what may have."""
 
-    noun: ClassVar[str] = "a job's check"
+    noun: ClassVar[str] = "a search's result"
 
     format: Literal[1] = 1
-    exit_code: Literal[0, 1, 3]
-    fail_on: Literal["never", "slower"]
-    upgrade: bool = False
-    cause: Cause | None = Field(default=None, description="Null: no search ran.")
-    note: str = Field(default="", description="Why there is no cause.")
+    cause: Cause
 
 
-def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | None]:
+def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | None]:
     """Check the comparison of two commits, whose author may have written all of it.
 
-    It may come with its job's check. Raises ArtifactError if it is not what was requested; then
-    nothing of it may be shown.
+    It may come with its cause. Raises ArtifactError if it is not what was requested; then nothing
+    of it may be shown.
     """
-    if not source.exists():
-        raise ArtifactError("no comparison has arrived")
     try:
-        files = dict(archives.folder(source))
-        data = files.pop(CHECK, None)
+        files = dict(sent)
+        data = files.pop(CAUSE, None)
         require("files", [COMPARISON], list(files))
         comparison = _parse(Comparison, files[COMPARISON])
         for side, commit, record in (
@@ -59,13 +49,13 @@ def proposal(source: Path, base: str, head: str) -> tuple[Comparison, Check | No
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        check = None if data is None else _parse(Check, data)
-        if check and (cause := check.cause):
+        cause = None if data is None else _parse(FoundCause, data).cause
+        if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
-    return comparison, check
+    return comparison, cause
 
 
 def require_moved(

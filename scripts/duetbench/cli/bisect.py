@@ -12,7 +12,6 @@ from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
-    ResultsOption,
     WaitOption,
     budget_option,
     budget_seconds,
@@ -54,7 +53,6 @@ def bisect_command(
             help="The case to measure; default: the clearest change.",
         ),
     ] = None,
-    results: ResultsOption = None,
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -88,7 +86,7 @@ def bisect_command(
     if words and contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
     if len(ends) == 1:
-        comparison = find_comparison(ends[0], results or results_dir(here))
+        comparison = find_comparison(ends[0], results_dir(here))
         if comparison is None:
             raise UsageError(f"no comparison has the name {ends[0]!r}: give its id, or its file")
         contrast, cases = contrast_of(comparison), select or "*"

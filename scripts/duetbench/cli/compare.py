@@ -1,6 +1,5 @@
 """`duetbench compare`: is HEAD faster or slower than BASE, and what could have been seen?"""
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from duetbench.cli.options import (
     budget_seconds,
     clean_up,
     console_beside,
-    html_page,
     machine,
     reports,
     repository,
@@ -32,9 +30,7 @@ from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
-from duetbench.host import paths, result_files
 from duetbench.host.console import Console, write_summary
-from duetbench.host.files import encode
 
 if TYPE_CHECKING:
     from duetbench.judge.duet_loop import Reporter
@@ -141,7 +137,7 @@ def run(
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
     from duetbench.judge.session import InterruptedComparison
-    from duetbench.report.comparison_text import as_markdown, print_comparison
+    from duetbench.report.comparison_text import as_markdown, print_comparison, texts_of
     from duetbench.report.report import check_line
 
     sizes, statements, answers = _limits(limits)
@@ -151,7 +147,6 @@ def run(
         require_code("--why", contrast)
     project = find()
     clean_up(console)
-    safe, private = repetition(options)
     again = (
         *words,
         *["--all"] * extent.everything,
@@ -159,7 +154,7 @@ def run(
         *(["--only", extent.only] if extent.only else []),
         *(["--budget", budget] if budget else []),
         *(word for text in limits for word in ("--limit", text)),
-        *safe,
+        *repetition(options)[0],
     )
     reporter, interruption = Reporter(console), None
     if why:
@@ -173,31 +168,22 @@ def run(
                 extent,
                 reporter,
                 words=again,
-                notes=left_out(options, private),
+                notes=left_out(options),
                 announce=partial(announce, reporter),
                 **how,
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
-    effects = extent.only == "effects"
-    code = exit_code(comparison, effects=effects, answers=answers, statements=statements)
-    text = as_markdown(comparison, check=check_line(comparison, code))
+    seen = extent.only == "effects"
+    code = exit_code(comparison, effects=seen, answers=answers, statements=statements)
+    text = as_markdown(comparison, lead=(check_line(comparison, code),))
     write_summary(text)
     try:
-        write_reports(
-            files,
-            {
-                ".json": lambda: encode(comparison).decode(),
-                ".md": lambda: text,
-                ".html": lambda: html_page(comparison),
-            },
-        )
+        write_reports(files, texts_of(comparison) | {".md": lambda: text})
     finally:
-        own = comparison.model_copy(update={"to_repeat": left_out(options)})
-        print_comparison(console, own, details=False, more=shlex.join(private))
+        print_comparison(console, comparison, details=False)
         # In a job or a sandbox the folder may be gone when somebody reads this.
-        kept = paths.project_state(paths.project_root())
-        if console.is_terminal and result_files.place(kept, comparison).is_file():
+        if console.is_terminal:
             console.say("\nSaved; the whole report: duetbench show latest")
         if comparison.status == "complete":
             keep(comparison)
@@ -237,23 +223,13 @@ def announce(reporter: "Reporter", question: "Question") -> None:
     from duetbench.report import findings
     from duetbench.report.report import side_texts
 
-    touched = question.sides
+    sides = question.sides
     if question.coverage:
         reporter.say(findings.covers(question.coverage))
-    if touched.empty_reason:
+    if sides.empty_reason:
         return
-    for sentence in touched.notes:
-        reporter.note(sentence)
-    both = side_texts(touched.base.record, touched.head.record, touched.packages)
-    reporter.say(" → ".join(both))
-    counts = {
-        "cases that can have changed": len(touched.pairs),
-        "that cannot": touched.untouched,
-        "without counterpart": len(touched.missing),
-    }
-    for pair in touched.pairs:
+    reporter.say(" → ".join(side_texts(sides.base.record, sides.head.record, sides.packages)))
+    for pair in sides.pairs:
         if seen := question.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):
                 reporter.say(line)
-    if sum(counts.values()) > 1:  # for a single case the next line says it
-        reporter.note("; ".join(f"{name}: {number}" for name, number in counts.items() if number))

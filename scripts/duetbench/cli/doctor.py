@@ -1,42 +1,18 @@
 """`duetbench doctor`: what this machine has, and how that affects figures."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Literal
 
 from typer import Exit
 
 from duetbench.app import tools
-from duetbench.app.configuration import Configuration, load
+from duetbench.app.configuration import load
 from duetbench.app.schema import OhaSpec
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
-from duetbench.core.errors import DuetbenchError, SetupError
-from duetbench.core.model import Frozen, Machine
+from duetbench.core.errors import SetupError
+from duetbench.core.model import Machine
 from duetbench.host import command, machine, paths
 from duetbench.host.console import Console, print_json
-
-
-class Item(Frozen):
-    """One thing that measuring needs; `absent` if it is not needed, or cannot be checked."""
-
-    what: str
-    state: Literal["ok", "missing", "wrong", "absent"]
-    detail: str
-
-
-class Diagnosis(Frozen):
-    """Everything that `duetbench doctor` shows; `conditions` describe the machine."""
-
-    machine: Machine
-    conditions: dict[str, str]
-    findings: tuple[Item, ...]
-
-    @property
-    def lacking(self) -> tuple[str, ...]:
-        """Requirements of measuring that are missing or wrong."""
-        return tuple(f.what for f in self.findings if f.state in {"missing", "wrong"})
 
 
 def doctor_command(as_json: JsonOption = False) -> None:
@@ -47,52 +23,42 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
-    report(diagnose(load(paths.project_root())), "run `duetbench setup`", as_json=as_json)
-
-
-def report(diagnosis: Diagnosis, remedy: str, *, as_json: bool) -> None:
-    """Print a diagnosis, whether it is ready first; raises Exit if something is lacking."""
-    console, lacking = Console(), diagnosis.lacking
+    first = machine.core_times()
+    lacking, oha = _oha(load(paths.project_root()).oha)
+    noise = machine.disturbance()  # after the check, which takes core time itself
+    last, fingerprint = machine.core_times(), machine.fingerprint()
+    facts = {
+        "oha": oha,
+        tools.VALGRIND: shutil.which(tools.VALGRIND) or f"not required; {tools.NO_VALGRIND}",
+        **_conditions(fingerprint),
+        "steal": f"{units.share(last.since(first).steal_share)} now, "
+        f"{units.share(last.steal_share)} since boot",
+        "load": f"busy now: {noise}" if noise else "quiet now",
+    }
     if as_json:
-        print_json(diagnosis.model_dump(mode="json"))
+        shown = fingerprint.model_dump(mode="json")
+        print_json({"ready": not lacking, "facts": facts, "machine": shown})
     else:
-        not_ready = f"Not ready to measure: {', '.join(lacking)}; {remedy}"
-        console.say(not_ready if lacking else "Ready to measure")
-        for finding in diagnosis.findings:
-            console.say(f"  {finding.what}: {finding.state}; {finding.detail}")
-        for name, text in diagnosis.conditions.items():
-            console.say(f"  {name}: {text}")
+        not_ready = "Not ready to measure: oha; run `duetbench setup`"
+        Console().say(not_ready if lacking else "Ready to measure")
+        for name, text in facts.items():
+            Console().say(f"  {name}: {text}")
     if lacking:
         raise Exit(1)
 
 
-def look(what: str, check: Callable[[], str], *, optional: bool = False) -> Item:
-    """Check one thing, by a function that returns a detail; its DuetbenchError says what lacks."""
+def _oha(spec: OhaSpec) -> tuple[bool, str]:
+    """Say whether the load generator lacks or is wrong, and what it is."""
     try:
-        return Item(what=what, state="ok", detail=check())
+        program = tools.find_oha(spec)
     except SetupError as error:
-        if optional:
-            return Item(what=what, state="absent", detail=f"not required; {error}")
-        return Item(what=what, state="missing", detail=str(error))
-    except DuetbenchError as error:
-        return Item(what=what, state="wrong", detail=str(error))
+        return True, str(error)
+    if fault := tools.oha_fault(spec):
+        return True, f"wrong; {fault}"
+    return False, f"{spec.version}, {tools.oha_origin(program)}; {program}"
 
 
-def diagnose(configured: Configuration, others: Sequence[Item] = ()) -> Diagnosis:
-    """Check what any measurement needs, beside `others`; a fault becomes a finding, no error."""
-    first = machine.core_times()
-    oha = look("oha", partial(_oha, configured.oha))
-    valgrind = look(tools.VALGRIND, _valgrind, optional=True)
-    noise = machine.disturbance()  # after the checks, which take core time themselves
-    last = machine.core_times()
-    fingerprint = machine.fingerprint()
-    conditions = _conditions(fingerprint, last.since(first).steal_share, last.steal_share)
-    conditions["load"] = f"busy now: {noise}" if noise else "quiet now"
-    findings = (oha, *others, valgrind)
-    return Diagnosis(machine=fingerprint, conditions=conditions, findings=findings)
-
-
-def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, str]:
+def _conditions(facts: Machine) -> dict[str, str]:
     server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
     shared = machine.siblings_split(facts.server_cores, facts.client_cores)
     time_limit, memory_limit = machine.limits()
@@ -107,20 +73,6 @@ def _conditions(facts: Machine, steal: float, since_boot: float) -> dict[str, st
         "system": f"{facts.os}, kernel {facts.kernel}",
         "hypervisor": facts.virtual or "none seen",
         "frequency governor": facts.governor or "none shown",
-        "steal": f"{units.share(steal)} now, {units.share(since_boot)} since boot",
         "control groups": f"cores {cores}, memory {memory}",
         "cache": f"{paths.cache_dir()} ({command.free_gb(paths.cache_dir()):.1f} GB free)",
     }
-
-
-def _oha(spec: OhaSpec) -> str:
-    program = tools.find_oha(spec)
-    if fault := tools.oha_fault(spec):
-        raise DuetbenchError(fault)
-    return f"{spec.version}, {tools.oha_origin(program)}; {program}"
-
-
-def _valgrind() -> str:
-    if place := shutil.which(tools.VALGRIND):
-        return place
-    raise SetupError(tools.NO_VALGRIND)

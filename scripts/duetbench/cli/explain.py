@@ -40,10 +40,6 @@ def explain_command(
         return
     name = _SIGN.sub("", " ".join(word).strip()).lower()
     if name not in known:
-        # A label of a report has more words than what it names: `p99 response time of 3 cases`.
-        named = (other for other in known if re.search(rf"\b{re.escape(other)}\b", name))
-        name = max(named, key=len, default=name)
-    if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         near = near or [other for other in known if name in other][:3]
         hint = f"did you mean {' or '.join(near)}?" if near else "without a word, all are listed"
@@ -60,7 +56,7 @@ def meanings() -> dict[str, str]:
     metrics = {
         key.lower(): row.meaning
         for row in METRICS.values()
-        for key in (row.name, row.title, row.noun)
+        for key in (row.name, row.title, row.noun, row.label)
     }
     kinds = {row.noun.lower(): row.meaning for row in EFFECTS.values()}
     flags = {flag.value: f"{flag.meaning}." for flag in FlagName}

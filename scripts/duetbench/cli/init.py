@@ -11,7 +11,6 @@ from typer import Context, Option
 
 from duetbench.app import deployment, hints, pyproject, revisions, start_command, target
 from duetbench.app.pyproject import FILE, read_toml
-from duetbench.app.target_locks import module_files, source_folders
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
@@ -86,8 +85,7 @@ def init_command(
             "@login.json', or its secrets into variables, {NAME} with --env-file"
         )
     clean_up(console)
-    candidates = (options["app"],) if options["app"] else applications(root)
-    chosen, requests = _first(candidates, root, options, console)
+    chosen, requests = _first(root, options, console)
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     env = {name: text for name, text in options["env"].items() if name in typed}
@@ -96,23 +94,24 @@ def init_command(
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
         read_toml(own)  # a file that cannot be read is not changed
-        place, before = own, own.read_bytes().decode()
+        place, before = own, f"{own.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]
-    # With the file's line ends, after an empty line.
-    end = "\r\n" if "\r\n" in before else "\n"
-    gap = 0 if not before or before.endswith(2 * end) else 1 if before.endswith(end) else 2
-    text = before + gap * end + "".join(f"{line}{end}" for line in lines)
+    text = before + "".join(f"{line}\n" for line in lines)
     tomllib.loads(text)  # raises before anything is written
     console.say(f"{'would write' if dry_run else 'wrote'} into {place}:")
     for line in lines:
         console.say(f"  {line}")
-    if not requests:
-        console.say("add the key requests, e.g. requests = ['POST /orders @order.json']")
     if env or options["headers"]:
         console.say("note: env and headers are committed as they are: name secrets by --env-file")
     for name in sorted(options["env"].keys() - typed):
         console.say(f"not written: the value of {name}: add --env {name} to each command")
-    written = {place: text} if not github else {place: text, **_workflows(root, console)}
+    written = {place: text}
+    if github:
+        top = revisions.top(root) or root
+        made, like = workflows.make(top, revisions.within(root))
+        how = f", prepared like the tests of {like}" if like else ": add services and packages"
+        console.say(f".github/workflows: {' and '.join(made)}{how}")
+        written |= {top / ".github/workflows" / name: text for name, text in made.items()}
     if dry_run:
         return
     for path, content in written.items():
@@ -123,23 +122,13 @@ def init_command(
     )
 
 
-def _workflows(root: Path, console: Console) -> dict[Path, str]:
-    """Make the workflows of a repository, and say what they are like."""
-    top = revisions.top(root) or root
-    made, like = workflows.make(top, revisions.within(root))
-    how = f", prepared like the tests of {like}" if like else ": add services and packages to them"
-    console.say(f".github/workflows: {' and '.join(made)}{how}")
-    return {top / ".github/workflows" / name: text for name, text in made.items()}
-
-
-def _first(
-    candidates: Sequence[str], root: Path, options: Options, console: Console
-) -> tuple[str, Sequence[str]]:
-    """Return the first application that answers, as it is measured, with its requests.
+def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequence[str]]:
+    """Serve applications until one answers; return it, as it is measured, with its requests.
 
     Raises UsageError if none does, or one lacks only variables.
     """
-    for number, candidate in enumerate(candidates[:_TRIES], start=1):
+    candidates = (options["app"],) if options["app"] else applications(root)
+    for candidate in candidates[:_TRIES]:
         try:
             requests = _answered(candidate, root, options, Narrator(console))
         except UsageError as error:
@@ -148,8 +137,6 @@ def _first(
             console.say(f"not {candidate}: {str(error).removeprefix(f'{candidate}: ')}")
             continue
         console.say(f"application: {candidate}")
-        if others := ", ".join(candidates[number:][:_TRIES]):
-            console.say(f"not tried: {others}; choose with --app")
         return candidate, requests
     if candidates:
         raise UsageError(
@@ -163,28 +150,22 @@ def _first(
 
 
 def _answered(candidate: str, root: Path, options: Options, narrator: Narrator) -> Sequence[str]:
-    """Serve an application once; return the requests to measure; UsageError if one is wrong."""
+    """Serve an application once; return the requests to measure; UsageError if none is right."""
     declared = with_options(root, {**options, "app": candidate})
+    asked: Sequence[str] = options["requests"]
     with revisions.copies() as copies:
         copy = deployment.working(declared, narrator, copies)
-        requests: Sequence[str] = options["requests"]
-        right, wrong = trial.serve_once(copy, narrator, find=not requests)
-    if requests and wrong:
-        raise UsageError(wrong[0])
-    if not right:
-        narrator.say("none of its paths is right to measure:")
-        for problem in wrong[:_SHOWN]:
-            narrator.say(f"  {problem}")
-    return requests or right
+        right, wrong = trial.serve_once(copy, narrator, find=not asked)
+    if wrong and (asked or not right):
+        raise UsageError("; ".join(wrong[:_SHOWN]))
+    return asked or right
 
 
 def _toml(value: Any) -> str:
     """Write a value in TOML."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    # JSON escapes in strings all that TOML does except DEL.
+    # JSON writes lists as TOML does, and escapes in strings all but DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -203,16 +184,8 @@ def applications(root: Path) -> tuple[str, ...]:
             text = file.read_text("utf-8", "replace")
             names = [name for pattern in _APPLICATIONS for name in pattern.findall(text)]
             found |= {f"{_module(file, text, root)}:{name}" for name in names}
-    first = (app for app in started if app and _exists(app, root))
-    apps = dict.fromkeys((*first, *sorted(found, key=_unlikely)))
+    apps = dict.fromkeys((*started, *sorted(found, key=_unlikely)))
     return tuple(app for app in apps if re.fullmatch(r"[\w.]+:[\w.]+", app))
-
-
-def _exists(app: str, root: Path) -> bool:
-    module = app.partition(":")[0]
-    names = module_files(module)
-    places = (root / folder / name for folder in source_folders(root, module) for name in names)
-    return any(place.is_file() for place in places)
 
 
 def _module(file: Path, text: str, root: Path) -> str:

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import date
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -31,11 +29,6 @@ LaunchesOption = Annotated[
 ]
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-
-ResultsOption = Annotated[
-    Path | None,
-    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
-]
 
 ReportsOption = Annotated[
     list[Path] | None,
@@ -80,15 +73,13 @@ def budget_seconds(text: str | None, option: str = "--budget") -> float | None:
     return total
 
 
-def clean_up(console: Console) -> list[str]:
-    """End processes that killed runs left on this machine; print and return a sentence for each."""
+def clean_up(console: Console) -> None:
+    """End processes that killed runs left on this machine; print a sentence for each."""
     from duetbench.load import oha
 
-    sentences = process_session.reap()
-    oha.sweep()
-    for sentence in sentences:
+    for sentence in process_session.reap():
         console.say(f"note: {sentence}")
-    return sentences
+    oha.sweep()
 
 
 def machine(
@@ -110,14 +101,6 @@ def repository(console: Console) -> Path:
     return root
 
 
-def day(text: str, option: str, more: str = "") -> date:
-    """Read a date; the UsageError names the option, and `more` values that it accepts."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error
-
-
 def commit(option: str, text: str) -> str:
     """Read a commit's full name; UsageError if it is not one."""
     if not _COMMIT.fullmatch(text):
@@ -133,19 +116,9 @@ def reports(paths: Sequence[Path] | None, *kinds: str, as_json: bool = False) ->
     for path in paths or ():
         if path != STANDARD and path.suffix not in kinds:
             raise UsageError(f"-o {path}: expected a file {' or '.join(kinds)}, or -: JSON")
-    found = [*(paths or ()), *[STANDARD] * as_json]
-    if len(found) > len(set(found)):
-        raise UsageError("-o: expected different files")
-    for path in found:
-        if path == STANDARD:
-            continue
-        if path.is_dir():
-            raise UsageError(f"-o {path}: expected a file, found a folder")
-        if not path.parent.is_dir():
-            raise UsageError(f"-o {path}: there is no folder {path.parent}: create it first")
-        if path.is_file() or not path.exists():  # not for pipes and devices
-            files.require_writable(path)
-    return found
+        if path != STANDARD and (path.is_file() or path.is_dir() or not path.exists()):
+            files.require_writable(path)  # not pipes and devices
+    return [*(paths or ()), *[STANDARD] * as_json]
 
 
 def console_beside(paths: Sequence[Path]) -> Console:
@@ -157,9 +130,3 @@ def write_reports(paths: Sequence[Path], texts: Mapping[str, Callable[[], str]])
     """Write each file, with the text of its suffix; RecordError if it cannot be written."""
     for path in paths:
         write(texts[path.suffix or ".json"](), path)
-
-
-def html_page(comparison: object) -> str:
-    """Return a comparison as one HTML page; only this imports what makes pages."""
-    page: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
-    return page

@@ -5,25 +5,25 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from typer import Argument, Exit, Option
 
 from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.ci.event import Pull
-from duetbench.ci.proposals import Check
+from duetbench.ci.archives import Files
+from duetbench.ci.proposals import FoundCause
 from duetbench.cli import app as every_command
-from duetbench.cli.options import budget_option, commit
+from duetbench.cli.options import commit
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, RecordError, UsageError
-from duetbench.host import files, git, proc
+from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
-from duetbench.report.report import make_report
+from duetbench.report.report import check_line
 
 ARTIFACT: Final = "duetbench"
 """Artifact that a job of `action.yml` uploads; a named application adds `-NAME`."""
@@ -50,14 +50,6 @@ def sides_command(
     name: Annotated[
         str, Option("--name", metavar="NAME", help="The application's name, if there are several.")
     ] = "",
-    lock: Annotated[
-        str,
-        Option(
-            "--lock",
-            metavar="FILE",
-            help="The only file that an upgrade changes; default: usual names.",
-        ),
-    ] = "",
 ) -> None:
     """Find what to compare a pull request or a push with, and fetch missing commits.
 
@@ -82,9 +74,7 @@ def sides_command(
         write_summary("Nothing to compare with: there is no commit before this one.")
     else:
         _fetch(root, (before, head))
-        # A named lock is below this folder.
-        place = git.ask(root, "rev-parse", "--show-prefix") + lock if lock else ""
-        upgrade = event.is_upgrade(root, before, head, place)
+        upgrade = event.is_upgrade(root, before, head)
     values = {"base": before or "", "head": head, "artifact": artifact, "to": str(to)}
     values["upgrade"] = "true" if upgrade else ""
     for key, value in values.items():
@@ -114,53 +104,32 @@ def compare_command(
     base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
     head: Annotated[str, Argument(help="The commit to judge.")],
     to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
-    app: Annotated[
-        str,
-        Option("--app", metavar="MODULE:ATTRIBUTE", help="As in `duetbench compare`; empty: none."),
-    ] = "",
-    paths_: Annotated[
-        str, Option("--paths", metavar="LINES", help="Its --path, one per line.")
-    ] = "",
-    requests: Annotated[
-        str, Option("--requests", metavar="LINES", help="Its --request, one per line.")
-    ] = "",
-    budget: Annotated[str, budget_option("Time for the comparison, and for the search")] = "",
-    only: Annotated[
-        Literal["", "effects", "counts"], Option("--only", help="As in `duetbench compare`.")
-    ] = "",
-    limits: Annotated[
-        str, Option("--limits", metavar="LINES", help="Its --limit, one per line.")
-    ] = "",
-    args: Annotated[
-        str, Option("--args", metavar="WORDS", help="More options of `duetbench compare`.")
-    ] = "",
     upgrade: Annotated[
         str, Option("--upgrade", metavar="TEXT", help="Not empty: search for the release.")
     ] = "",
-    fail_on: Annotated[
-        Literal["never", "slower"],
-        Option("--fail-on", help="slower: exit code 1 if anything got worse."),
-    ] = "never",
 ) -> None:
-    """Compare both sides of a pull request, as an action does; an empty option means its default.
+    """Compare both sides of a pull request, with the inputs of the action.
 
-    $ duetbench ci compare BASE HEAD --to found --app shop.main:app --paths /items/7
+    $ INPUT_APP=shop.main:app INPUT_PATH=/items/7 duetbench ci compare BASE HEAD --to found
 
     Writes the comparison below --to. If a figure moved, it adds the functions behind the change. On
     an upgrade branch with several releases, it adds the release behind it. The job's summary shows
     all of it. The commands that start the application get none of the job's tokens.
 
-    Exit code 0: compared, whatever the result; 1: with --fail-on slower, what `duetbench compare`
-    calls worse; others as of that command, if nothing could be measured.
+    INPUT_APP, INPUT_PATH, INPUT_REQUESTS, INPUT_BUDGET, INPUT_ONLY, INPUT_LIMITS, INPUT_ARGS and
+    INPUT_FAIL_ON are what `action.yml` says of them. Exit code 0: compared, whatever the result; 1:
+    it is worse, and INPUT_FAIL_ON is slower; others as of `duetbench compare`, if nothing could be
+    measured.
     """
+    fail_on = os.environ.get("INPUT_FAIL_ON") or "never"
+    if fail_on not in {"never", "slower"}:
+        raise UsageError(f"fail-on {fail_on!r}: expected never or slower")
+    target = [*_lines("--app", "APP"), *_lines("--path", "PATH"), *_lines("--request", "REQUESTS")]
     try:
-        options = [
-            *_lines({"--app": app, "--path": paths_, "--request": requests}),
-            *shlex.split(args),
-            *_lines({"--budget": budget}),
-        ]
+        target += shlex.split(args := os.environ.get("INPUT_ARGS", ""))
     except ValueError as error:
-        raise UsageError(f"--args {args!r}: expected words as for a shell: {error}") from error
+        raise UsageError(f"args {args!r}: expected words as for a shell: {error}") from error
+    target += _lines("--budget", "BUDGET")
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
@@ -168,14 +137,13 @@ def compare_command(
         place.mkdir(parents=True)
     file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
-    output = ("-o", str(file), "--why")
-    which = _lines({"--only": only, "--limit": limits})
-    code = _call("compare", *sides, *options, *output, *which) or 0
+    which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
+    code = _call("compare", *sides, *target, "-o", str(file), "--why", *which) or 0
     comparison = files.read(Comparison, file)
-    searched = _search(comparison, file, options) if upgrade else {}
-    check = Check(exit_code=code, fail_on=fail_on, upgrade=bool(upgrade), **searched)
-    files.write(report / proposals.CHECK, check)
-    write_summary(comments.report(comparison, check))
+    cause = _search(comparison, file, target) if upgrade else None
+    if cause:
+        files.write(report / proposals.CAUSE, FoundCause(cause=cause))
+    write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
         actions.annotate(level, text, f"{prefix}{file_name}", line)
@@ -184,26 +152,23 @@ def compare_command(
         raise Exit(code)
 
 
-def _lines(options: Mapping[str, str]) -> list[str]:
-    """Give each option once for each of its lines."""
-    return [
-        word
-        for option, text in options.items()
-        for line in filter(None, map(str.strip, text.splitlines()))
-        for word in (option, line)
-    ]
+def _lines(option: str, name: str) -> list[str]:
+    """Give an option once for each line of an input."""
+    lines = map(str.strip, os.environ.get(f"INPUT_{name}", "").splitlines())
+    return [word for line in lines if line for word in (option, line)]
 
 
-def _search(comparison: Comparison, file: Path, options: list[str]) -> dict[str, Any]:
-    """Search for the package that moved an application; a single one needs no search."""
+def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | None:
+    """FoundCause for the package that moved an application; a single one needs no search."""
     moved = any(finding.moved for finding in comparison.findings)
     if not moved or len({change.package for change in comparison.packages}) < 2:
-        return {}
+        return None
     try:
-        return {"cause": _call("bisect", str(file), *options)}
+        found: Cause = _call("bisect", str(file), *options)
     except Exception as error:  # of any kind: the comparison is there without it
         errors().say(f"duetbench: the search for the release: {error}")
-        return {"note": "the search for it failed; the job's log has the reason"}
+        return None
+    return found
 
 
 def _call(*words: str) -> Any:
@@ -219,16 +184,6 @@ def _call(*words: str) -> Any:
 
 
 def report_command(
-    source: Annotated[
-        Path | None,
-        Option("--from", metavar="FOLDER", help="The artifact's folder; default: fetched."),
-    ] = None,
-    pull: Annotated[
-        int | None, Option("--pr", metavar="N", min=1, help="Number of the pull request.")
-    ] = None,
-    head: Annotated[
-        str | None, Option("--head", metavar="COMMIT", help="The commit that was compared.")
-    ] = None,
     base: BaseOption = "",
     words: Annotated[str, Option("--words", metavar="URL", help="Address of the glossary.")] = "",
     only_if_changed: Annotated[
@@ -237,69 +192,48 @@ def report_command(
 ) -> None:
     """Comment on a pull request with the results, in place of the comment before.
 
-    $ duetbench ci report --pr 12 --base BASE --head HEAD --from incoming
+    $ duetbench ci report
 
-    Use --from, --pr, --base and --head in a later job of the workflow that compared. If there is no
-    result to show, the comment says so. Use none of them in a workflow that runs after that one
-    (`on: workflow_run`). Then the artifacts are fetched, and GitHub names the pull requests of the
-    measured commit. The data is untrusted, and is shown only if it compares that commit with the
-    one where it left its base. A named application has its own comment.
+    For a workflow that runs after the one that compared (`on: workflow_run`). The artifacts are
+    fetched, and GitHub names the pull requests of the measured commit. The data is untrusted, and
+    is shown only if it compares that commit with the one where it left its base. A named
+    application has its own comment.
 
-    If DUETBENCH_WEBHOOK is an address, it gets the verdict and a link as JSON, for those who read
-    elsewhere.
-
-    Needs GITHUB_TOKEN with pull-requests: write, contents: read, and to fetch, actions: read. Exit
-    code 0: commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
+    Needs GITHUB_TOKEN with pull-requests: write, contents: read and actions: read. Exit code 0:
+    commented, or nothing to say; 4: the result cannot be shown, or GitHub was not reached.
     """
-    if (source is None, pull is None, head is None).count(True) not in {0, 3}:
-        raise UsageError("expected --from, --pr, --base and --head together, or none of them")
-    problems: list[str] = []
-    with GitHub(Context.of(os.environ)) as github, proc.scratch() as place:
-        context = github.context
-        if source is not None and pull is not None and head is not None:
-            pulls = [Pull(pull, commit("--base", base), commit("--head", head))]
-            url, words, folders = context.run_url, f"{context.site_url}docs/glossary/", {"": source}
-        else:
-            run = event.field(context.event(), "workflow_run")
-            url = f"{context.run_url.rpartition('/')[0]}/{run['id']}"
-            if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
-                words = ""
-            folders, problems = _fetch_results(github, run["id"], place)
-            pulls = event.measured_pulls(github, run, base) if folders else []
-        for asked, (name, folder) in product(pulls, folders.items()):
-            answer, title = None, f"### duetbench: {name}\n\n" if name else ""
+    if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
+        words = ""
+    with GitHub(Context.of(os.environ)) as github:
+        run = event.field(github.context.event(), "workflow_run")
+        url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
+        sent, problems = _fetch_results(github, run["id"])
+        pulls = event.measured_pulls(github, run, base) if sent else []
+        for asked, (name, content) in product(pulls, sent.items()):
             try:
-                comparison, check = proposals.proposal(folder, asked.base, asked.head)
-                text = comments.report(comparison, check)
-                answer = make_report(comparison)
-                body = title + comments.sign(text, asked.head, url, words)
+                comparison, cause = proposals.proposal(content, asked.base, asked.head)
+                text = comments.sign(comments.report(comparison, cause), asked.head, url, words)
             except (ArtifactError, RecordError) as error:
-                problems.append(f"artifact '{folder.name}': {error}")
-                if source is None:
-                    continue
-                body = comments.failed(asked.head, url, str(error))
-            begin = not only_if_changed or answer is None or answer.news
+                problems.append(f"artifact '{name or ARTIFACT}': {error}")
+                continue
+            body = f"### duetbench: {name}\n\n{text}" if name else text
+            begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
             done, link = comments.publish(
                 github, asked.number, comments.KIND, body, name, begin=begin
             )
             Console().say(f"{done} {link}".rstrip())
             write_summary(body)
-            address = os.environ.get(comments.WEBHOOK)
-            if address and answer is not None:
-                facts = (context.repository, asked.number, answer.headline, link or context.run_url)
-                if problem := comments.notify(address, *facts):
-                    errors().say(f"note: {comments.WEBHOOK}: {problem}")
     if problems:
         raise ArtifactError("; ".join(problems))
     if not pulls:
         Console().say("nothing to say: no open pull request, or no comparison of it")
 
 
-def _fetch_results(github: GitHub, run: int, place: Path) -> tuple[dict[str, Path], list[str]]:
-    """Fetch what a run has compared: folders by the applications' names, and what was refused."""
-    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*", place)
+def _fetch_results(github: GitHub, run: int) -> tuple[dict[str, Files], list[str]]:
+    """Fetch what a run has compared: files by the applications' names, and what was refused."""
+    fetched, refused = archives.fetch(github, run, f"{ARTIFACT}*")
     matches = filter(None, map(_ARTIFACT.fullmatch, sorted(fetched)))
-    folders = {match[1] or "": place / match[0] for match in matches}
-    if len(folders) > _NAMES:
+    sent = {match[1] or "": fetched[match[0]] for match in matches}
+    if len(sent) > _NAMES:
         raise ArtifactError(f"run {run}: expected at most {_NAMES} comparisons")
-    return folders, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]
+    return sent, [f"artifact {entry}: {reason}" for entry, reason in refused.items()]

@@ -13,7 +13,7 @@ from duetbench.app.configuration import Configuration, load
 from duetbench.cli.options import machine
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
-from duetbench.host.console import Console, Narrator, duration
+from duetbench.host.console import Console, Narrator
 
 DAYS: Final = 30
 """A month: longer than most reviews take, and a night's locks are used only once."""
@@ -41,24 +41,19 @@ def setup_command(
     and the cache keeps those of older locks, so that going back costs nothing. With --prune, it
     removes what nothing has used for a month, and can be installed again.
     """
-    narrator, started = Narrator(Console()), time.monotonic()
-    report(set_up(load(paths.project_root()), narrator), narrator, started, prune=prune)
+    narrator = Narrator(Console())
+    report(set_up(load(paths.project_root()), narrator), narrator, prune=prune)
 
 
-def report(parts: Mapping[str, bool], narrator: Narrator, started: float, *, prune: bool) -> None:
+def report(parts: Mapping[str, bool], narrator: Narrator, *, prune: bool) -> None:
     """Say which parts are new, and remove unused ones if asked to."""
-    installed = "; ".join(label for label, is_new in parts.items() if is_new)
-    ready = "; ".join(label for label, is_new in parts.items() if not is_new)
-    if installed:
-        passed = duration(time.monotonic() - started)
-        narrator.say(f"installed in {passed}: {installed}. The cache is {paths.cache_dir()}")
-    if ready:
-        narrator.say(f"ready and checked: {ready}")
+    for label, is_new in parts.items():
+        narrator.say(f"{'installed' if is_new else 'ready and checked'}: {label}")
+    narrator.say(f"the cache is {paths.cache_dir()}")
     if prune:
         with machine():
             names = remove_unused()
-        removed = f"removed, unused for {DAYS} days: {'; '.join(names)}"
-        narrator.say(removed if names else f"nothing has been unused for {DAYS} days")
+        narrator.say(f"removed, unused for {DAYS} days: {'; '.join(names) or 'nothing'}")
 
 
 def set_up(

@@ -1,27 +1,20 @@
 """`duetbench show`: write a stored result in a format."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 from typer import Argument
 
-from duetbench.app import plan
 from duetbench.app.pyproject import results_dir
 from duetbench.cli.options import (
     JsonOption,
     ReportsOption,
-    ResultsOption,
-    SelectOption,
-    html_page,
     reports,
     write_reports,
 )
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import UsageError
-from duetbench.core.model import Run
 from duetbench.host import paths, result_files
 from duetbench.host.console import Console, json_text
-from duetbench.judge.summary import RunSummary, summarise
+from duetbench.load.summary import summarise
 from duetbench.report import comparison_text
 from duetbench.report import run as run_text
 
@@ -30,10 +23,8 @@ def show_command(
     run: Annotated[
         str, Argument(help="Id or part of it; file of a run or comparison; or 'latest'.")
     ] = "latest",
-    select: SelectOption = None,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    results: ResultsOption = None,
 ) -> None:
     """Show a run or a comparison, or write it; 'latest' is this repository's newest.
 
@@ -43,30 +34,19 @@ def show_command(
     Comparisons are found by their id, if they were among the last on this machine or are in
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
-    results = results or results_dir(paths.project_root())
-    # Only runs have cases to select.
-    content = result_files.load(run, results, Run if select else Comparison)
-    if select and isinstance(content, Comparison):
-        raise UsageError(f"--select: not for a comparison, which {run} is")
+    content = result_files.load(run, results_dir(paths.project_root()), Comparison)
     kinds = [".json", ".md", *[".html"] * isinstance(content, Comparison)]
     written = reports(output, *kinds, as_json=as_json)
-    texts: dict[str, Callable[[], str]]
-    if isinstance(content, Run):
-        selected = plan.select([result.case for result in content.results], select or ())
-        cases = summarise(content).cases
-        chosen = RunSummary(run=content, cases={case.id: cases[case.id] for case in selected})
-        texts = {
-            ".json": lambda: json_text(run_text.as_json(chosen)),
-            ".md": lambda: run_text.as_markdown(chosen),
-        }
-        if not written:
-            run_text.print_run(Console(), chosen)
-    else:
-        texts = {
-            ".json": lambda: json_text(content.model_dump(mode="json")),
-            ".md": lambda: comparison_text.as_markdown(content),
-            ".html": lambda: html_page(content),
-        }
+    if isinstance(content, Comparison):
+        write_reports(written, comparison_text.texts_of(content))
         if not written:
             comparison_text.print_comparison(Console(), content)
+        return
+    summary = summarise(content)
+    texts = {
+        ".json": lambda: json_text(run_text.as_json(summary)),
+        ".md": lambda: run_text.as_markdown(summary),
+    }
     write_reports(written, texts)
+    if not written:
+        run_text.print_run(Console(), summary)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
 from pathlib import Path
 from textwrap import fill
@@ -24,9 +24,6 @@ _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IG
 
 _FLAGS: Final = {name: option for name, option in OPTIONS.items() if not option.word}
 _WORDS: Final = {name: option for name, option in OPTIONS.items() if option.word}
-_FORMER: Final = re.compile(rf"--({'|'.join(_WORDS)}|server-arg)(=.*)?", re.DOTALL)
-"""A word as an option of its own, as it was once."""
-
 _BRIEF: Final = {"app", "path"}
 """What the help of a command shows of them; --help-app shows all."""
 
@@ -47,8 +44,13 @@ def _page(is_set: bool) -> None:
 
 
 def _declare(option: CommandOption) -> tuple[str, Any, Any]:
-    metavar = option.metavar or None
-    declared = Option(None, f"--{option.name}", metavar=metavar, help=option.help)
+    declared = Option(
+        None,
+        f"--{option.name}",
+        metavar=option.metavar,
+        help=option.help,
+        hidden=option.name not in _BRIEF,
+    )
     return option.name.replace("-", "_"), option.kind, field(default=declared)
 
 
@@ -88,29 +90,10 @@ class TargetCommand(TyperCommand):
         self.own = {param.name for param in params}
         super().__init__(params=[*params, *of_target.params], **settings)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--json" in args and "as_json" not in self.own:
-            raise UsageError("--json: spell it as -o -")
-        for former, value in zip(map(_FORMER.fullmatch, args), [*args[1:], "…"], strict=False):
-            if former is None:
-                continue
-            name = former[1].replace("server-", "")
-            word = _WORDS[name].spell(former[2][1:] if former[2] else value)
-            sides = f", or of one side as --base or --head {word}" if _WORDS[name].by_side else ""
-            raise UsageError(f"--{former[1]}: spell it as --with {word}{sides}")
-        rest: list[str] = super().parse_args(ctx, args)
-        return rest
-
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = _read(ctx.params)
         own = {name: value for name, value in ctx.params.items() if name in self.own}
         return ctx.invoke(self.callback, **own)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        elsewhere = {name.replace("-", "_") for name in _FLAGS.keys() - _BRIEF}
-        for param in self.params:
-            param.hidden = param.hidden or param.name in elsewhere  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
 
 
 def with_target(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,8 +179,9 @@ def repetition(options: Options) -> tuple[list[str], list[str]]:
     return safe, private
 
 
-def left_out(options: Options, private: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return sentences on what a repetition lacks, if anything: `private` options, and values."""
+def left_out(options: Options) -> tuple[str, ...]:
+    """Return sentences on what a report's command lacks, if anything: options, and values."""
+    private = repetition(options)[1] if options else []
     pairs = zip(private[::2], private[1::2], strict=True)
     called = (f"{o} {v.partition('=')[0]}" if o == "--with" else o for o, v in pairs)
     names = ", ".join(dict.fromkeys(called))

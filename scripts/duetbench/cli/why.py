@@ -1,8 +1,6 @@
 """`duetbench why`: which function does a change of instructions lie in?"""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 from typer import Argument, Context
@@ -13,7 +11,6 @@ from duetbench.cli.options import (
     BaseOption,
     HeadOption,
     JsonOption,
-    ResultsOption,
     SelectOption,
     WaitOption,
     machine,
@@ -30,7 +27,8 @@ from duetbench.judge import preparation
 from duetbench.judge.pairs import Sides, require_code
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import contrast_of
-from duetbench.report.attribution import print_attribution
+from duetbench.report.attribution import AttributionText
+from duetbench.report.formats import print_section
 
 
 @with_target
@@ -43,7 +41,6 @@ def why_command(
     of_base: BaseOption = None,
     of_head: HeadOption = None,
     select: SelectOption = None,
-    results: ResultsOption = None,
     as_json: JsonOption = False,
     wait: WaitOption = None,
 ) -> None:
@@ -56,46 +53,27 @@ def why_command(
     share a result, because no server is counted. Without --select, the case of a comparison with
     the clearest change is counted.
     """
-    console = Console(stderr=as_json)
-    project = with_options(repository(console), context.obj)
-
-    run(
-        console, names or (), (of_base or (), of_head or ()), select or (),
-        folder=results or project.results, as_json=as_json, wait=wait,
-        prepare=partial(preparation.prepare, project),
-    )  # fmt: skip
-
-
-def run(
-    console: Console,
-    names: Sequence[str],
-    words: tuple[Sequence[str], Sequence[str]],
-    select: Sequence[str],
-    *,
-    folder: Path,
-    as_json: bool,
-    wait: str | None,
-    prepare: Callable[[Contrast, Scope], Sides],
-) -> None:
-    """Attribute what is named, for the command of any package; `prepare` makes two sides."""
-    narrator = Narrator(console)
+    names = names or []
     if len(names) > 2:
         raise UsageError(f"expected BASE and HEAD, or one name, found {' '.join(names)}")
-    comparison = find_comparison(names[0], folder) if len(names) == 1 else None
+    console = Console(stderr=as_json)
+    project, narrator = with_options(repository(console), context.obj), Narrator(console)
+    comparison = find_comparison(names[0], project.results) if len(names) == 1 else None
+    base, head = (*names, None, None)[:2]
     attributions: list[Attribution] = []
     with machine(wait, narrator.say), revisions.copies() as copies:
-        base, head = (*names, None, None)[:2]
-        contrast = Contrast((base, head), *words)
+        contrast = Contrast((base, head), of_base or (), of_head or ())
         if comparison:
             contrast = contrast_of(comparison)
         require_code("why", contrast)
-        sides = prepare(contrast, Scope(tuple(select), narrator, copies, loaded=False))
+        scope = Scope(tuple(select or ()), narrator, copies, loaded=False)
+        sides = preparation.prepare(project, contrast, scope)
         moved = explain.moved_most(comparison, sides) if comparison and not select else None
         for pair in [moved] if moved else explain.once(sides):
             found = explain.attribute(*pair, narrator)
             attributions.append(found)
             if not as_json:
-                print_attribution(console, found)
+                print_section(console, replace(AttributionText(found).section, title=""))
     if as_json:
         print_json([record.model_dump(mode="json") for record in attributions])
 

@@ -1,7 +1,7 @@
 """Run a plan: every launch in seeded random order, round by round, saved after each."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from rich.text import Text
 from duetbench.app import interpreters, tools
 from duetbench.app.plan import drain, launch_order, start
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import SideCase, Testbed, assemble
+from duetbench.app.testbed import Testbed, assemble
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
@@ -34,21 +34,19 @@ def launch_all(
     console: Console,
     *,
     begin: Callable[[Run], Run] = lambda run: run,
-    before: Callable[[Sequence[SideCase]], object] = id,
     missing: Mapping[str, str] = MappingProxyType({}),
     installs: Narrator | None = None,
 ) -> tuple[Run, Path]:
     """Launch a plan's cases on this machine; return the finished run and its file.
 
-    `begin` completes the header of the run. `before` gets the cases before any load. `missing` are
-    cases that cannot be launched, with the reason. With `installs`, missing environments are made.
+    `begin` completes the header of the run. `missing` are cases that cannot be launched, with the
+    reason. With `installs`, missing environments are made.
     Raises as `execute`.
     """
     attainable = [case for case in plan.cases if case.id not in missing]
     testbed = assemble(subject, attainable, paths.state_dir() / "logs", installs)
     start = begin(header(plan, testbed, subject.repository))
     files.require_room(results)
-    before([SideCase(case, testbed) for case in attainable])
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     paths.keep_newest_logs(testbed.logs)
@@ -144,17 +142,18 @@ def execute(
             except RecordError as error:  # a full disk: the results are still in memory
                 progress.note(f"not saved yet, continuing: {error}")
     except InterruptedRun as interruption:
-        partial, _ = save("partial", f"interrupted by {interruption} at {utc_now()}")
+        partial, path = save("partial", f"interrupted by {interruption} at {utc_now()}")
         usable = sum(len(result.usable) for result in partial.results)
         planned = plan.launches * len(plan.cases)
-        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {partial.id}"
+        interruption.advice = f"{usable} of {planned} launches kept: duetbench show {path}"
         raise
     finally:
         progress.end()
     run, path = save("complete")
     if not any(result.usable for result in run.results):
+        reason = next((launch.failure for launch in launches), "nothing was launched")
         raise NothingMeasuredError(
-            f"none of {len(steps)} launches was usable; for the reasons: `duetbench show {path}`"
+            f"none of {len(steps)} launches was usable: {reason}; all: `duetbench show {path}`"
         )
     return run, path
 

@@ -3,22 +3,18 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rich.console import Console
-from rich.text import Text
-
 from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import APPLICATION, PYTHON, Attribution, FunctionChange
 from duetbench.core.text import short
 from duetbench.core.units import Interval
+from duetbench.host.console import duration
 from duetbench.report import formats
+from duetbench.report.formats import Section
 
-_FIRST: Final = 3
-"""Rows shown in narrow places."""
-
-_LONGEST: Final = 150  # characters of a cell in issues and comments
-_HEAD: Final = ("of a request", "entries", "function", "where", "package", "called by")
-_ALIGN: Final = ("---:", "---:", "---", "---", "---", "---")
+_LONGEST: Final = 150  # characters of a name
+_STATES: Final = {"came": " (new)", "went": " (gone)", "both": ""}
+_HEAD: Final = ("of a request", "entries", "function")
 
 
 class RowText(NamedTuple):
@@ -78,12 +74,27 @@ class AttributionText:
         least = formats.size(self.record.threshold)
         return (
             f"Equal sides differed by up to {least} of a request: rows are no more precise than "
-            "that."
+            "that. They explain, and are never a verdict."
         )
 
     @property
     def rows(self) -> tuple[RowText, ...]:
         return tuple(map(self._row, self.record.rows))
+
+    @property
+    def section(self) -> Section:
+        """All of it, as a part of a report."""
+        took = duration(self.record.seconds)
+        lines = [self.headline, f"{self.record.case}, Python {self.record.python}, in {took}"]
+        lines += [self.cause, *[self.scatter] * bool(self.rows)]
+        rows = [
+            (
+                *row[:2],
+                f"{row.function}  {row.where} ({row.package}), called by {row.caller or '—'}",
+            )
+            for row in self.rows
+        ]
+        return Section("Which code it is", [("", line) for line in lines], _HEAD, rows)
 
     def _row(self, row: FunctionChange) -> RowText:
         change, package = 100 * (row.head - row.base) / self.record.counted, row.package
@@ -93,44 +104,13 @@ class AttributionText:
         return RowText(
             f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %",
             " → ".join(map(_entries, row.entries or ())),
-            row.name + {"came": " (new)", "went": " (gone)", "both": ""}[row.state],
-            f"{row.file}:{row.line}" if row.line else row.file,
-            package,
-            row.caller or "",
+            short(row.name, _LONGEST) + _STATES[row.state],
+            short(f"{row.file}:{row.line}" if row.line else row.file, _LONGEST),
+            short(package, _LONGEST),
+            short(row.caller or "", _LONGEST),
             row,
         )
 
 
 def _entries(figure: float) -> str:
     return units.count(figure) if figure == round(figure) else units.significant(figure)
-
-
-def brief(text: AttributionText, more: str = "") -> str:
-    """Write an attribution's sentences and first rows as Markdown for issues and comments."""
-    sentences = f"{text.headline} {text.cause} {more}".rstrip()
-    parts = [f"**Which code it is**: {formats.escape(short(sentences, _LONGEST * len(_HEAD)))}"]
-    if rows := text.rows[:_FIRST]:
-        cells = ([short(str(cell), _LONGEST) for cell in row[: len(_HEAD)]] for row in rows)
-        parts.append(formats.grid(_HEAD, _ALIGN, cells))
-        parts.append(f"{text.scatter} It explains, and is never a verdict.")
-    return "\n\n".join(parts)
-
-
-def print_attribution(console: Console, record: Attribution) -> None:
-    """Print an attribution: a line per row."""
-    text = AttributionText(record)
-    console.print(Text(text.headline, style="bold"), soft_wrap=True)
-    took = f"{record.case}, Python {record.python}, in {formats.duration(record.seconds)}"
-    console.print(Text(f"  {took}\n  {text.cause}"), soft_wrap=True)
-    if rows := text.rows:
-        cells = [
-            (
-                "",
-                *row[:2],
-                f"{row.function}  {row.where} ({row.package}), called by {row.caller or '—'}",
-            )
-            for row in rows
-        ]
-        console.print()
-        formats.print_rows(console, ("", *_HEAD[:3]), cells)
-        console.print(Text(f"  {text.scatter}", style="dim"), soft_wrap=True)

@@ -49,13 +49,7 @@ def _suspects(cause: Cause) -> Iterator[str]:
 
 def _commits(share: Share) -> Iterator[str]:
     """Name commits, with what they changed, and why they were not told apart."""
-    changes = ", ".join(
-        _change(finding)
-        if finding.exact
-        else f"{formats.change(finding.ratio or 1.0)} {formats.title(finding.subject)}"
-        for finding in share.findings
-    )
-    what = f"{share.findings[0].case}: {changes}"
+    what = f"{share.findings[0].case}: {', '.join(map(_change, share.findings))}"
     if len(share.commits) == 1:
         yield f"{share.commits[0].name}: {what}"
     else:
@@ -76,7 +70,7 @@ def _change(finding: Finding) -> str:
         of, kept = row_of(finding.subject), " for every request" * (finding.subject == KEPT)
         name = KEPT if kept else of.noun
         return f"{name}{kept} {of.format(finding.base or 0.0)} → {of.format(finding.head or 0.0)}"
-    size = formats.change(finding.interval or Interval(1.0))
-    if finding.subject == INSTRUCTIONS:
-        return f"{size} {formats.title(finding.subject)}"
-    return f"{size} ({formats.ends(finding.interval)}, {finding.n} duets)"
+    size = f"{formats.change(finding.interval or Interval(1.0))} {row_of(finding.subject).title}"
+    sure = [formats.ends(finding.interval), f"{finding.n} duets" if finding.n > 1 else ""]
+    known = ", ".join(filter(None, sure)) if finding.subject != INSTRUCTIONS else ""
+    return f"{size} ({known})" if known else size

@@ -1,38 +1,25 @@
 """A comparison on a terminal and in Markdown."""
 
 import re
-import textwrap
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Final
 
-import jinja2
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
-from duetbench.core.text import visible
+from duetbench.host import files
 from duetbench.report import findings as words
 from duetbench.report import formats
-from duetbench.report.report import Section, make_report
+from duetbench.report.report import make_report
 
-_PLAIN: Final = re.compile(r"[\w.<>:/ +-]{1,200}", re.ASCII)
 _UNIT: Final = re.compile(r"(?<=\d) (?=[%µa-zA-Z])")
 
 
-def print_comparison(
-    console: Console,
-    comparison: Comparison,
-    *,
-    details: bool = True,
-    more: str = "",
-) -> None:
-    """Print the report; with details, its sections as well.
-
-    `more` are options that its commands lack, which only their author may see.
-    """
+def print_comparison(console: Console, comparison: Comparison, *, details: bool = True) -> None:
+    """Print the report; with details, its sections as well."""
     report = make_report(comparison)
     console.print(Text(report.headline, style=f"bold {formats.style_of(report.headline)}"))
     if report.rows:
@@ -40,59 +27,52 @@ def print_comparison(
         formats.print_rows(console, report.head, report.rows)
     console.print()
     for line in report.lines:
-        _print_line(console, line)
+        formats.print_line(console, line)
     if report.command:
-        console.print(Text(f"  next: {report.command} {more}".rstrip()), soft_wrap=True)
-    if not details:
-        return
-    for section in report.sections:
-        _print_section(console, section, more)
-    console.print(formats.GLOSSARY)
-
-
-def _print_section(console: Console, section: Section, more: str) -> None:
-    console.print()
-    if section.title:
-        console.print(Text(section.title, style="bold underline"))
-    for name, line in section.lines:
-        _print_line(console, f"{name}: {line}" if name else line)
-    if section.rows:
-        formats.print_rows(console, section.head, section.rows)
-    if section.command:
-        console.print(Text(f"  {section.command} {more}".rstrip()), soft_wrap=True)
-
-
-def _print_line(console: Console, line: str) -> None:
-    """Print a sentence, on a terminal broken between words."""
-    wraps = console.is_terminal
-    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
-    console.print(text, soft_wrap=not wraps)
+        console.print(Text(f"  next: {report.command}"), soft_wrap=True)
+    if details:
+        for section in report.sections:
+            console.print()
+            formats.print_section(console, section)
+        console.print(formats.GLOSSARY)
 
 
 def as_markdown(
-    comparison: Comparison,
-    *,
-    lead: Sequence[str] = (),
-    check: str = "",
-    end: str = formats.WORDS,
+    comparison: Comparison, *, lead: Sequence[str] = (), end: str = formats.WORDS
 ) -> str:
     """Write a comparison as Markdown: what people need fits a dozen lines, the rest is folded.
 
-    `lead` are paragraphs above the table, which name the packages that differ. `check` says what a
-    job does with the verdict.
+    `lead` are paragraphs above the table.
     """
-    brief = ""
-    if comparison.why:
-        from duetbench.report import attribution  # noqa: PLC0415 - few reports have one
-
-        brief = attribution.brief(attribution.AttributionText(comparison.why))
     report = make_report(comparison)
-    causes = [c for c in report.causes if not (lead and c.startswith("package"))]
     head, rows = _narrow(report.head, report.rows)
-    return _templates().get_template("comparison.md.j2").render(
-        report=report, lead=lead, check=check, end=end, brief=brief, causes=causes, head=head,
-        rows=rows,
-    )  # fmt: skip
+    table = formats.grid(head, ["---", "---:", "---"], rows) if rows else ""
+    more = f" ({report.more} more)" if report.more else ""
+    parts = (
+        f"### {formats.escape(report.headline)}",
+        *lead,
+        _UNIT.sub("\u00a0", table),  # numbers and their units stay on one line
+        *map(formats.escape, report.lines),
+        f"<details><summary>All figures{more} · method · repeat it</summary>",
+        *map(formats.markdown, report.sections),
+        "</details>",
+        end,
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def texts_of(comparison: Comparison) -> dict[str, Callable[[], str]]:
+    """Return how a comparison is written, by the suffix; only a page imports what makes pages."""
+
+    def page() -> str:
+        made: str = import_module("duetbench.report.html.comparison_page").one_file(comparison)
+        return made
+
+    return {
+        ".json": lambda: files.encode(comparison).decode(),
+        ".md": lambda: as_markdown(comparison),
+        ".html": page,
+    }
 
 
 def _narrow(
@@ -112,36 +92,3 @@ def _narrow(
             text = f"{verdict} ({ends})" if ends else verdict
         cells.append((", ".join(filter(None, row[:start])), figures, text))
     return (", ".join(filter(None, head[:start])), words.HEAD[1], "change"), cells
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    """Return the environment of the Markdown templates, with what makes untrusted text inert."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("duetbench.report", "templates"),
-        autoescape=False,  # noqa: S701 - Markdown: every value goes through a filter below
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "md": formats.escape,
-        "code": _code,
-        # Numbers and their units stay on one line.
-        "unbroken": lambda text: _UNIT.sub("\u00a0", text),
-        # A command is indented, rather than fenced: no text can close an indented block.
-        "indented": lambda command: textwrap.indent(visible(command), "    "),
-    }
-    made.globals |= {"grid": formats.grid, "facts": formats.facts, "wordy": formats.WORDY}
-    return made
-
-
-def _code(cause: str) -> str:
-    """Write what differs: plain names in backticks are code, as everywhere in Markdown."""
-    parts = cause.split("`")
-    if not all(map(_PLAIN.fullmatch, parts[1::2])):
-        return formats.escape(cause)
-    # Between dots, a text keeps its outer spaces.
-    texts = [formats.escape(f".{part}.")[1:-1] for part in parts[::2]]
-    parts[::2] = texts
-    return "`".join(parts)

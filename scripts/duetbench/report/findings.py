@@ -24,9 +24,6 @@ _NAMED: Final = 3  # metrics or functions that a line names
 
 _DETAIL: Final = 40  # characters of what an effect is about
 _REASON: Final = 120  # characters of the reason why a side failed
-_EXACT: Final = 0.002  # half width of an interval, relative, up to which a count is exact
-_SAME: Final = 0.0005  # change of an exact count up to which it is the same
-_USUAL: Final = 200  # status of an answer
 
 
 def titles(comparison: Comparison) -> dict[str, str]:
@@ -117,23 +114,11 @@ def sentence(finding: Finding) -> str:
     if kind := EFFECTS.get(finding.subject):
         return _does(finding, kind)
     ratio = finding.interval or Interval(1.0)
+    said = formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
     if finding.subject == INSTRUCTIONS:
-        return ", ".join(filter(None, (_executes(ratio), finding.text)))
-    return formats.movement(finding.subject, ratio).replace(" times the ", "× the ", 1)
-
-
-def _executes(ratio: Interval) -> str:
-    """Describe counts: `executes 33.1 % fewer instructions per request (exact to ±0.1 %)`."""
-    half = (ratio.high or 1.0) / ratio.estimate - 1  # of the interval, relative
-    low, high = ratio.estimate / (1 + half), ratio.estimate * (1 + half)
-    within = "…".join(units.signed(100 * (end - 1), ".1f") for end in (low, high))
-    within = f"{within} %, as far as counts repeat"
-    if exact := half <= _EXACT:
-        within = f"exact to ±{100 * half:.1f} %"
-    words = formats.movement(INSTRUCTIONS, Interval(ratio.estimate))  # without an interval's digits
-    if abs(ratio.estimate - 1) <= _SAME if exact else low <= 1 <= high:
-        words = "executes the same instructions per request"
-    return f"{words} ({within})"
+        said += f" ({formats.within(ratio)})" if ratio.ends else ""
+        return ", ".join(filter(None, (said, finding.text)))
+    return said
 
 
 def _does(finding: Finding, kind: Metric) -> str:
@@ -302,31 +287,21 @@ def _unproven(comparison: Comparison) -> str:
 
 
 def covers(coverage: Coverage) -> str:
-    """Say whether the requests run changed code: how many functions differ, how many they enter."""
+    """Say which functions that differ the requests enter, or that they enter none of them."""
     files = formats.quantity(coverage.outside, "file")
     outside = f"; code outside functions differs in {files}" if coverage.outside else ""
     if not coverage.differ:
         return f"No function differs{outside}"
-    verb = "differs" if coverage.differ == 1 else "differ"
-    differ = f"{formats.quantity(coverage.differ, 'function')} {verb}"
     if coverage.entered:
-        return f"{differ}, and these requests enter {coverage.entered} of them{outside}"
-    missed = some(coverage.missed, _NAMED)
+        of = "" if coverage.entered == coverage.differ else f" of {coverage.differ}"
+        verb = "differs and is" if coverage.entered == 1 and not of else "that differ are"
+        named = f": {some(coverage.functions, _NAMED)}" if coverage.functions else ""
+        count = formats.quantity(coverage.entered, "function")
+        return f"{count}{of} {verb} called{named}{outside}"
+    differ = f"{formats.quantity(coverage.differ, 'function')} differ{'s' * (coverage.differ == 1)}"
     proof = ": 'same' proves nothing about them" if coverage.alone else ""
+    missed = some(coverage.missed, _NAMED)
     return f"{differ}, and these requests enter none of them ({missed}){proof}{outside}"
-
-
-def disagreements(comparison: Comparison) -> Iterator[str]:
-    """Say where instructions moved by their limit and CPU surely did not, or moved against them."""
-    for counted in comparison.findings:
-        cpu = comparison.of(counted.case, CPU)
-        if counted.subject != INSTRUCTIONS or cpu is None or not (counted.ratio and cpu.ratio):
-            continue
-        against = cpu.moved and (cpu.ratio > 1) != (counted.ratio > 1)
-        still = cpu.verdict is Verdict.SAME and excludes_limit(cpu)
-        if counted.weight >= 1 and (against or still):
-            moved = formats.change(cpu.interval) if cpu.moved else "unchanged"
-            yield f"instructions {formats.change(counted.interval)}, but CPU per request {moved}"
 
 
 def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -335,8 +310,7 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
     lines = [
         (names[finding.case] if several else "", line)
         for finding in comparison.findings
-        for line in (f"{finding.text}   {finding.place}".rstrip(), *finding.details)
-        if finding.exact and finding.text
+        for line in _lines(finding)
     ]
     for case in comparison.cases:
         name = names[case.case.id] if several else ""
@@ -344,54 +318,21 @@ def details(comparison: Comparison, names: Mapping[str, str]) -> list[tuple[str,
     return lines
 
 
-# Lines before any load, from what one request does.
+def _lines(finding: Finding) -> tuple[str, ...]:
+    """Say what makes up an effect, and where."""
+    if not (finding.exact and finding.text):
+        return ()
+    return f"{finding.text}   {finding.place}".rstrip(), *finding.details
 
 
 def announce(case: Case, seen: Effects) -> Iterator[str]:
-    """Say before any load what differs, or that nothing does: a sentence, and a line per row."""
+    """Say before any load what differs, or that nothing does, and what makes it up."""
     findings = of_effects(case, seen)
-    name, took = case_names.of(case).what, f"seen in {units.significant(seen.seconds, 2)} s"
     moved = [finding for finding in findings if finding.moved]
-    if not moved:
-        yield f"{name} {_nothing([seen])} ({took}): {alike(findings)}"
-    else:
-        yield f"{name} {sentence(moved[0])} ({took})"
-    yield from rows(moved)
-    yield from (f"  {text}" for text in doubts(seen))
-
-
-def describe(case: Case, seen: Effects) -> Iterator[str]:
-    """Say what one request does (`effects.difference.describe`): a sentence, and its rows."""
-    took = units.significant(seen.seconds, 2)
-    status = f"status {seen.status}, " * (seen.status != _USUAL)
-    to = f" to {seen.longest:,}" * (seen.longest > seen.length)
-    answer = f"{status}{seen.length:,}{to} bytes"
-    yield f"{case_names.of(case).what} answers {answer} (seen in {took} s)"
-    alone = seen.model_copy(update={"kept_base": None})
-    found = (f for f in of_effects(case, alone) if f.moved or (f.subject == KEPT and f.head))
-    for line in rows(found):
-        yield line.replace("0 → ", "").replace("+", "", 1)
-    for kind, spread in seen.unsteady.items():
-        yield f"  {EFFECTS[kind].noun:<28}  {spread.partition(' in ')[0]}, from request to request"
-    yield from (f"  {text}" for text in doubts(seen))
-
-
-def rows(findings: Iterable[Finding]) -> Iterator[str]:
-    """Write a line for each difference, and one for each of its details."""
-    for what, old, new, text in table(findings):
-        both = " → ".join(filter(None, (old, new)))
-        yield f"  {what:<28}  {both:<16}  {text}".rstrip()
-
-
-def table(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
-    """Make a row of each difference: what, before, after, its text; and one of each detail."""
-    for finding in findings:
-        ends = (finding.base, finding.head)
-        old, new = ("" if end is None else row_of(finding.subject).format(end) for end in ends)
-        text = "   ".join(filter(None, (finding.text, finding.place)))
-        yield noun(finding), old, new, text
-        for detail in finding.details:
-            yield "", "", "", detail
+    said = sentence(moved[0]) if moved else f"{_nothing([seen])}: {alike(findings)}"
+    yield f"{case_names.of(case).what} {said} (seen in {units.significant(seen.seconds, 2)} s)"
+    lines = (line for finding in moved for line in _lines(finding) if line not in said)
+    yield from (f"  {text}" for text in (*lines, *doubts(seen)))
 
 
 def doubts(seen: Effects) -> Iterator[str]:

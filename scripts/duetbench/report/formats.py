@@ -6,12 +6,13 @@ plain string as markup.
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
-from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,18 @@ from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.core.text import ASCII, visible
 from duetbench.core.units import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Sentences, each with its subject or none, and below them a table or a command."""
+
+    title: str
+    lines: Sequence[tuple[str, str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    command: str = ""
+
 
 MISSING: Final = "—"
 _DOUBLED: Final = 2.0  # ratios from here on are written as factors
@@ -55,14 +68,6 @@ def spread(write: units.Formatter, figure: Interval | None) -> str:
     units_ = (f" {high.rpartition(' ')[2]}", "/s")
     unit = next((u for u in units_ if low.endswith(u) and high.endswith(u)), "")
     return f"{low.removesuffix(unit)}…{high}"  # `1.2…3.4 ms`, not `1.2 ms…3.4 ms`
-
-
-def duration(seconds: float) -> str:
-    """Format a wall time for reading: `48 s`, `12 min`, `1 h 5 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def change(ratio: Interval | float | None) -> str:
@@ -209,6 +214,24 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     )
 
 
+def markdown(section: Section) -> str:
+    """Write a section of a report as Markdown."""
+    return "\n\n".join(
+        filter(
+            None,
+            (
+                f"#### {section.title}" if section.title else "",
+                facts(section.lines),
+                grid(section.head, ["---"] * len(section.head), section.rows)
+                if section.rows
+                else "",
+                # Indented, rather than fenced: no text can close an indented block.
+                textwrap.indent(visible(section.command), "    "),
+            ),
+        )
+    )
+
+
 GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
 _STYLES: Final = {
     Verdict.WORSE.sign: "bold dark_orange",
@@ -225,41 +248,38 @@ def style_of(text: str) -> str:
 def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows in aligned columns; only the first of rows with the same first cell prints it.
 
-    Words wrap between words. If even that leaves no room, the first cells stand above their rows.
+    Words wrap, and figures never do.
     """
     shown = ASCII if console.options.ascii_only else {}
-    lines = [[cell.translate(shown) for cell in row] for row in rows]
-    wordy = [place in {0, len(head) - 1} or name in WORDY for place, name in enumerate(head)]
-    columns = [*zip(head, *lines, strict=True)]
-    least = [
-        max(
-            cell_len(part) for cell in column for part in ([*cell.split(), ""] if words else [cell])
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", width=0)  # the indent
+    for name in head:
+        wordy = name in WORDY or name == head[-1]
+        table.add_column(
+            Text(name), justify="left" if wordy else "right", no_wrap=not wordy, overflow="fold"
         )
-        for column, words in zip(columns, wordy, strict=True)
-    ]
-    inline = sum(least) + 2 * len(least) <= console.width or len(head) == 1
-    first = 0 if inline else 1
-    for name, group in groupby(lines, key=lambda line: "" if inline else line[0]):
-        if not inline:
-            console.print(Text(name), soft_wrap=True)
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("", width=0)  # the indent
-        table.show_header = name == ("" if inline else lines[0][0])
-        for place in range(first, len(head)):
-            justify: Literal["left", "right"] = (
-                "left" if wordy[place] or place == first else "right"
-            )
-            table.add_column(
-                Text(head[place]),
-                justify=justify,
-                no_wrap=not wordy[place],
-                min_width=least[place],
-            )
-        above = ""
-        for line in group:
-            cells = [Text(cell, style=style_of(cell)) for cell in line[first:]]
-            if inline and line[0] == above:
-                cells[0] = Text("")
-            table.add_row("", *cells)
-            above = line[0]
-        console.print(table)
+    above = ""
+    for row in rows:
+        cells = [Text(cell.translate(shown), style=style_of(cell)) for cell in row]
+        table.add_row("", "" if row[0] == above and len(row) > 1 else cells[0], *cells[1:])
+        above = row[0]
+    console.print(table)
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a section of a report."""
+    if section.title:
+        console.print(Text(section.title, style="bold underline"))
+    for name, line in section.lines:
+        print_line(console, f"{name}: {line}" if name else line)
+    if section.rows:
+        print_rows(console, section.head, section.rows)
+    if section.command:
+        console.print(Text(f"  {section.command}"), soft_wrap=True)
+
+
+def print_line(console: Console, line: str) -> None:
+    """Print a sentence, on a terminal broken between words."""
+    wraps = console.is_terminal
+    text = Padding(Text(line), (0, 0, 0, 2), expand=False) if wraps else Text(f"  {line}")
+    console.print(text, soft_wrap=not wraps)

@@ -12,7 +12,6 @@ from duetbench.app import case_names
 from duetbench.core import units
 from duetbench.core.comparison import (
     FAILURE,
-    Attribution,
     Comparison,
     Finding,
     PackageChange,
@@ -21,38 +20,20 @@ from duetbench.core.comparison import (
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import KEPT, Verdict
-from duetbench.core.text import short, some
+from duetbench.core.text import some
+from duetbench.host.console import duration
 from duetbench.judge.findings import UNDECIDED, longer_budget
 from duetbench.judge.repetition import rebuilt, why_command
 from duetbench.report import findings as words
 from duetbench.report import formats
+from duetbench.report.attribution import AttributionText
+from duetbench.report.formats import Section
 
 MOST: Final = 5
 """Rows of a report above its sections."""
 
 _NAMED: Final = 3  # metrics, functions or packages that a line names
 _VERSIONS: Final = 2  # packages that name a side
-_REASON: Final = 120  # characters of a reason
-
-_ALONE: Final = (
-    "from launches of each side alone, one right after the other, since two servers at once would "
-    "not share cores or load equally"
-)
-_STARTS: Final = (
-    "each side's server alone, one right after the other, to its first right answer; bytecode is "
-    "compiled beforehand"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Sentences, each with its subject or none, and below them a table or a command."""
-
-    title: str
-    lines: Sequence[tuple[str, str]] = ()
-    head: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +41,9 @@ class Report:
     """What a reader sees, in this order."""
 
     headline: str  # one line that says no more than the intervals
-    news: bool  # whether something moved
     head: Sequence[str]  # a case if there are several, what was seen, and `words.HEAD`
     rows: Sequence[Sequence[str]]  # the first findings
+    findings: Sequence[Finding]  # those of the rows
     more: int  # how many others there are
     causes: Sequence[str]  # what differs: functions that the requests enter, packages
     sure: str  # how it was measured, and what would have been seen
@@ -83,25 +64,26 @@ def make_report(comparison: Comparison) -> Report:
     headline, seen = words.headline(comparison, names), words.seen(comparison.findings)
     listed = [*zip(comparison.findings, rows, strict=True)]
     shown = [(finding, row) for finding, row in listed if _is_shown(finding, comparison)]
-    first = [row for _, row in shown[:MOST]]
     several = len({finding.case for finding, _ in shown}) > 1
-    if several:  # the rows of a case are together
-        order = [row[0] for row in first]
-        first.sort(key=lambda row: order.index(row[0]))
+    # The rows of a case are together.
+    order = [finding.case for finding, _ in shown]
+    leading = sorted(shown[:MOST], key=lambda pair: order.index(pair[0].case))
+    first = [row for _, row in leading]
     advice, command = _next(comparison)
     sections = (
         Section("", [*_facts(comparison, seen)]),
         _other_findings(listed, first, several=len(names) > 1),
+        *([AttributionText(comparison.why).section] if comparison.why else []),
         Section("What one request does", words.details(comparison, names)),
         *_circumstances(comparison),
     )
     return Report(
         headline=headline,
-        news=any(finding.moved for finding in comparison.findings),
         head=["case", *words.HEAD] if several else words.HEAD,
         rows=first if several else [row[1:] for row in first],
+        findings=[finding for finding, _ in leading],
         more=max(0, len(rows) - len(first)),
-        causes=[*([code_line(comparison.why)] if comparison.why else []), *_causes(comparison)],
+        causes=[*_causes(comparison)],
         sure="; ".join(_sure(comparison, seen)),
         advice="; ".join(comparison.to_repeat) if command else advice,
         command="" if comparison.why else command,
@@ -118,57 +100,31 @@ def _is_shown(finding: Finding, comparison: Comparison) -> bool:
     return comparison.counts_only or finding.subject != INSTRUCTIONS
 
 
-def check_line(comparison: Comparison, code: int, fail_on: str = "") -> str:
-    """Say in Markdown what a check does with an exit code, and why; without `fail_on`, the code.
-
-    `fail_on` is `never` or `slower`.
-    """
+def check_line(comparison: Comparison, code: int) -> str:
+    """Say in Markdown with which exit code a comparison ends, and why."""
     worse = next((f for f in comparison.findings if f.verdict is Verdict.WORSE), None)
     why = {
         0: "nothing got worse by a size that fails it",
         UNDECIDED: "nothing is shown to be worse, and something is not known",
     }.get(code, "head does less, other or more than it may")
-    if code == 1 and worse and worse.limit:
-        why = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
-    elif code == 1 and worse:
-        why = words.sentence(worse)
-    if not fail_on:
-        return f"**Exit code {code}**: {formats.escape(why)}."
-    if code == 1 and fail_on == "never":
-        return f"**The check passes**, as `fail-on: never` asks, though {formats.escape(why)}."
-    return f"**The check {'fails' if code == 1 else 'passes'}**: {formats.escape(why)}."
+    if code == 1 and worse:
+        by = f"{words.noun(worse)} got worse by {words.limit(worse)} or more"
+        why = by if worse.limit else words.sentence(worse)
+    return f"**Exit code {code}**: {formats.escape(why)}."
 
 
 # What did it, how sure it is, and what to do.
 
 
 def _causes(comparison: Comparison) -> Iterator[str]:
-    """Say what differs: functions that requests enter, by name and line, and packages."""
-    if covered := comparison.coverage:
-        if covered.functions:
-            more = "" if covered.entered == covered.differ else f" of {covered.differ}"
-            verb = "differs and is" if covered.entered == 1 and not more else "that differ are"
-            count = formats.quantity(covered.entered, "function")
-            text = f"{count}{more} {verb} called: {some(covered.functions, _NAMED)}"
-            outside = formats.quantity(covered.outside, "file")
-            yield text + f"; code outside functions differs in {outside}" * bool(covered.outside)
-        elif not covered.differ or any(finding.moved for finding in comparison.findings):
-            yield words.covers(covered)
+    """Say which code it is, and what differs: functions that requests enter, and packages."""
+    if comparison.why:
+        yield AttributionText(comparison.why).cause
+    moved, covered = any(f.moved for f in comparison.findings), comparison.coverage
+    if covered and (moved or covered.entered or not covered.differ):
+        yield words.covers(covered)
     if packages := tuple(dict.fromkeys(map(str, comparison.packages))):
         yield f"{'packages' if len(packages) > 1 else 'package'}: {some(packages, _NAMED)}"
-
-
-def code_line(code: Attribution) -> str:
-    """Name the function that moved most, from an attribution."""
-    from duetbench.report.attribution import AttributionText  # noqa: PLC0415 - only those who have one
-
-    text = AttributionText(code)
-    if not text.rows:
-        return text.cause
-    first = text.rows[0]
-    state = {"came": "new, ", "went": "gone, ", "both": ""}[first.row.state]
-    name, where = (short(text, _REASON) for text in (first.row.name, first.where))
-    return f"code: `{name}` {first.effect} ({state}`{where}`)"
 
 
 def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
@@ -186,7 +142,7 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
     usable = sum(duet.usable for duet in duets)
     name = case_names.of(comparison.cases[0].case)
     where = f" on {name.variant}" if len(comparison.cases) == 1 and name.known else ""
-    spent = formats.duration(comparison.wall_seconds)
+    spent = duration(comparison.wall_seconds)
     yield f"{formats.quantity(usable, word)} ({how}) in {spent}{where}"
     if unused := len(duets) - usable:
         yield f"{unused} more not used: disturbed or failed"
@@ -194,7 +150,6 @@ def _sure(comparison: Comparison, seen: str) -> Iterator[str]:
         yield "other programs took time, so intervals are wider"
     if seen and not any(finding.moved for finding in comparison.findings):
         yield f"{seen} would have been seen"
-    yield from words.disagreements(comparison)
 
 
 def _next(comparison: Comparison) -> tuple[str, str]:
@@ -244,15 +199,12 @@ def _other_findings(
 
 
 def _circumstances(comparison: Comparison) -> Iterator[Section]:
-    """Say what the sides hold, why these cases were judged, what was unusual, how to repeat it."""
+    """Say what the sides hold, what was unusual, and how to repeat it."""
     missing = formats.MISSING
     head = ["stack", "package", "base", "head"]
     packages = [(p.stack, p.package, p.base or missing, p.head or missing)
                 for p in comparison.packages]  # fmt: skip
     yield Section("Packages that differ", (), head, packages)
-    because = Counter(case.because for case in comparison.cases)
-    counted = [(formats.quantity(n, "case"), reason) for reason, n in because.items()]
-    yield Section("Why these were judged", counted)
     yield Section("What was unusual", [*_flags(comparison)])
     notes = [("", note) for note in comparison.notes]
     absent = [(missing.case, missing.reason) for missing in comparison.missing]
@@ -290,13 +242,10 @@ def _facts(comparison: Comparison, seen: str) -> Iterator[tuple[str, str]]:
     pythons = [", ".join(python.text for python in side.interpreters) for side in sides]
     if any(pythons):
         yield "interpreters", " → ".join(versions or "none" for versions in dict.fromkeys(pythons))
-    memory = [", ".join(dict.fromkeys(i.memory for i in side.interpreters)) for side in sides]
-    if all(memory) and memory[0] != memory[1]:
-        yield "allocators", " → ".join(memory)
     if comparison.untouched:
         yield "cases", f"{comparison.planned}; {comparison.untouched} others cannot have changed"
     if apart := dict.fromkeys(words.noun(f) for f in comparison.findings if f.alone):
-        yield "by turns", _STARTS if comparison.start else f"{', '.join(apart)}: {_ALONE}"
+        yield "by turns", f"{', '.join(apart)}: each side alone, one right after the other"
     if seen:
         yield "would have been seen", f"{seen}, in 4 of 5 comparisons like this one"
     machine = comparison.machine

@@ -11,11 +11,12 @@ from duetbench.app.servers import SERVERS
 from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
-from duetbench.core.metrics import COLUMNS, CPU, HEADLINES, METRICS
+from duetbench.core.metrics import COLUMNS, CPU, METRICS
 from duetbench.core.model import Machine
-from duetbench.judge.summary import CaseSummary, RunSummary, WarningCount
+from duetbench.host.console import duration
+from duetbench.load.summary import CaseSummary, RunSummary, WarningCount
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, WORDS, escape, grid, print_rows
+from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
 
 MAIN_PACKAGES: Final = dict.fromkeys(
     (
@@ -24,32 +25,16 @@ MAIN_PACKAGES: Final = dict.fromkeys(
     )
 )
 
-_FIGURES: Final = 3  # figures in a case's line
-_MOST: Final = 40  # cases shown; others are only counted
-_SEVERAL: Final = "95 %, over the launches within this run; scatter between runs is not included"
-_ONE: Final = "none, so nothing is decided: one launch per case"
-
 
 def print_cases(console: Console, summary: RunSummary) -> None:
-    """Print the figures of one case, a line each, or a line for each of several cases."""
+    """Print what a request of each case needs, a line for each figure."""
     cases = [*summary.cases.values()]
-    if len(cases) == 1:
-        for what, found, remark in _figures(cases[0]):
+    for case in cases:
+        if len(cases) > 1:
+            own = case.case.stack == STACK
+            console.print(Text(case_names.of(case.case).what if own else case.id, style="bold"))
+        for what, found, remark in _figures(case):
             console.print(Text(f"  {what:<28}  {found:<16}  {remark}".rstrip()), soft_wrap=True)
-        return
-    present = {name for case in cases for name, figure in case.metrics.items() if figure.estimate}
-    headline = [name for name in HEADLINES if name in present][:_FIGURES]
-    rows = [
-        [
-            case_names.of(case.case).what if case.case.stack == STACK else case.id,
-            *(" ".join(formats.cells(name, case.metrics.get(name))).rstrip() for name in headline),
-            _state(case),
-        ]
-        for case in cases[:_MOST]
-    ]
-    print_rows(console, ["case", *(METRICS[name].noun for name in headline), "state"], rows)
-    if (left := len(cases) - _MOST) > 0:
-        console.print(Text(f"… and {formats.quantity(left, 'more case')}", style="dim"))
 
 
 def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
@@ -66,7 +51,9 @@ def _figures(case: CaseSummary) -> Iterator[tuple[str, str, str]]:
     for name, remark in remarks.items():
         if found := case.metrics.get(name):
             yield METRICS[name].label, " ".join(formats.cells(name, found)).rstrip(), remark
-    yield from (("", "", flag.name.meaning) for flag in case.warnings if _is_news(flag, case))
+    for flag in case.warnings:
+        if flag.name not in {*DISTURBING, FlagName.FEW_LAUNCHES}:
+            yield "", "", flag.name.meaning
     if case.failures:
         yield "", "", failed_launches(case)
 
@@ -78,31 +65,25 @@ def _doubt(flag: WarningCount) -> str:
     return f"{flag.name.meaning}: do not quote this"
 
 
-def _is_news(flag: WarningCount, case: CaseSummary) -> bool:
-    """Whether a flag is not yet said: one launch may be what was asked for, and shows."""
-    asked = flag.name is FlagName.FEW_LAUNCHES and case.expected == 1
-    return flag.name not in DISTURBING and not asked
-
-
 def print_run(console: Console, summary: RunSummary) -> None:
     """Print a run with all figures of its cases."""
     console.print(Text(title(summary), style="bold"))
-    for name, value in facts(summary):
-        console.print(Text.assemble((f"{name}  ", "dim"), value))
-    console.print()
-    print_rows(console, ["case", "metric", "figure", "95 %"], [*_rows(summary)])
-    for note in _notes(summary):
-        console.print(Text(note, style="dim"))
+    for section in _sections(summary):
+        console.print()
+        print_section(console, section)
     console.print(GLOSSARY)
 
 
 def as_markdown(summary: RunSummary) -> str:
     """Write a run with all figures of its cases as Markdown."""
-    table = grid(["case", "metric", "figure", "95 %"], ["---", "---", "---:", "---:"],
-                 _rows(summary))  # fmt: skip
-    notes = formats.facts(("", note) for note in _notes(summary))
-    parts = [f"# {escape(title(summary))}", formats.facts(facts(summary)), table, notes, WORDS]
+    parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary)), WORDS]
     return "\n\n".join(filter(None, parts))
+
+
+def _sections(summary: RunSummary) -> Iterator[Section]:
+    yield Section("", facts(summary))
+    yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
+    yield Section("", [("", note) for note in _notes(summary)])
 
 
 def as_json(summary: RunSummary) -> dict[str, Any]:
@@ -132,14 +113,6 @@ def _rows(summary: RunSummary) -> Iterator[list[str]]:
         for name in COLUMNS:
             if name in case.metrics:
                 yield [case.id, METRICS[name].title, *formats.cells(name, case.metrics[name])]
-
-
-def _state(case: CaseSummary) -> str:
-    if case.failures:
-        return f"✕ {len(case.failures)} of {case.expected} failed: {case.failures[0].reason}"
-    flags = (flag for flag in case.warnings if flag.name in DISTURBING or _is_news(flag, case))
-    warned = ", ".join(flag.name for flag in flags)
-    return f"{case.status} ({warned})" if warned else case.status
 
 
 def _notes(summary: RunSummary) -> Iterator[str]:
@@ -185,8 +158,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
             stacks.append((f"stack {stack.name}", f"{stack.digest[:12]}: {', '.join(packages)}"))
     return (
         ("profile", f"{run.profile}, {run.launches} launch{'es' * (run.launches > 1)} per case"),
-        ("intervals", _SEVERAL if run.launches > 1 else _ONE),
-        ("measured", f"{started} UTC, in {formats.duration(run.wall_seconds)}"),
+        ("measured", f"{started} UTC, in {duration(run.wall_seconds)}"),
         ("coverage", f"{measured} of {expected} launches, {whole} of {len(summary.cases)} cases"),
         ("machine", describe_machine(run.machine)),
         ("commit", commit or "none: not measured in a git repository"),
@@ -200,14 +172,7 @@ def facts(summary: RunSummary) -> tuple[tuple[str, str], ...]:
 def describe_machine(machine: Machine) -> str:
     """Describe a machine in one line."""
     virtual = f", {machine.virtual}" if machine.virtual else ""
-    server, client = (
-        f"core{'s' * (len(cores) > 1)} {','.join(map(str, cores))}"
-        for cores in (machine.server_cores, machine.client_cores)
-    )
-    split = f"server on {server}, generator on {client} where split"
-    pinned = split if machine.pinned else "not pinned"
     return (
-        f"{machine.id}: {machine.cpu}, {machine.cores} cores ({pinned}), "
-        f"{machine.memory / 2**30:.1f} GiB, {machine.os}, Linux {machine.kernel}{virtual}, "
-        f"governor {machine.governor or 'unknown'}"
+        f"{machine.id}: {machine.cpu}, {machine.cores} cores, {machine.memory / 2**30:.1f} GiB, "
+        f"{machine.os}, Linux {machine.kernel}{virtual}"
     )

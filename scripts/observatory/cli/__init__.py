@@ -23,6 +23,7 @@ VERBS: Final[Table] = {
     "accept": ("github", "Check artifacts of measuring machines, and copy the valid ones."),
     "announce": ("github", "Keep one issue per confirmed change."),
     "slash": ("github", "Answer a comment that says `/bench COMMIT`, and start the comparison."),
+    "comment": ("github", "Comment on a pull request with what the started comparison found."),
     "sandbox": ("github", "Run a command where untrusted code may run: docs/runners.md."),
     "setup": ("setup", "Install interpreters, load generator and environments, or check them."),
     "runner": ("github", "Check whether this machine is prepared as a runner."),

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Exit, Typer
 
 from duetbench.app import revisions
-from duetbench.cli.options import ResultsOption, budget_option, budget_seconds, clean_up
+from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files, git, machine
 from duetbench.host.console import Console
@@ -19,6 +19,7 @@ from duetbench.judge.session import DEFAULT_SEED
 from observatory.cli.options import (
     PlanOption,
     ProfileOption,
+    ResultsOption,
     SeedOption,
     SelectOption,
     ShardOption,

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.app import revisions
-from duetbench.cli.options import ResultsOption, clean_up, day
+from duetbench.cli.options import clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files
 from duetbench.host.console import Console
@@ -20,7 +20,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Side
 from duetbench.judge.preparation import Scope
 from duetbench.judge.session import DEFAULT_SEED
-from observatory.cli.options import ProfileOption, SelectOption
+from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import print_points

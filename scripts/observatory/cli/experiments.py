@@ -5,13 +5,14 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli.options import ReportsOption, ResultsOption, reports
+from duetbench.cli.options import ReportsOption, reports
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from duetbench.host.console import STANDARD, Console, write
-from duetbench.judge.summary import summarise
+from duetbench.load.summary import summarise
+from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published, read_suites
 from observatory.show import inprocess, published_page

@@ -8,13 +8,19 @@ from typing import Annotated, Final
 from typer import Argument, Exit, Option
 
 from duetbench.app import stacks
-from duetbench.ci import actions, archives, comments
+from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.cli.options import ResultsOption
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import (
+    ArtifactError,
+    DuetbenchError,
+    RecordError,
+    SetupError,
+    UsageError,
+)
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
+from observatory.cli.options import ResultsOption
 from observatory.github import incoming, issues, readiness, requests, sandbox
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
@@ -78,8 +84,11 @@ def accept_command(
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context.of(os.environ)) as github:
-            arrived = archives.fetch(github, run or github.context.run_id, fetch, target)
-        _show(Acceptance(*arrived), "fetched")
+            fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
+        for name, content in fetched.items():
+            for path, data in content.items():
+                files.replace(target / name / path, data)
+        _show(Acceptance(tuple(fetched), lost), "fetched")
         return
     now, project = datetime.now(UTC), Checkout.here()
     locks = {
@@ -185,6 +194,36 @@ def slash_command() -> None:
     write_summary(f"`/bench`: {decision}")
 
 
+def comment_command(
+    source: Annotated[Path, Option("--from", metavar="FOLDER", help="The artifact's folder.")],
+    pull: Annotated[int, Option("--pr", metavar="N", min=1, help="Number of the pull request.")],
+    base: Annotated[str, Option("--base", metavar="COMMIT", help="The commit compared with.")],
+    head: Annotated[str, Option("--head", metavar="COMMIT", help="The commit that was compared.")],
+) -> None:
+    """Comment on a pull request with the comparison that was asked for by `/bench COMMIT`.
+
+    $ observatory comment --pr 12 --base BASE --head HEAD --from incoming
+
+    The data is untrusted, and is shown only if it compares these commits. If there is no result to
+    show, the comment says so. Needs GITHUB_TOKEN with pull-requests: write. Exit code 0: commented;
+    4: the result cannot be shown, or GitHub was not reached.
+    """
+    problem: DuetbenchError | None = None
+    with GitHub(Context.of(os.environ)) as github:
+        context = github.context
+        try:
+            sent = incoming.folder(source) if source.exists() else {}
+            text = comments.report(*proposals.proposal(sent, base, head))
+            words = f"{_site(context)}docs/glossary/"
+            body = comments.sign(text, head, context.run_url, words)
+        except (ArtifactError, RecordError) as error:
+            problem, body = error, requests.failed(head, context.run_url, str(error))
+        Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
+        write_summary(body)
+    if problem:
+        raise problem
+
+
 def announce_command(results: ResultsOption = None) -> None:
     """Keep one issue per confirmed change: open, update and close it, never twice.
 
@@ -208,7 +247,7 @@ def announce_command(results: ResultsOption = None) -> None:
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)
-    drafts = issues.of_changes(records, context.site_url, sizes)
+    drafts = issues.of_changes(records, _site(context), sizes)
     with GitHub(context) as github:
         lines, left = issues.keep(github, drafts)
     if left:
@@ -224,3 +263,14 @@ def announce_command(results: ResultsOption = None) -> None:
     write_summary("### Changes\n\n" + ("\n".join(items) or "No news."))
     if problems:
         raise Exit(1)
+
+
+def _site(context: Context) -> str:
+    """Return the address of the site, with a slash at its end; raises UsageError."""
+    site = os.environ.get("DUETBENCH_SITE", "")
+    if site and not actions.URL.fullmatch(site):
+        raise UsageError(f"DUETBENCH_SITE={site!r}: expected an address, https://…")
+    owner, _, name = context.repository.lower().partition("/")
+    home = f"{owner}.github.io"
+    own = f"https://{home}/" if name == home else f"https://{home}/{name}/"
+    return site.rstrip("/") + "/" if site else own

@@ -15,7 +15,6 @@ from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
     ReportsOption,
-    ResultsOption,
     WaitOption,
     clean_up,
     console_beside,
@@ -33,6 +32,7 @@ from observatory.cli.options import (
     SELECT,
     PlanOption,
     ProfileOption,
+    ResultsOption,
     SeedOption,
     SelectOption,
     ShardOption,
@@ -143,14 +143,14 @@ def measure_command(
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
     plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
-    ended = clean_up(console)
+    clean_up(console)
     with machine(wait, console.say):
         lost = unattainable(plan.cases, checkout.declared, checkout.lock, Narrator(console))
         require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
-        notes = partial(of_tool.add_notes, ended, seconds)
+        notes = partial(of_tool.add_note, seconds)
         begin = assigned.begin if assigned else notes
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
     if assigned:
         of_tool.report(run, path, console)
     else:
-        of_tool.conclude(run, path, console, written, home=checkout.results)
+        of_tool.conclude(run, path, console, written)

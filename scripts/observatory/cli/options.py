@@ -1,10 +1,12 @@
 """Options of commands that measure experiments."""
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Option
 
+from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
@@ -22,6 +24,11 @@ ProfileOption = Annotated[
     ),
 ]
 
+ResultsOption = Annotated[
+    Path | None,
+    Option("--results", metavar="FOLDER", help="Results folder; default: the repository's."),
+]
+
 PlanOption = Annotated[
     Path | None,
     Option("--plan", metavar="FILE", help="Measure a shard of this night (`observatory plan`)."),
@@ -35,3 +42,11 @@ SeedOption = Annotated[
     int,
     Option("--seed", metavar="N", help="Random seed of the order of measurements."),
 ]
+
+
+def day(text: str, option: str, more: str = "") -> date:
+    """Read a date; the UsageError names the option, and `more` values that it accepts."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: expected a date such as 2026-03-01{more}") from error

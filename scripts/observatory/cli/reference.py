@@ -135,10 +135,10 @@ def _commands() -> Iterator[str]:
         _leaves(get_group(observatory_app), "observatory"),
     )
     for words, command in chain(*leaves):
-        own = [param for param in command.params if not getattr(param, "hidden", False)]
         of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app", "words"}
-        several = any(param.name == "help_app" for param in own)
-        target = {p.name: p for p in own if several and p.name in of_target}
+        several = any(param.name == "help_app" for param in command.params)
+        target = {p.name: p for p in command.params if several and p.name in of_target}
+        own = [p for p in command.params if not getattr(p, "hidden", False)]
         shared |= target
         yield f"### {words}"
         for paragraph in _plain(command.help).split("\n\n"):

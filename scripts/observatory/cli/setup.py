@@ -1,6 +1,5 @@
 """`observatory setup`: install all that the experiments need."""
 
-import time
 from typing import Annotated
 
 from typer import Option
@@ -34,9 +33,9 @@ def setup_command(
     back costs nothing. With --prune, it removes what nothing has used for a month. What this set-up
     has installed or checked stays, and the rest can be installed again.
     """
-    narrator, started = Narrator(Console()), time.monotonic()
+    narrator = Narrator(Console())
     parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks, optional=optional)
-    of_tool.report(parts, narrator, started, prune=prune)
+    of_tool.report(parts, narrator, prune=prune)
 
 
 def set_up(

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from duetbench.cli.options import ResultsOption
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, Narrator, duration
+from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.show.site import build
 

@@ -8,11 +8,11 @@ from typer import Argument, Option, Typer
 
 from duetbench.app.stacks import Stack
 from duetbench.ci import actions
-from duetbench.cli.options import ResultsOption, day
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write, write_summary
+from observatory.cli.options import ResultsOption, day
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from duetbench.ci import archives
 from duetbench.ci.archives import Files, reason
@@ -240,7 +241,7 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
     refused = {}
     for name in names:
         try:
-            check(name, archives.folder(source / name))
+            check(name, folder(source / name))
         except Exception as error:  # any error refuses this artifact only
             refused[printable(name)] = reason(error)
     return refused
@@ -249,3 +250,20 @@ def _each(source: Path, check: Callable[[str, Files], None]) -> dict[str, str]:
 def _write(target: Path, accepted: Files) -> None:
     for path, data in accepted.items():
         files_.replace(target / path, data)
+
+
+def folder(path: Path) -> Files:
+    """Return the files of a folder into which an artifact was downloaded; raises ArtifactError."""
+    if path.is_symlink() or not path.is_dir() or not archives.is_plain(path.name):
+        raise ArtifactError(f"{printable(path.name)}: expected a folder with a plain name")
+    with archives.reading("folder"):
+        entries = (entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir())
+        return archives.bounded(
+            (entry.relative_to(path).as_posix(), partial(_open, entry)) for entry in entries
+        )
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.is_symlink() or not path.is_file():
+        raise ArtifactError(f"{printable(path.name)} is not a plain file")
+    return path.open("rb")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from duetbench.ci.api import GitHub
-from duetbench.ci.comments import DIGITS, KIND, failed, own, publish, remove
+from duetbench.ci.comments import DIGITS, KIND, own, plain, publish, remove
 from duetbench.ci.event import field, merge_base
 from duetbench.core.errors import ServiceError
 
@@ -119,6 +119,15 @@ def queued(head: str, url: str) -> str:
         f"### duetbench: queued\n\nThe comparison of `{head[:DIGITS]}` with the commit where it "
         "left its base waits for an approval and for the measuring machine. This comment becomes "
         f"the report. [Follow it]({url})\n"
+    )
+
+
+def failed(head: str, url: str, reason: str) -> str:
+    """Return the comment for a comparison without a result, and the reason."""
+    return (
+        f"### duetbench: no result\n\nThe comparison of `{head[:DIGITS]}` failed, which says "
+        f"nothing about the change. The reason: {plain(reason).rstrip('.')}. [The log]({url}) has "
+        f"the details. To ask again:\n\n```\n/bench {head}\n```\n"
     )
 
 

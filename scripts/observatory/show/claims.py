@@ -30,7 +30,7 @@ from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Machine, Run
 from duetbench.core.units import Formatter, Interval, student
-from duetbench.judge.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
+from duetbench.load.summary import ENOUGH_LAUNCHES, CaseSummary, RunSummary, estimate
 from duetbench.report import formats
 from observatory.matrix.published import CaseShape, Published, Shape
 from observatory.show.run_view import ANSWERED, DECIDED, Answer, StatementVerdict

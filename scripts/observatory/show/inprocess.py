@@ -13,7 +13,7 @@ from typing import Any, Final
 from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.core.units import Interval
-from duetbench.judge.summary import RunSummary
+from duetbench.load.summary import RunSummary
 from duetbench.report import formats
 from observatory.matrix.published import (
     Published,

@@ -9,7 +9,7 @@ from typing import Final
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
-from duetbench.judge.summary import CaseSummary, RunSummary, summarise
+from duetbench.load.summary import CaseSummary, RunSummary, summarise
 from duetbench.report.run import facts, title
 from observatory.matrix.published import Published
 from observatory.show.claims import Evidence, check

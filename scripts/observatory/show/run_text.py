@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, escape, facts, grid, print_rows
 from observatory.show.run_view import (
@@ -100,7 +101,7 @@ def _cell(cell: Cell) -> str:
 
 def print_points(console: Console, points: Points) -> None:
     """Print each case of anchored points with its intervals."""
-    took = formats.duration(points.seconds)
+    took = duration(points.seconds)
     text = f"{points.label} against the anchor {points.anchor}, {took}"
     console.print(Text(text), soft_wrap=True)
     rows = [

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from duetbench.core.metrics import COLUMNS, METRICS
 from duetbench.core.units import Interval, significant
-from duetbench.judge.summary import CaseSummary
+from duetbench.load.summary import CaseSummary
 from duetbench.report import formats
 from duetbench.report.run import explain_flags, failed_launches
 from observatory.matrix.layouts import KEYS, KeyValue, TableLayout

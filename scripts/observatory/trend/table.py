@@ -21,7 +21,7 @@ from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
 from duetbench.core.units import Interval
-from duetbench.judge.summary import intervals
+from duetbench.load.summary import intervals
 
 TRENDS: Final = (
     *HEADLINES,

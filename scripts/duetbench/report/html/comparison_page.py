@@ -4,7 +4,7 @@ Its words are those of the reports (`report.report`).
 """
 
 import math
-from itertools import compress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,20 +12,21 @@ from markupsafe import Markup
 
 from duetbench.app import case_names
 from duetbench.core import __version__
-from duetbench.core.comparison import SIDES, CaseComparison, Comparison, Duet
+from duetbench.core.comparison import SIDES, CaseComparison, Comparison, Duet, Finding
 from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
 from duetbench.report import findings as words
 from duetbench.report import formats
-from duetbench.report.formats import WORDY
-from duetbench.report.html.charts import Caption, Dot, forest
+from duetbench.report.formats import WORDY, Section
 from duetbench.report.html.words import fill
-from duetbench.report.report import Section, make_report
+from duetbench.report.report import make_report
 
 STYLES: Final = Path(__file__).with_name("site.css")
 """The styles of all pages."""
 
+_LEAST: Final = 0.01  # either side of "no change": noise must not look large
+_TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME: "same"}
 _KINDS: Final = {verdict.sign: verdict.value for verdict in Verdict}
 """CSS classes of verdicts by their sign."""
 
@@ -34,58 +35,68 @@ def one_file(comparison: Comparison) -> str:
     """Write a comparison with all duets as one HTML file, without scripts or other files."""
     places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
     cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
-    style = STYLES.read_text("utf-8")
+    style, report = STYLES.read_text("utf-8"), make_report(comparison)
     return fill(
         "comparison.html.j2",
         style=Markup(style),  # noqa: S704 - our own files
         title=f"{comparison.base.label} → {comparison.head.label}",
         version=__version__,
         comparison=comparison,
-        report=make_report(comparison),
+        report=report,
+        pictures=_pictures(comparison, report.findings),
         wordy=WORDY,
         kinds=_KINDS,
-        samples=[_case(comparison, case, place) for place, case in enumerate(cases)],
+        samples=[_case(comparison, case) for case in cases],
     )
 
 
-def _case(comparison: Comparison, case: CaseComparison, place: int) -> dict[str, Any]:
-    """Show a case's samples: all of a metric on one axis, then duet by duet."""
+def _pictures(comparison: Comparison, findings: Sequence[Finding]) -> list[Markup]:
+    """Draw the changes on one axis, with none in its middle: intervals, and their duets as dots."""
+    duets = {case.case.id: case.duets for case in comparison.cases}
+    half = max(_LEAST, 1.15 * formats.reach(f.interval for f in findings if f.interval))
+
+    def at(ratio: float) -> str:
+        return f"{50 + 48 * max(-1.0, min(1.0, (ratio - 1) / half)):.2f}%"
+
+    def picture(finding: Finding) -> str:
+        if (change := finding.interval) is None:
+            return ""
+        ratios = (_ratio(d, finding.subject) for d in duets.get(finding.case, ()) if d.usable)
+        low, high = map(at, change.ends or 2 * (change.estimate,))
+        tone = _TONES.get(finding.verdict, "open")
+        return "".join(
+            (
+                f'<svg class="row {tone}" width="100%" height="26" aria-hidden="true">',
+                '<line class="zero" x1="50%" x2="50%" y1="0" y2="26"/>',
+                *(f'<circle class="sample" cx="{at(r)}" cy="13" r="2"/>' for r in ratios if r),
+                f'<line class="whisker" x1="{low}" x2="{high}" y1="13" y2="13"/>',
+                f'<circle class="dot" cx="{at(change.estimate)}" cy="13" r="4.5"/></svg>',
+            )
+        )
+
+    return [Markup(picture(finding)) for finding in findings]  # noqa: S704 - our own numbers
+
+
+def _case(comparison: Comparison, case: CaseComparison) -> dict[str, Any]:
+    """Show a case's samples, duet by duet."""
     name, duets = case_names.of(case.case), sorted(case.duets, key=lambda duet: duet.order)
     findings = [finding for finding in comparison.findings if finding.case == case.case.id]
     measured = [finding for finding in findings if finding.subject in METRICS and finding.n]
-    ratios = {
-        finding.subject: [
-            _ratio(duet.base.get(finding.subject), duet.head.get(finding.subject)) for duet in duets
-        ]
-        for finding in measured
-    }
-    usable = [duet.usable for duet in duets]
-    dots = [
-        Dot(
-            row_of(finding.subject).label,
-            finding.interval,
-            finding.verdict,
-            note=words.figures(finding) or finding.why,
-            samples=tuple(filter(None, compress(ratios[finding.subject], usable))),
-            mirror=row_of(finding.subject).better == "higher",
-        )
-        for finding in measured
-    ]
     lines = [
-        (str(at + 1), *(formats.change(of[at]) for of in ratios.values()), _note(duet))
-        for at, duet in enumerate(duets)
+        (
+            str(number),
+            *(formats.change(_ratio(duet, finding.subject)) for finding in measured),
+            _note(duet),
+        )
+        for number, duet in enumerate(duets, 1)
     ]
-    about = Caption(f"duets-{place}", "Head over base: every usable duet, and what is said of all")
     return {
         "id": name.id,
         "name": str(name) if name.known else "",
         "because": case.because,
         "verdicts": [f"{finding.verdict.text}: {words.noun(finding)}" for finding in measured],
-        "chart": forest(about, {"": dots}, notes="before → after")
-        if any(dot.samples for dot in dots)
-        else None,
         "duets": Section(
-            "", head=("duet", *(row_of(name).label for name in ratios), "note"), rows=lines
+            "", head=("duet", *(row_of(f.subject).label for f in measured), "note"), rows=lines
         ),
     }
 
@@ -98,7 +109,8 @@ def _note(duet: Duet) -> str:
     return f"not used: {'; '.join(flags)}"
 
 
-def _ratio(base: float | None, head: float | None) -> float | None:
+def _ratio(duet: Duet, metric: str) -> float | None:
     """Return head over base, or None without a valid ratio."""
+    base, head = duet.base.get(metric), duet.head.get(metric)
     ratio = head / base if base and head else 0.0
     return ratio if 0 < ratio < math.inf else None

@@ -1,7 +1,6 @@
-"""The text of pages: figures, times and links in words, and the templates that contain them."""
+"""The templates of pages, and what makes names in them breakable."""
 
 import re
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -14,40 +13,15 @@ from duetbench.report.formats import quantity
 _JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
 
 
-def iso(time: float | str | datetime) -> str:
-    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
-    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def moment(time: float | str | datetime) -> str:
-    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
-    when = utc(time)
-    return f"{when.day} {when:%b %Y, %H:%M} UTC"
-
-
 @lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
 def breakable(name: str) -> Markup:
     """Allow line breaks in a case id or file name only at its joints."""
     return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(visible(name)))
 
 
-def utc(time: float | str | datetime) -> datetime:
-    """Read a moment of a file; numbers are seconds since 1970."""
-    if isinstance(time, str):
-        time = datetime.fromisoformat(time)
-    if isinstance(time, datetime):
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    return datetime.fromtimestamp(time, UTC)
-
-
 def fill(template: str, **context: Any) -> str:
     """Fill one of the templates."""
     return environment().get_template(template).render(context)
-
-
-def drawing(template: str, **context: Any) -> Markup:
-    """Fill the template of a chart, for a page."""
-    return Markup(fill(template, **context))  # noqa: S704 - from a template that escapes
 
 
 @cache
@@ -63,6 +37,6 @@ def environment() -> jinja2.Environment:
         # Not `isinstance`: markup is a str too, and is clean already.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    made.filters |= {"moment": moment, "iso": iso, "breakable": breakable}
+    made.filters |= {"breakable": breakable}
     made.globals |= {"quantity": quantity}
     return made

@@ -4,7 +4,7 @@ import glob
 import re
 import shlex
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
@@ -30,9 +30,29 @@ _CELL: Final = re.compile(r"<td(?=[ >])")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
+def iso(time: float | str | datetime) -> str:
+    """Write a moment for programs: `2026-11-20T03:00:00Z`."""
+    return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moment(time: float | str | datetime) -> str:
+    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
+    when = utc(time)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+def utc(time: float | str | datetime) -> datetime:
+    """Read a moment of a file; numbers are seconds since 1970."""
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    if isinstance(time, datetime):
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(time, UTC)
+
+
 def day(time: float | str | datetime) -> str:
     """Write a day for readers: `20 Nov 2026`."""
-    when = words.utc(time)
+    when = utc(time)
     return f"{when.day} {when:%b %Y}"
 
 
@@ -94,7 +114,7 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    filters = (day, prose, labelled, formats.change, formats.within, formats.size)
+    filters = (day, iso, moment, prose, labelled, formats.change, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "topic_of": experiment, "ends": formats.ends}
     site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}

@@ -13,7 +13,13 @@ from markupsafe import Markup
 
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.html.charts import (
+from duetbench.report.run import facts
+from observatory.matrix import titles
+from observatory.matrix.published import Published
+from observatory.matrix.schema import PROFILES
+from observatory.show import addresses
+from observatory.show.run_view import ANSWERED, Answer, ratio
+from observatory.show.site.charts import (
     DISC,
     Caption,
     ChartRow,
@@ -24,12 +30,6 @@ from duetbench.report.html.charts import (
     mark,
     picture,
 )
-from duetbench.report.run import facts
-from observatory.matrix import titles
-from observatory.matrix.published import Published
-from observatory.matrix.schema import PROFILES
-from observatory.show import addresses
-from observatory.show.run_view import ANSWERED, Answer, ratio
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
 _DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'

@@ -14,9 +14,9 @@ from duetbench.core.comparison import differences
 from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.html.charts import Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
+from observatory.show.site.charts import Caption
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import (
     PageFile,

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
 from duetbench.host import git
-from duetbench.judge.summary import RunSummary
+from duetbench.load.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published, read_suites
 from observatory.show import addresses, inprocess, quoting

@@ -1,6 +1,6 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -8,17 +8,17 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.comparison import Comparison, PackageChange
+from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
-from duetbench.report import findings, formats
+from duetbench.report import formats
 from duetbench.report.attribution import RowText
 from duetbench.report.change import share_effect
-from duetbench.report.html.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show import addresses, quoting
 from observatory.show.changes import ChangeText, commands, describe
+from observatory.show.site.charts import TONES, Caption, Dot, Scale, forest
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
@@ -149,11 +149,22 @@ def request_table(
         for case in comparison.cases:
             if case.effects:
                 moved = (f for f in of_effects(case.case, case.effects) if f.moved)
-                rows = tuple(findings.table(moved))
+                rows = tuple(_effects(moved))
                 what = case_names.of(case.case).what
                 newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
     names = sorted(newest, key=lambda name: quote is None or name != quote.case)
     return next((newest[name] for name in names if newest[name].rows), None)
+
+
+def _effects(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
+    """Make a row of each difference: what, before, after, its text; and one of each detail."""
+    for finding in findings:
+        ends = (finding.base, finding.head)
+        old, new = ("" if end is None else row(finding.subject).format(end) for end in ends)
+        text = "   ".join(filter(None, (finding.text, finding.place)))
+        yield row(finding.subject).noun, old, new, text
+        for detail in finding.details:
+            yield "", "", "", detail
 
 
 def trace(site: Site, record: Change, chart: str = "") -> Trace:

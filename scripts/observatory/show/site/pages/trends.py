@@ -14,9 +14,9 @@ from duetbench.core import units
 from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.html.charts import TONES, Caption
 from observatory.show import addresses, quoting
 from observatory.show.changes import describe
+from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
 from observatory.show.site.words import day, drawing
 from observatory.store.change import Change

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.html.words import drawing
+from observatory.show.site.words import drawing
 
 TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME: "same"}
 """CSS classes of verdicts; all others have the class `open`."""
