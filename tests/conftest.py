@@ -25,6 +25,7 @@ from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
 from fake_github import FakeGitHub
+from observatory.matrix import declared_interpreters
 from steps import Step
 
 if TYPE_CHECKING:  # most tests need no browser
@@ -138,7 +139,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no archive named in the environment."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(tools.ARCHIVE, raising=False)
+    monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
     return tmp_path / "cache" / "duetbench"
 
 

@@ -1,6 +1,5 @@
 """Copies of databases: which variable names what, and that nothing but copies is written."""
 
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -93,21 +92,16 @@ def test_a_file_of_sqlite_stays_as_it_was(mode: str, found: Find, tmp_path: Path
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("way", ["psql", "psycopg"])
 def test_postgresql_copies_a_database_and_drops_what_the_dead_left(
-    way: str, found: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: Find, tmp_path: Path
 ) -> None:
-    """By its own program, or by what the application has; if others use it, it says who."""
-    python = Path(sys.executable)
-    if way == "psycopg":
-        python = tmp_path / "app" / "bin" / "python"
-        uv = (sys.executable, "-m", "uv")
-        subprocess.run([*uv, "venv", "--quiet", tmp_path / "app"], check=True)
-        subprocess.run(
-            [*uv, "pip", "install", "--quiet", "--python", python, "psycopg[binary]"], check=True
-        )
-        which = shutil.which
-        monkeypatch.setattr(shutil, "which", lambda name: None if name == "psql" else which(name))
+    """By a driver of the application; if others use the database, it says who."""
+    python = tmp_path / "app" / "bin" / "python"
+    uv = (sys.executable, "-m", "uv")
+    subprocess.run([*uv, "venv", "--quiet", tmp_path / "app"], check=True)
+    subprocess.run(
+        [*uv, "pip", "install", "--quiet", "--python", python, "psycopg[binary]"], check=True
+    )
     with postgres.server() as server:
         listed = f"{server}/postgres", "select datname from pg_database where datname ~ 'duet'"
         postgres.psql(f"{server}/postgres", "create database shop")

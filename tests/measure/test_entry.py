@@ -175,7 +175,7 @@ def found_in(
         pythons={(STACK, "3"): Path(sys.executable)}, logs=root, inherited=inherited_variables(),
         private=env or {},
     )  # fmt: skip
-    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"), print)
+    return find_interface(testbed, case, Path(os.environ["XDG_STATE_HOME"], "import.log"))
 
 
 @pytest.mark.usefixtures("state_home")

@@ -8,13 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
-from unittest.mock import Mock
 
 import pytest
 from packaging.requirements import Requirement
 
 from bench import Bench
-from duetbench.app import deployment, testbed
 from duetbench.app.deployment import deploy_all, environment_of
 from duetbench.app.environment import Environment, find
 from duetbench.app.setting import AS_DECLARED
@@ -22,7 +20,7 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
-from duetbench.host import command, paths
+from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from repos import asgi, commit, git, work_in, write
 
@@ -103,29 +101,6 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
     assert git(shop, "status", "--porcelain") == "?? seed"
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
-def test_an_import_is_made_once_for_the_same_module_and_again_if_something_fails(
-    shop: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The module that `--app` names is the same, and what it imports is broken."""
-    imports = Mock(wraps=testbed.find_interface)
-    monkeypatch.setattr(deployment, "find_interface", imports)
-    command = ("compare", "HEAD~1", "--app", "shop.main:app", "--only", "effects")
-    assert "head answers line 1" in bench(*command).out
-    assert "head answers line 1" in bench(*command).out
-    assert imports.call_count == 1
-    write(shop, "src/shop/items.py", "import no_such_module\n")
-    refused = bench(*command)
-    words = "shop.main:app: expected an application, found: ModuleNotFoundError"
-    assert (refused.code, words in refused.err) == (2, True)
-    assert imports.call_count == 2
-    # The option skips the import, also if something fails; and what failed is not remembered.
-    bench(*command, "--with", "interface=asgi")
-    assert imports.call_count == 2
-    assert not list(paths.cache_dir().glob("interfaces/*"))
-
-
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
     """Not that of its image, unless a package is missing here; nor one that is excluded."""
@@ -146,7 +121,7 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
         shutil.copytree(shop / "src", place / "src")
         shutil.copy(shop / "Dockerfile", place)
         narrator = Narrator(Console())
-        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path, None)
+        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()

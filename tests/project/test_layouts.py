@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from bare import QUIET
-from duetbench.app import deployment, foreign_locks, revisions, target_locks, target_python
+from duetbench.app import deployment, foreign_locks, revisions, target_locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -33,7 +33,7 @@ name = "shop"
 [tool.poetry.dependencies]
 python = ">=3.12,<3.15"
 alpha = "*"
-winonly = [{version = "*", platform = "win32"}, {version = "*", python = "<3.12"}]
+winonly = {version = "*", platform = "win32"}
 [tool.poetry.group.dev.dependencies]
 delta = "*"
 """
@@ -107,7 +107,6 @@ class Layout:
     packages: str  # the file that they come from
     folder: str = "."
     home: tuple[str, ...] = (".",)  # where code is imported from, after what is installed of it
-    python: str = ">=3.11"
     lock: bool = False  # uv locks it
 
 
@@ -119,13 +118,13 @@ LAYOUTS = {
     ),
     "packages above": Layout(
         {"requirements.txt": PINNED, "services/api/web.py": ""},
-        "web:app", "../../requirements.txt", "services/api", python="any",
+        "web:app", "../../requirements.txt", "services/api",
     ),
     "workspace": Layout(
         {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["backend"]\n',
          ".python-version": "3.14\n", "backend/shop/web.py": "",
          "backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha<2"]\n'},
-        "shop.web:app", "../uv.lock", "backend", python="3.14", lock=True,
+        "shop.web:app", "../uv.lock", "backend", lock=True,
     ),
     "src": Layout(
         {"pyproject.toml": PROJECT, "src/shop/main.py": "", "requirements.txt": PINNED},
@@ -134,15 +133,15 @@ LAYOUTS = {
     "requirements": Layout(
         {"requirements/base.txt": PINNED, "requirements/production.txt": "-r base.txt\n",
          "requirements/dev.txt": "-r base.txt\ndelta\n", "app/main.py": ""},
-        "app.main:app", "requirements/production.txt", python="any",
+        "app.main:app", "requirements/production.txt",
     ),
     "poetry": Layout(
         {"pyproject.toml": POETRY, "poetry.lock": POETRY_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock", python=">=3.12,<3.15",
+        "shop.web:app", "poetry.lock",
     ),
     "poetry 1": Layout(
         {"pyproject.toml": POETRY, "poetry.lock": POETRY_1_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock", python=">=3.12,<3.15",
+        "shop.web:app", "poetry.lock",
     ),
     "pdm": Layout(
         {"pyproject.toml": f'{PROJECT}dependencies = ["alpha"]\n', "pdm.lock": PDM_LOCK,
@@ -152,12 +151,12 @@ LAYOUTS = {
     "pipenv": Layout(
         {"Pipfile": '[packages]\nalpha = "*"\n[requires]\npython_version = "3.14"\n',
          "Pipfile.lock": json.dumps(PIPFILE_LOCK), "web.py": ""},
-        "web:app", "Pipfile.lock", python="3.14",
+        "web:app", "Pipfile.lock",
     ),
     "django": Layout(
         {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
          "site/site/__init__.py": "", "tests/site/wsgi.py": ""},
-        "site.wsgi:application", "requirements.txt", home=("site", "."), python="any",
+        "site.wsgi:application", "requirements.txt", home=("site", "."),
     ),
 }  # fmt: skip
 
@@ -201,8 +200,6 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
     layout = LAYOUTS[name]
     root = made(layout, tmp_path / name, index)
     wanted = Target.model_validate({"app": layout.app, "interface": "asgi"})
-    asked = target_python.request(root, within=revisions.within(root))
-    assert asked.text == layout.python
     wanted = wanted.model_copy(update={"python": ("3.14",)})
     with revisions.copies() as copies:
         project = deployment.working(Subject(root, target=wanted), QUIET, copies)
@@ -279,17 +276,6 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "specifier"),
-    [("^3.10", ">=3.10,<4"), ("~3.11", ">=3.11,<3.12"), ("3.12", "==3.12.*"), ("*", ""),
-     (">=3.10 <3.13", ">=3.10,<3.13"), ("^2.7 || ^3.9", ">=3.9,<4"), ("3.*", "==3.*"),
-     ("~=3.10", "~=3.10"), (">= 3.10, < 3.13", ">=3.10,<3.13")],
-)  # fmt: skip
-def test_bounds_of_poetry_are_read(asked: str, specifier: str, tmp_path: Path) -> None:
-    write(tmp_path, "pyproject.toml", f'[tool.poetry.dependencies]\npython = "{asked}"\n')
-    assert foreign_locks.interpreter(tmp_path) == (specifier, "pyproject.toml")
-
-
 def test_tables_of_poetry_are_read_beside_its_lock(tmp_path: Path) -> None:
     """Those of the standard come first."""
     text = """\
@@ -298,21 +284,15 @@ python = "^3.10"
 alpha = {version = "^1", extras = ["fast"]}
 beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
 gamma = {version = "1", optional = true, platform = "linux"}
-[tool.poetry.extras]
-more = ["gamma"]
-[tool.poetry.group.dev.dependencies]
-delta = "*"
 """
     write(tmp_path, "pyproject.toml", text)
     assert foreign_locks.metadata(tmp_path)[0] is None
     write(tmp_path, "poetry.lock", "")
-    needed, extras, groups = foreign_locks.metadata(tmp_path)
+    needed, _, _ = foreign_locks.metadata(tmp_path)
     assert list(map(Requirement, needed or ())) == [
         Requirement("alpha[fast]"),
-        Requirement("beta ; python_full_version >= '3.11' and python_full_version < '4'"),
+        Requirement("beta"),
         Requirement("beta ; os_name == 'nt'"),
     ]
-    assert extras == {"more": ["gamma[] ; sys_platform == 'linux'"]}
-    assert groups == {"dev": ["delta[]"]}
     write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
     assert foreign_locks.metadata(tmp_path)[0] == ["own"]

@@ -64,7 +64,7 @@ def test_the_script_builds_cpython_for_its_home(
         entry = tarfile.TarInfo("Python-3.14.7/configure")
         entry.size, entry.mode = len(CONFIGURE), 0o755
         out.addfile(entry, io.BytesIO(CONFIGURE.encode()))
-    monkeypatch.setenv(tools.ARCHIVE, str(source))
+    monkeypatch.setenv(declared_interpreters.ARCHIVE, str(source))
     monkeypatch.setenv("MAKEFLAGS", "--dry-run")
     folder, home = tmp_path / "folder", tmp_path / "home"
     folder.mkdir()
@@ -72,7 +72,7 @@ def test_the_script_builds_cpython_for_its_home(
     request = {**RECIPE, "home": str(home), "sha256": sha256}
     log = tmp_path / "log"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    tools.build(request, folder, log=log, tick=print)
+    declared_interpreters.build(request, folder, log=log, tick=print)
     assert [path.name for path in folder.iterdir()] == ["bin"]
     text = (folder / "bin" / "python").read_text()
     assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
@@ -85,19 +85,16 @@ def test_the_script_builds_oha(oha: OhaSpec, programs: Programs) -> None:
         "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo error: no crate; exit 101'
     )
     with pytest.raises(SetupError, match=r"building oha 1\.16\.0 failed .*: error: no crate"):
-        tools.ensure_oha(oha, QUIET)
+        tools.ensure_oha(oha, QUIET, declared_interpreters.build_oha)
     programs.write("cargo", CARGO)
-    assert tools.ensure_oha(oha, QUIET)
+    assert tools.ensure_oha(oha, QUIET, declared_interpreters.build_oha)
     assert tools.version(tools.find_oha(oha)) == "1.16.0"
     assert tools.oha_origin(tools.find_oha(oha)) == "source"
 
 
-def test_without_the_script_a_sentence_says_what_to_do(
-    oha: OhaSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_script_a_sentence_says_what_to_do(oha: OhaSpec) -> None:
     """As where duetbench is installed from its wheel."""
-    monkeypatch.setattr(paths, "SOURCE_BUILDER", Path("/nowhere"))
-    with pytest.raises(SetupError, match=r"^oha 1\.16\.0 cannot be downloaded: .* on PATH"):
+    with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* on PATH"):
         tools.ensure_oha(oha, QUIET)
 
 
@@ -107,7 +104,7 @@ def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
     """Of the release's own program that is known; another version is left alone."""
     programs.write("oha", "echo oha 1.15.0")
     with pytest.raises(SetupError, match="cargo is needed"):
-        tools.ensure_oha(oha, narrator)
+        tools.ensure_oha(oha, narrator, declared_interpreters.build_oha)
     assert "it is built from source" in heard.getvalue()
     programs.write("oha", "echo oha 1.16.0")
     assert tools.ensure_oha(oha, narrator)
@@ -169,7 +166,7 @@ def test_archive_from_a_path_is_taken_and_kept(
     """With the pinned checksum only, else both are told; once kept it is not needed again."""
     given = tmp_path / "given.tar"
     given.write_bytes(b"tampered")
-    monkeypatch.setenv(tools.ARCHIVE, str(given))
+    monkeypatch.setenv(declared_interpreters.ARCHIVE, str(given))
     with pytest.raises(SystemExit, match=r"expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}"):
         fetched(tmp_path)
     assert [p.name for p in (tmp_path / "downloads").iterdir()] == [".python.tar.lock"]
@@ -189,7 +186,7 @@ def test_archive_comes_from_the_mirrors_of_apt(
     Some machines, as GitHub's, name a file that lists them, with their priorities. Where none has
     it the sentence says what was tried, how it ended, and that a copy can be named.
     """
-    remedy = f"set {tools.ARCHIVE} to a copy"
+    remedy = f"set {declared_interpreters.ARCHIVE} to a copy"
     with pytest.raises(SystemExit, match=f"{remedy}.*apt names no mirror"):
         fetched(tmp_path)
     address = httpserver.url_for("")
@@ -247,7 +244,7 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
     listed.write_text(json.dumps(offered))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
-    monkeypatch.delenv(tools.ARCHIVE, raising=False)
+    monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
     return listed
 
 

@@ -1,6 +1,5 @@
 """Targets: what keys, options and requests in a line come to; and which interpreter."""
 
-import json
 import os
 import re
 import sys
@@ -15,8 +14,8 @@ from duetbench.app import pyproject, target, target_python, tools
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
-from duetbench.core.errors import UsageError
-from duetbench.core.model import Endpoint, Expectation, Interface, InterpreterRecord
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Endpoint, Expectation, Interface
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, write
 
@@ -311,75 +310,31 @@ def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
         read(line, folder)
 
 
+def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:
+    assert target_python.of_image(tmp_path) is None
+    write(tmp_path, "app/Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n")
+    assert target_python.of_image(tmp_path / "app") == "3.12"
+    write(tmp_path, ".python-version", "3.13")
+    assert target_python.of_image(tmp_path / "app") == "3.12"
+    assert target_python.of_image(tmp_path / "app", Path("app")) is None
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
-    ("text", "fitting", "unfitting"),
-    [
-        ("3.13", ["3.13.5"], ["3.13.5t", "3.12.9", "3.130.1", "3.13.5-jit"]),
-        ("3.13t", ["3.13.5t"], ["3.13.5"]),
-        ("3.13+freethreaded", ["3.13.5t"], ["3.13.5"]),
-        ("3.15-jit", ["3.15.2-jit"], ["3.15.2", "3.15.2t", "3.14.7-jit"]),
-        ("3.13.5", ["3.13.5"], ["3.13.6"]),
-        ("cpython-3.12.8-linux-x86_64-gnu", ["3.12.8"], ["3.12.9"]),
-        (">=3.9,<3.13", ["3.11.2"], ["3.10.2", "3.13.0"]),
-        ("~=3.12", ["3.14.0"], ["3.11.0", "3.14.0t"]),
-    ],
-)
-def test_a_request_is_read_as_uv_reads_it(
-    text: str, fitting: list[str], unfitting: list[str]
+    ("asked", "version", "requires", "name"),
+    [(None, "", "", "3.14"), (None, "# ours\n3.14t\n", "", "3.14t"), (None, "", ">=3.14", "3.14"),
+     ("3.14t", "3.14", "", "3.14t")],
+)  # fmt: skip
+def test_uv_chooses_the_interpreter_of_a_project(
+    asked: str | None, version: str, requires: str, name: str, tmp_path: Path
 ) -> None:
-    asked = target_python.read(text, ".python-version")
-    for names, fits in ((fitting, True), (unfitting, False)):
-        for name in names:
-            assert asked.fits(spec(name)) is fits, name
-
-
-def spec(name: str) -> InterpreterRecord:
-    """3.15.2-jit as an interpreter."""
-    version, end = name.rstrip("-jit"), name[len(name.rstrip("-jit")) :]
-    return InterpreterRecord(
-        name=name, version=version, free_threaded=end == "t", jit=end == "-jit", origin="source",
-        build="",
-    )  # fmt: skip
-
-
-def test_who_asks_for_no_version_gets_a_final_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever else was made on this machine; who asks for that one gets it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name, version in (("3.13", "3.13.9"), ("3.14", "3.14.7"), ("3.15", "3.15.0rc2"),
-                          ("3.15-jit", "3.15.0rc2")):  # fmt: skip
-        facts = {"executable": sys.executable, "version": version, "free_threaded": False,
-                 "origin": "source", "build": "", "jit": name.endswith("jit")}  # fmt: skip
-        write(tmp_path, f"duetbench/interpreters/x/{name}/made.json", json.dumps(facts))
-    for text, name in ((">=3.10", "3.14"), ("3.15", "3.15"), ("3.15-jit", "3.15-jit")):
-        asked = target_python.read(text, "")
-        assert target_python.choose(asked, QUIET).name == name
-
-
-def test_the_nearest_word_decides(tmp_path: Path) -> None:
-    assert target_python.request(tmp_path).text == "any"
-    write(tmp_path, "pyproject.toml", '[project]\nrequires-python = ">=3.11"\n')
-    assert (found := target_python.request(tmp_path)).source == "requires-python"
-    assert found.fits(spec("3.14.1"))
-    for name, text, version in (
-        ("Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n", "3.12"),
-        ("runtime.txt", "python-3.13.2\n", "3.13"),
-    ):
-        write(tmp_path, name, text)
-        found = target_python.request(tmp_path)
-        assert (found.source, found.text) == (name, version)
-    write(tmp_path, ".python-version", "# for all of us\n3.12.8  # exactly\n3.11\n")
-    assert target_python.request(tmp_path).text == "3.12.8"
-    assert target_python.request(tmp_path, "3.13t").source == "--with python"
-
-
-def test_a_python_that_is_too_old_to_be_measured_is_named_with_its_file(tmp_path: Path) -> None:
-    write(tmp_path, "Pipfile", '[requires]\npython_version = "3.7"\n')
-    with pytest.raises(
-        UsageError, match=r"^Pipfile 3\.7: expected Python 3\.11 or newer; .*--with python"
-    ):
-        target_python.request(tmp_path)
+    """Those of set-up come before others, and who asks for no version gets a final one."""
+    if version:
+        write(tmp_path, ".python-version", version)
+    project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
+    write(tmp_path, "pyproject.toml", project if requires else "")
+    found = target_python.choose(tmp_path, asked, QUIET)
+    assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
 
 
 @pytest.mark.real
@@ -390,11 +345,13 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path, "shims/python3", f'#!/bin/sh\nexec {Path(sys.executable).resolve()} "$@"\n')
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
-    asked = target_python.read("<3.14", "requires-python")
-    found = target_python.choose(asked, QUIET)
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    found = target_python.choose(tmp_path, ">=3.11", QUIET)
     assert (found.origin, found.free_threaded) == ("found", False)
     assert found.name == ".".join(found.version.split(".")[:2])
     assert tools.version(found.executable) == f"Python {found.version}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
     assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
+    with pytest.raises(SetupError, match=r"finding Python 3\.99 .*; choose another one by --with"):
+        target_python.choose(tmp_path, "3.99", QUIET)

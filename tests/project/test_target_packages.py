@@ -2,21 +2,19 @@
 
 import io
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
 
 from bare import QUIET
-from duetbench.app import locks, stacks, target, target_locks, wheels
+from duetbench.app import locks, stacks, target, target_locks
 from duetbench.app.configuration import Interpreter
+from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
-from duetbench.app.target_locks import LockFile, ProjectPackages
+from duetbench.app.target_locks import LockFile
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import command
 from duetbench.host.console import Console, Narrator
@@ -52,6 +50,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
             out.writestr(zipfile.ZipInfo(name), text)
         out.writestr(zipfile.ZipInfo(info + "/RECORD"), "")
     return wheel
+build_editable = build_wheel
 """
 BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 """A backend in the project itself needs nothing from an index."""
@@ -96,9 +95,10 @@ def uv(root: Path, *arguments: str) -> None:
     subprocess.run([command.uv(), "--quiet", *arguments], cwd=root, check=True)
 
 
-def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> ProjectPackages:
+def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> Stack:
     lock = target_locks.lock_of(root)
-    return target_locks.read(lock, wanted, python, QUIET) if lock else target_locks.NOTHING
+    assert lock is not None
+    return target_locks.read(root, lock, wanted, python, QUIET)[0]
 
 
 def newer(index: Index) -> None:
@@ -119,9 +119,8 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     uv(root, *locked)
     newer(index)
     found = given(root, python)
-    assert found.label == kind
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
-    stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
+    stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
     assert deployed(root).lock("project") == stack
     keep = stack.lock.read_text()
@@ -135,10 +134,11 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # The other side takes the server that this one has got, whatever is out by then.
     index.add("granian", "3.0", "2026-04-01", ("beta",))
     base = laid(root.parent / "base")
-    same = target_locks.lock_copy(base, found, ["granian"], python, QUIET, stack)
+    same = target_locks.add_packages(base, found, ["granian"], python, QUIET, (found, stack))
     assert (same.digest, same.lock.parent.parent) == (stack.digest, base)
-    written = replace(found, text=found.text.replace("alpha==1.0", "alpha == 1.0"))
-    other = target_locks.lock_copy(base, written, ["granian"], python, QUIET, stack)
+    text = found.lock.read_text().replace("alpha==1.0", "alpha == 1.0")
+    written = target_locks.put(base, text, ["alpha"], python)
+    other = target_locks.add_packages(base, written, ["granian"], python, QUIET, (found, stack))
     assert other.packages["granian"] == "2.0"
 
 
@@ -192,7 +192,7 @@ def test_a_lock_that_is_none_is_named_as_its_project_names_it(
 
 
 @pytest.mark.real
-def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
+def test_a_second_index_is_asked(
     root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -206,13 +206,11 @@ def test_a_second_index_is_asked_and_the_day_of_a_commit_counts(
         sources = f"\n[tool.uv]\nindex = [{named}]\n{sources}{limits}"
         write(root, "pyproject.toml", PROJECT.replace('"alpha"]', '"alpha", "own"]') + sources)
         file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
-        for day, beta in ((date(2026, 1, 12), "1.0"), (date(1999, 1, 1), "2.0"), (None, "2.0")):
-            found = target_locks.read(file, WANTED, python, QUIET, day)
-            assert found.packages == {"alpha": "1.0", "beta": beta, "own": "1.0+cpu"}
-            assert found.label == f"pyproject.toml{' as of 2026-01-12' * (beta == '1.0')}"
+        found, _ = target_locks.read(root, file, WANTED, python, QUIET)
+        assert found.packages == {"alpha": "1.0", "beta": "2.0", "own": "1.0+cpu"}
         uv(root, "lock")
         found = given(root, python)
-        stack = target_locks.lock_copy(root, found, ["granian"], python, QUIET)
+        stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
         assert stack.packages.items() >= {"own": "1.0+cpu", "granian": "2.0"}.items()
         assert stacks.make_environment(stack, python, QUIET)
 
@@ -258,46 +256,36 @@ def package(root: Path, version: str = "1.0", **files: str) -> str:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("index")
-def test_packages_that_are_folders_and_commits_are_built(
-    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+def test_packages_that_are_folders_archives_and_commits_are_installed(
+    root: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """A folder or archive belongs to its copy, and a commit to the lock."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    remote, root = tmp_path / "remote", tmp_path / "shop"
+    remote = tmp_path / "remote"
     package(remote)
     git(remote, "init", "--quiet", "--initial-branch=main")
     at = commit(remote, "One")
     package(root / "libs" / "lib", "2.0")
-    lines = f"alpha==1.0 --hash=sha256:{'a' * 64}\n-e .\n"
-    for line, version in (
-        (f"lib @ git+file://{remote}@{at}", "1.0"),
-        ("-e ./libs/lib ; python_full_version >= '3.10'", "2.0"),
-        ("./libs/lib", "2.0"),
-    ):
-        text = wheels.add_wheels(f"{lines}{line}\n", root, python, QUIET)
-        assert stacks.parse(text, "it", python.version) == {"alpha": "1.0", "lib": version}, line
-        assert wheels.add_wheels(text, root, python, QUIET) == text
-    # The same files are the same wheel, others are not.
-    wheel = wheels.build(root / "libs" / "lib", python, QUIET)
-    shutil.copy(wheel, root)
-    text = wheels.add_wheels(f"./{wheel.name} --hash=sha256:{'a' * 64}\n", root, python, QUIET)
-    assert stacks.parse(text, "it", python.version) == {"lib": "2.0"}
-    assert wheels.build(root / "libs" / "lib", python, QUIET) == wheel
-    write(root, "libs/lib/more.py", "")
-    assert wheels.build(root / "libs" / "lib", python, QUIET) != wheel
-
-
-@pytest.mark.real
-def test_a_server_may_need_a_package_that_is_a_folder(
-    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """No index has it, or not in this version."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    index.add("server", "1.0", "2026-01-10", ("lib",))
-    package(root / "libs" / "lib", "2.0")
-    write(root, "requirements.txt", "./libs/lib\n")
-    stack = target_locks.lock_copy(root, given(root, python), ["server"], python, QUIET)
-    assert stack.packages == {"lib": "2.0", "server": "1.0"}
+    (root / "pyproject.toml").unlink()
+    for line in ("-e ./libs/lib ; python_full_version >= '3.10'", "./libs/lib"):
+        write(root, "requirements.txt", f"alpha==1.0\n{line}\n")
+        lock = LockFile(root, root / "requirements.txt", "")
+        found, places = target_locks.read(root, lock, WANTED, python, QUIET)
+        assert found.packages == {"alpha": "1.0", "beta": "1.0"}
+        assert places == [root / "libs" / "lib"]
+        assert found.lock.with_suffix(".in").read_text().startswith("alpha\nbeta\n")
+        target_locks.install(root, "web", places, python, QUIET)
+        assert "2.0" in (root / target_locks.SITE / "lib.py").read_text()
+        assert not (root / "libs" / "lib" / "build").exists()
+    write(root, "requirements.txt", f"lib @ git+file://{remote}@{at}\n")
+    found = given(root, python)
+    assert found.packages == {"lib": f"git+{at[:8]}"}
+    stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
+    assert stack.packages.keys() == {"lib", "granian", "beta"}
     assert stacks.make_environment(stack, python, QUIET)
+    write(root, "requirements.txt", "alpha==1.0\n./libs/no\n")
+    with pytest.raises(SetupError):
+        given(root, python)
 
 
 @pytest.mark.real
@@ -315,69 +303,52 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     write(root, "backend.py", read + body.replace("Version: 1.0", needed))
     write(root, "pyproject.toml", project)
     assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
-    assert wheels.build(root, python, QUIET).name == "lib-1.0-py3-none-any.whl"
+    target_locks.install(root, "lib", (), python, QUIET)
+    assert (root / target_locks.SITE / "lib-1.0.dist-info").is_dir()
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("table", "error", "note"),
+    ("table", "note"),
     [
-        ("", "No file/folder found for package our-service", ""),  # Poetry, Flit
-        ("", "Unable to determine which files to ship inside the wheel", ""),  # Hatch
-        ("", "Multiple top-level packages discovered", ""),  # setuptools
-        ("", "Expected a Python module at: src/our_service", ""),  # uv
-        ("", "no cargo", "wheel of our-service failed .*ValueError: no cargo"),
-        ("[tool.poetry]\npackage-mode = false\n", "no cargo", ""),
-        ("[tool.uv]\npackage = false\n", "no cargo", ""),
+        ("", "building our-service failed .*ValueError: no cargo"),
+        ("[tool.poetry]\npackage-mode = false\n", ""),
+        ("[tool.uv]\npackage = false\n", ""),
     ],
 )
-def test_an_application_that_is_no_package_needs_no_wheel_and_no_note(
-    table: str, error: str, note: str, tmp_path: Path, python: Interpreter,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_an_application_that_is_no_package_is_not_built(
+    table: str, note: str, tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root, said = tmp_path / "shop", io.StringIO()
-    write(root, "backend.py", f"raise ValueError({error!r})\n")
+    write(root, "backend.py", "raise ValueError('no cargo')\n")
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
     write(root, "web.py", "")
     narrator = Narrator(Console(file=said, width=400))
-    assert target_locks.install(root, "web", python, narrator) == (target_locks.SITE, ".")
+    assert target_locks.install(root, "web", (), python, narrator) == (target_locks.SITE, ".")
     assert re.search(note or r"\A\Z", said.getvalue())
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("source", "files", "laid_out"),
-    [
-        # Its code is where it is edited; the wheel says what it is, and has what its build made.
-        ("src/lib.py", ("lib.py", "lib_speed.py"), {"lib_speed.py"}),
-        ("src/lib/__init__.py", ("lib/__init__.py", "lib/speed.py"), set[str]()),
-        ("python/lib.py", ("lib.py",), {"lib.py"}),
-    ],
-)
-def test_of_the_project_itself_only_what_is_missing_is_laid_out(
-    source: str, files: tuple[str, ...], laid_out: set[str], tmp_path: Path,
-    python: Interpreter, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_the_project_itself_is_imported_from_its_sources(
+    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its build also puts compiled modules; the installed part says what it is."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
-    texts = {**dict.fromkeys(files, "built = True\n"), "lib-3.0.data/purelib/data.txt": "x"}
-    texts["lib-3.0.data/scripts/program"] = "x"
-    tag = "cp314-cp314-linux_x86_64"
-    write(root, source, "built = False\n")
-    write(root, "backend.py", BACKEND.format(name="lib", version="3.0", tag=tag, files=texts))
+    write(root, "src/lib/__init__.py", "from lib.speed import built\n")
+    write(root, "more/other.py", "")
+    made = "import pathlib\npathlib.Path('src/lib/speed.py').write_text('built = True')\n"
+    files = {"_lib.pth": f"{root}/src\n{root}/more\n"}
+    text = BACKEND.format(name="lib", version="3.0", tag="py3-none-any", files=files)
+    write(root, "backend.py", made + text)
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    search = target_locks.install(root, "lib.api", python, QUIET)
-    assert search == (target_locks.SITE, *(["src"] if source.startswith("src") else []), ".")
-    assert {path.name for path in (root / target_locks.SITE).iterdir()} == {
-        "lib-3.0.dist-info", "data.txt", *laid_out
-    }  # fmt: skip
-    made = root / "src" / "lib" / "speed.py"
-    assert made.exists() == ("lib/speed.py" in files)
-    code = "import importlib.metadata as m, lib; print(m.version('lib'), lib.built)"
+    search = target_locks.install(root, "lib.api", (), python, QUIET)
+    assert search == (target_locks.SITE, "src", ".", "more")
+    code = "import importlib.metadata as m, lib, other; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],
         env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert said.stdout.split() == ["3.0", str("lib.py" in laid_out)]
+    assert said.stdout.split() == ["3.0", "True"]

@@ -58,7 +58,7 @@ class Interpreter(InterpreterRecord):
 
     @property
     def identity(self) -> str:
-        """The key of its environments and wheels."""
+        """The key of its environments."""
         build = self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
         return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
 

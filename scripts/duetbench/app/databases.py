@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from duetbench.app import hints
 from duetbench.core.errors import FlagName, LaunchError, UsageError
@@ -62,14 +62,14 @@ def rows(statement, address):
     return asyncio.run(ask())
 
 try:
-    for row in rows(*sys.argv[1:]):
+    for row in rows(*sys.stdin.read().split("\\n")):
         print(row[0])
 except ImportError:
-    sys.exit("neither psql nor psycopg, psycopg2 or asyncpg is installed")
+    sys.exit("it needs psycopg, psycopg2 or asyncpg in the application's environment")
 except Exception as error:
     sys.exit(f"{getattr(error, 'sqlstate', None) or getattr(error, 'pgcode', '')}: {error}")
 """
-"""Sends a statement by what the application itself has installed, if there is no psql."""
+"""Sends a statement by what the application itself has installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +128,21 @@ class Database:
                     replace(self, name=name).drop()
 
     def _execute(self, statement: str) -> str:
-        """Execute a statement, by psql or a driver of the application; return its first column."""
+        """Execute a statement by a driver of the application; return its first column."""
         user, at, place = self.head.partition("://")[2].rpartition("@")
-        name, _, password = user.partition(":")
         known = "&".join(filter(_OF_LIBPQ.match, self.tail.lstrip("?").split("&")))
-        address = f"postgresql://{name}{at}{place}postgres?{known}"
-        psql = shutil.which("psql")
-        options = ("-XqtA", "-v", "VERBOSITY=verbose", "-c")
-        program = (psql, *options) if psql else (str(self.python), "-c", _DRIVERS)
-        env = {**os.environ, "PGCONNECT_TIMEOUT": _CONNECT_SECONDS}
-        if password:
-            env["PGPASSWORD"] = unquote(password)
+        address = f"postgresql://{user}{at}{place}postgres?{known}"
         done = subprocess.run(
-            (*program, statement, address),
-            env=env,
+            (self.python, "-c", _DRIVERS),
+            env={**os.environ, "PGCONNECT_TIMEOUT": _CONNECT_SECONDS},
+            input="\n".join((statement, address)),  # which no list of processes shows
             check=False,
-            stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
         )
         if done.returncode:
-            said = last_words(re.sub(r"\nLOCATION:.*", "", done.stderr))
+            said = last_words(done.stderr)
             advice = next((words for code, words in _ADVICE.items() if code in said), "")
             problem = f"{OPTION}: the server of {self.variable} said: {said}{advice}"
             raise LaunchError(FlagName.NOT_READY, problem)

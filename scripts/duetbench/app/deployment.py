@@ -4,7 +4,6 @@ Head decides interface, server and interpreter for both sides; packages and code
 own.
 """
 
-import json
 import os
 import shlex
 import shutil
@@ -12,16 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import date
-from functools import cache as cached
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.version import Version
+from packaging.specifiers import SpecifierSet
 
 from duetbench.app import (
-    interpreters,
-    locks,
     revisions,
     stacks,
     start_command,
@@ -31,21 +26,21 @@ from duetbench.app import (
 )
 from duetbench.app.configuration import Interpreter
 from duetbench.app.environment import Environment, find
+from duetbench.app.pyproject import read_pyproject
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import FOLDER, STACK, Target
-from duetbench.app.target_locks import LockFile, ProjectPackages
+from duetbench.app.target import NOWHERE, STACK, Target
+from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import assemble, find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Case, Endpoint, Interface
-from duetbench.host import cache, command, paths
+from duetbench.core.text import some
+from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
 _SHOWN: Final = 4  # names of uncommitted files
-_GUNICORN_ASGI: Final = Version("25")
-"""The first gunicorn that serves ASGI without another package."""
 
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
@@ -59,11 +54,7 @@ def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator
         (large, "note: without {}: too large to copy; make what it needs with --before"),
     ):
         if names:
-            whole = [*dict.fromkeys(names)]
-            tops = [*dict.fromkeys(name.partition("/")[0] for name in names)]
-            listed = whole if len(whole) <= _SHOWN else tops
-            shown = ", ".join(listed[:_SHOWN]) + ", …" * (len(listed) > _SHOWN)
-            narrator.say(text.format(shown))
+            narrator.say(text.format(some([*dict.fromkeys(names)], _SHOWN)))
 
 
 def environment_of(
@@ -97,7 +88,7 @@ def environment_of(
 def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     """Find the environment in which a project runs, and list the packages that it lacks.
 
-    One that nobody has chosen lacks none, and is of a Python that the project asks for.
+    One that nobody has chosen lacks none.
     """
     root = project.root
     environment = find(root.resolve(), revisions.top(root) or root.resolve())
@@ -105,11 +96,8 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
         return None, ()
     asked = target_locks.direct(root, revisions.within(root), project.target)
     lacking = sorted({package.name for package in asked if not environment.has(package)})
-    if not environment.chosen:
-        version = interpreters.prove(environment.executable)["version"]
-        wanted = target_python.request(root, within=revisions.within(root)).versions
-        if lacking or not asked or not wanted.contains(version):
-            return None, ()
+    if not environment.chosen and (lacking or not asked):
+        return None, ()
     return environment, lacking
 
 
@@ -119,115 +107,71 @@ def deploy_all(
     narrator: Narrator,
     settings: Sequence[Setting],
     copies: Path,
-    day: date | None,
-) -> tuple[list[Subject], list[str]]:
+) -> tuple[list[Subject], Sequence[str]]:
     """Prepare a target in copies of its repository, each under a setting; also return notes.
 
-    The last decides how all are served; packages without a version are those of its `day`.
+    The last decides how all are served.
 
     Raises:
         DeclarationError: The project's lock or metadata are invalid.
         UsageError: The target is invalid: it is no application, its server cannot serve it, …
         SetupError: The interpreter, a package or the environment cannot be made.
     """
-    head, served = settings[-1], any(side.served for side in settings)
-    # Head's comes last but one. What one does not name is found as declared, with head's variables.
-    named = all("server" in side.values for side in settings)
-    shared = {"server": head.values["server"]} if named else {}
-    ways = (*settings, Setting(shared, head.env))
     given = [lock_at(project.root, side.lock, copies) if side.lock else None for side in settings]
     add_uncommitted(project, places, narrator)
     environment = None
     if not any(side.packages for side in settings):
         environment = environment_of(project, places, narrator)
-    if environment is not None:  # the first import already finds compiled code
-        python = target_python.describe(environment.executable)
+    pythons = _interpreters(project, places[-1], narrator, environment)
+    python = next(iter(pythons.values()))
+    if environment is not None:  # the import already finds compiled code
         with ThreadPoolExecutor() as pool:
             [*pool.map(lambda place: stacks.compile_code(place, python), places)]
+    sides = [
+        _lay_out(project, place, lock, environment, pythons, narrator)
+        for place, lock in zip(places, given, strict=True)
+    ]
+    head, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
-    notes: list[str] = []
-    for place, lock in zip(reversed(places), reversed(given), strict=True):
-        like = deployed[-1] if deployed else None
-        copy, told = _deploy(project, place, narrator, like, lock, ways, environment, day)
-        if not deployed:
-            for side in settings if served else (head,):
-                narrator.say(describe(copy, side))
-        deployed.insert(0, copy)
-        notes += told
+    like: tuple[Stack, Stack] | None = None
+    needs = _needs(server, ways, head.interface)
+    for bare, own in reversed(sides):
+        stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
+        like = own, stack
+        deployed.insert(0, replace(bare, target=ways[-1], interface=head.interface, server=server))
+    served = any(side.served for side in settings)
+    for setting in settings if served else settings[-1:]:
+        narrator.say(describe(deployed[-1], setting))
     return deployed, notes
 
 
-def _deploy(
-    project: Subject,
-    place: Path,
-    narrator: Narrator,
-    like: Subject | None,
-    lock: LockFile | None,
-    settings: Sequence[Setting],
-    environment: Environment | None,
-    day: date | None,
-) -> tuple[Subject, tuple[str, ...]]:
-    """Prepare a target in one copy, with what each setting needs; the last one is its usual one.
+def _choose_way(
+    head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
+) -> tuple[Subject, str, Sequence[Target], Sequence[str]]:
+    """Choose how head is served, after an import if its interface is not declared.
 
-    It is served as `like`, the other side, if that is prepared already. Its packages come from
-    `lock`, if not from the copy or an environment.
+    Return it with its interface, the server where a way names none, the ways: one for each setting
+    and last the usual one, and notes.
     """
-    declared, within = (like or project).target, revisions.within(project.root)
-    choices: Sequence[Target] = [declared.model_copy(update=setting.values) for setting in settings]
-    choice = choices[-1]
-    lock = lock or (None if environment else lock_in(place, within, choice))
-    if like is None:
-        by_name = _interpreters(project, place, choice, narrator, environment)
-    else:
-        by_name = like.interpreters
-    pythons = [*by_name.values()]
-    python = pythons[0]
-    notes: tuple[str, ...] = ()
-    (place / FOLDER).mkdir(exist_ok=True)
-    packages, imports = _packages(place, choice, lock, environment, within, python, narrator, day)
-    bare = Subject(
-        place,
-        origin=project.root,
-        inside=within,
-        interpreters=by_name,
-        search=imports,
-        source=packages.label,
-    )
-
-    @cached
-    def lock_for(needs: frozenset[str]) -> Stack:
-        other = like.lock(STACK) if like else None
-        return target_locks.lock_copy(place, packages, needs, python, narrator, other)
-
-    if like is not None:
-        interface, server = like.interface, like.server
-        lock_for(_needs(server, choices, interface))
-    else:
-        asked = choice.interface
-        if asked is None:
-            server, ways, _ = _served(place, packages.packages, choices, None, pythons)
-            stack = lock_for(_needs(server, ways, "asgi"))
-            env = {"env": {**choice.env, **settings[-1].env}}
-            trial = replace(bare, target=choice.model_copy(update=env))
-            asked, made, assumed = _interface(trial, stack, narrator)
-            bare = replace(bare, assumed=assumed)
-            choices = [way.model_copy(update={"factory": made}) for way in choices]
-        interface = asked
-        server, choices, notes = _served(place, packages.packages, choices, interface, pythons)
-        lock_for(_needs(server, choices, interface))
-        choice = choices[-1]
-    deployed = replace(bare, target=choice, interface=interface, server=server)
-    locks.save(
-        deployed, STACK, deployed.lock_file(STACK).read_text("utf-8")
-    )  # a search for a cause finds it by its digest
-    return deployed, notes
+    # What one does not name is found as declared, with head's variables.
+    named = all("server" in side.values for side in settings)
+    usual = {"server": settings[-1].values["server"]} if named else {}
+    values = (*(side.values for side in settings), usual)
+    ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
+    pythons = [*head.interpreters.values()]
+    if (interface := head.target.interface) is None:
+        env = {**head.target.env, **settings[-1].env}
+        trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
+        interface, made = _import(trial, own, narrator)
+        ways = [way.model_copy(update={"factory": made}) for way in ways]
+    server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
+    return replace(head, interface=interface), server, ways, notes
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
     """Copy the repository as it is, prepare its target there, and describe it."""
     place = revisions.copy(project.root, copies)
-    day = revisions.day(project.root, revisions.checkout(project.root))
-    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies, day)
+    (copy,), notes = deploy_all(project, [place], narrator, [AS_DECLARED], copies)
     for note in notes:
         narrator.say(f"note: {note}")
     return copy
@@ -301,115 +245,86 @@ def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
     return LockFile(place, file, os.path.relpath(file, place))
 
 
-def _packages(
+def _lay_out(
+    project: Subject,
     place: Path,
-    choice: Target,
     lock: LockFile | None,
     environment: Environment | None,
-    within: Path,
-    python: Interpreter,
+    pythons: Mapping[str, Interpreter],
     narrator: Narrator,
-    day: date | None,
-) -> tuple[ProjectPackages, tuple[str, ...]]:
-    """Read a copy's packages, and return the folders that its application is imported from."""
-    module = choice.app.partition(":")[0]
+) -> tuple[Subject, Stack]:
+    """Read a copy's packages, from `lock` if it is given, and install what belongs to its code."""
+    choice, within = project.target, revisions.within(project.root)
+    module, python = choice.app.partition(":")[0], next(iter(pythons.values()))
     if environment is not None:
-        own = (os.path.relpath(folder, within) for folder in environment.folders)
-        folders = dict.fromkeys((*target_locks.source_folders(place, module), *own))
-        return target_locks.of_environment(environment), tuple(folders)
-    packages = target_locks.NOTHING
-    if lock is not None:
-        packages = target_locks.read(lock, choice, python, narrator, day)
-    return packages, target_locks.install(place, module, python, narrator)
+        stack, source = target_locks.put(place, environment.lock, (), python), environment.label
+        folders = (os.path.relpath(folder, within) for folder in environment.folders)
+        search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *folders)))
+    else:
+        places: Sequence[Path] = ()
+        if lock := lock or lock_in(place, within, choice):
+            stack, places = target_locks.read(place, lock, choice, python, narrator)
+        else:
+            stack = target_locks.put(place, "", (), python)
+        source = lock.label if lock else NOWHERE
+        search = target_locks.install(place, module, places, python, narrator)
+    side = Subject(
+        place,
+        target=choice,
+        origin=project.root,
+        inside=within,
+        interpreters=pythons,
+        search=search,
+        source=source,
+    )
+    return side, stack
 
 
 def _interpreters(
-    project: Subject,
-    place: Path,
-    choice: Target,
-    narrator: Narrator,
-    environment: Environment | None,
+    project: Subject, place: Path, narrator: Narrator, environment: Environment | None
 ) -> Mapping[str, Interpreter]:
     """Choose the interpreters that are asked for, by name, or take that of an environment."""
-    within = revisions.within(project.root)
+    asked: Sequence[str | None] = project.target.python
     if environment is not None:
         pythons = [target_python.describe(environment.executable)]
-    elif not choice.python and (python := _python_here(project, place, within)):
+    elif not asked and (python := _python_here(project, place)):
         pythons = [python]
     else:
-        requests = [target_python.request(place, name, within) for name in choice.python or (None,)]
-        pythons = [target_python.choose(r, narrator) for r in requests]
+        usual = target_python.of_image(place, revisions.within(project.root))
+        pythons = [target_python.choose(place, one or usual, narrator) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
-def _python_here(project: Subject, place: Path, within: Path) -> Interpreter | None:
-    """Find the Python on which a project runs here, if an environment for a copy may have it.
+def _python_here(project: Subject, place: Path) -> Interpreter | None:
+    """Find the Python on which a project runs here, if a copy's metadata allow it.
 
-    If nothing is missing there, the metadata have to allow it. Otherwise that environment may be
-    for something else, so it has to be the Python that the project asks for.
+    An environment that lacks a package may be for something else.
     """
     with suppress(SetupError):  # it does not run, or is too old
         running, lacking = _running(project)
-        if running is not None:
-            need = target_python.required(place)
-            if lacking:
-                need = target_python.request(place, within=within)
+        if running is not None and not lacking:
             python = target_python.describe(running.executable)
-            if need.versions.contains(python.version, prereleases=True):
+            allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
+            if SpecifierSet(allowed).contains(python.version, prereleases=True):
                 return python
     return None
 
 
-def _interface(
-    trial: Subject, stack: Stack, narrator: Narrator
-) -> tuple[Interface, bool, Path | None]:
-    """Find an application's interface, whether something makes it, and the file that said so.
-
-    An import takes seconds, so its answer holds as long as the application's module, its packages
-    and its interpreter are the same. `check_import` is for whatever does not work then.
-    """
-    choice, python = trial.target, next(iter(trial.interpreters.values()))
-    files = (trial.root / folder / file for folder in trial.search
-             for file in target_locks.module_files(choice.app.partition(":")[0]))  # fmt: skip
-    module = next((file.read_bytes().decode("latin-1") for file in files if file.is_file()), "")
-    known = (f"{trial.repository}", choice.app, f"{choice.factory}", module)
-    name = cache.digest(*known, stack.lock.read_text("utf-8"), f"{python.executable}")
-    answer = paths.cache_dir() / "interfaces" / name
-    with suppress(OSError, ValueError):
-        if not (choice.before or choice.after):
-            interface, made = json.loads(answer.read_text("utf-8"))
-            return interface, made, answer
-    found = _import(trial, stack, narrator)
-    with suppress(OSError):  # it saves time only
-        answer.parent.mkdir(parents=True, exist_ok=True)
-        answer.write_text(json.dumps(found), "utf-8")
-    return *found, None
-
-
-def check_import(deployed: Subject, narrator: Narrator) -> None:
-    """Import a target whose interface was not seen now; UsageError: it is none, or another one."""
-    if deployed.assumed is None:
-        return
-    deployed.assumed.unlink(missing_ok=True)
-    if (interface := _import(deployed, deployed.lock(STACK), narrator)[0]) != deployed.interface:
-        raise UsageError(f"{deployed.target.app}: expected {deployed.interface}, found {interface}")
-
-
-def _import(trial: Subject, stack: Stack, narrator: Narrator) -> tuple[Interface, bool]:
-    """Import the application as a launch would, after the commands before it."""
+def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
+    """Import the application as a launch would, after the commands before it, without a server."""
     choice, name = trial.target, next(iter(trial.interpreters))
     request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
     endpoint = Endpoint.model_construct(**request, path="")  # none is requested
-    known: dict[str, Any] = {"stack": stack.name, "loop": choice.loop, "python": name}
+    known: dict[str, Any] = {"stack": STACK, "loop": choice.loop, "python": name}
     known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
     case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(
-        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: stack
+        trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
     )  # nothing is loaded
     try:
-        with narrator.step(f"importing {choice.app}", "to see how it is served") as tick:
-            return find_interface(testbed, case, log, tick)
+        with narrator.step(f"importing {choice.app}", "to see how it is served"):
+            return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
 
@@ -418,9 +333,9 @@ def _served(
     place: Path,
     packages: Mapping[str, str],
     choices: Sequence[Target],
-    interface: Interface | None,
+    interface: Interface,
     pythons: Sequence[Interpreter],
-) -> tuple[str, Sequence[Target], tuple[str, ...]]:
+) -> tuple[str, Sequence[Target], Sequence[str]]:
     """Choose the server, as asked, as the repository starts it, or as locked, with a note.
 
     Also return the ways to serve the target with the loop and threads of that command.
@@ -453,15 +368,10 @@ def _served(
     return server, choices, notes
 
 
-def _server(packages: Mapping[str, str], interface: Interface | None) -> str:
-    """Choose the first server of the lock that speaks an interface; None: any."""
-    for name in SERVERS:
-        speaks = interface is None or interface in SERVERS[name].interfaces
-        if name == "gunicorn" and interface == "asgi" and name in packages:
-            speaks = Version(packages[name]) >= _GUNICORN_ASGI
-        if name in packages and speaks:
-            return name
-    return next(iter(SERVERS))
+def _server(packages: Mapping[str, str], interface: Interface) -> str:
+    """Choose the first server of the lock that speaks an interface."""
+    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
+    return next((name for name in fitting if name in packages), fitting[0])
 
 
 def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 Whoever types a command has one in which the application starts and its tests pass. Both sides use
 its packages, by links in an environment of the cache: what a launch compiles or adds (a server that
-is not installed) stays there. What the repository installs of itself is left out, since each side
-imports it from its own copy of the files.
+is not installed) stays there. What the repository installs of itself comes later on the search path
+than each side's own copy of the files.
 """
 
 import ast
@@ -27,8 +27,8 @@ from packaging.version import InvalidVersion, Version
 
 from duetbench.core.errors import SetupError
 
-_MARK: Final = re.compile(r"# installed for (.+) in (.+), [0-9a-f]{64}\n")
-"""The first line of an environment's lock: its Python, the repository, and what that adds."""
+_MARK: Final = re.compile(r"# installed for (.+) in (.+)\n")
+"""The first line of an environment's lock: its Python and the repository."""
 
 _FOLDERS: Final = (".venv", "venv", "env", ".env")
 _TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,7 +56,7 @@ class Environment:
     Attributes:
         executable: Its Python, as a path in it.
         label: What people call it: `.venv`.
-        top: The repository whose own packages are left out.
+        top: The repository.
         chosen: Whether somebody made it for the project, or entered it.
     """
 
@@ -111,49 +111,30 @@ class Environment:
     def lock(self) -> str:
         """What is installed, as lines of a lock; another one after any change."""
         digests = (f"{name}{_hashed(place)}" for name, place in sorted(self._infos.items()))
-        rest = sha256("".join(sorted(map(str, self._own_lines))).encode()).hexdigest()
-        return "\n".join((f"# installed for {self.executable} in {self.top}, {rest}", *digests, ""))
+        return "\n".join((f"# installed for {self.executable} in {self.top}", *digests, ""))
 
-    @cached_property
-    def _own(self) -> dict[Path, list[Path]]:
-        """Map metadata of packages that the repository installs of itself to their files."""
-        own: dict[Path, list[Path]] = {}
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the repository that it imports from, relative to the top."""
+        files = (file for site in self.sites
+                 for pattern in ("*.pth", "__editable__*_finder.py")
+                 for file in site.glob(pattern))  # fmt: skip
+        named = (place for file in files for place in _named(file.read_text("utf-8")))
+        own = (place.relative_to(self.top) for place in named
+               if place.is_relative_to(self.top) and place != self.sites[0])  # fmt: skip
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the repository has installed compiled modules of its own in it."""
         for place in self._infos.values():
             with suppress(OSError, ValueError):
                 url = str(json.loads((place / "direct_url.json").read_text("utf-8"))["url"])
                 if Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
                     lines = (place / "RECORD").read_text("utf-8").splitlines()
-                    own[place] = [Path(line.partition(",")[0].strip('"')) for line in lines]
-        return own
-
-    @cached_property
-    def _own_lines(self) -> list[tuple[Path, Path]]:
-        """List folders of the repository that files of the environment put on its search path."""
-        lines = []
-        for site in self.sites:
-            for file in (*site.glob("*.pth"), *site.glob("__editable__*_finder.py")):
-                lines += [(file, folder) for folder in self._named(file.read_text("utf-8"))]
-        return lines
-
-    def _named(self, text: str) -> Iterator[Path]:
-        """Yield the folders of the repository that such a file names, by lines or by a mapping."""
-        mapping = re.search(r"^MAPPING\b[^=]*= (\{.*\})$", text, re.MULTILINE)
-        places = [Path(line.strip()) for line in text.splitlines()]
-        if mapping:
-            places = [Path(place).parent for place in ast.literal_eval(mapping[1]).values()]
-        for place in places:
-            if place.is_absolute() and place.is_relative_to(self.top) and place != self.sites[0]:
-                yield place
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders of the repository that it imports from, relative to the top."""
-        return tuple(dict.fromkeys(f.relative_to(self.top) for _, f in self._own_lines))
-
-    @property
-    def compiled(self) -> bool:
-        """Whether the repository has installed compiled modules of its own in it."""
-        return any(file.suffix in _COMPILED for files in self._own.values() for file in files)
+                    if any(line.partition(",")[0].endswith(_COMPILED) for line in lines):
+                        return True
+        return False
 
     def link(self, target: Path, final: Path, base: Path) -> None:
         """Fill a folder, which will be `final`, with links to its packages, for a base Python."""
@@ -167,39 +148,30 @@ class Environment:
         (target / "pyvenv.cfg").write_text(
             f"home = {base.parent}\ninclude-system-site-packages = false\n", "utf-8"
         )
-        named = {file for file, _ in self._own_lines}
-        own = {
-            info.parent / file
-            for info, files in self._own.items()
-            for file in files
-            if file.parts[0] != info.name
-        }
+        used = {*self._infos.values()}
 
-        def left_out(folder: str, names: list[str]) -> list[str]:
-            places = {name: Path(folder, name) for name in names}
-            return [
-                name
-                for name, place in places.items()
-                if place in own
-                or place in named
-                or (place.suffix == ".dist-info" and place not in self._infos.values())
-            ]
+        def hidden(folder: str, names: list[str]) -> list[str]:
+            infos = (name for name in names if name.endswith(".dist-info"))
+            return [name for name in infos if Path(folder, name) not in used]
 
         for source in self.sites:
             shutil.copytree(
-                source, site, ignore=left_out, copy_function=_link, symlinks=True,
-                dirs_exist_ok=True,
-            )  # fmt: skip
-        for file in named - own:
-            lines = file.read_text("utf-8").splitlines(keepends=True)
-            kept = (line for line in lines if not [*self._named(line)])
-            (site / file.name).write_text("".join(kept), "utf-8")
+                source, site, ignore=hidden, copy_function=_link, symlinks=True, dirs_exist_ok=True
+            )
         here = os.fsencode(self.executable.parent / "python")
         there = os.fsencode(final / "bin/python")
         for file in self.executable.parent.iterdir():
             if file.is_file() and here in file.open("rb").read(_SHEBANG):
                 (programs / file.name).write_bytes(file.read_bytes().replace(here, there))
                 (programs / file.name).chmod(0o755)
+
+
+def _named(text: str) -> list[Path]:
+    """List the folders that a file of an editable install names, by lines or by a mapping."""
+    mapping = re.search(r"^MAPPING\b[^=]*= (\{.*\})$", text, re.MULTILINE)
+    if mapping:
+        return [Path(place).parent for place in ast.literal_eval(mapping[1]).values()]
+    return [Path(line.strip()) for line in text.splitlines()]
 
 
 def of_lock(text: str) -> Environment | None:

@@ -5,7 +5,6 @@ just what is to be installed.
 """
 
 import json
-import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from packaging.markers import Marker
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from duetbench.app.pyproject import read_pyproject
 from duetbench.app.target import Target
@@ -93,35 +90,22 @@ def _line(package: _Table, root: Path) -> str:
 def metadata(root: Path) -> tuple[list[str] | None, dict[str, list[str]], dict[str, list[str]]]:
     """Read what a project asks for, by default (None: not listed), by extra and by group.
 
-    Poetry's own tables count beside its lock, which has the versions.
+    Poetry's own table counts beside its lock, which has the versions.
     """
     document = read_pyproject(root)
     project, tools = document.get("project", {}), document.get("tool", {})
-    poetry = tools.get("poetry", {})
-    specs = poetry.get("dependencies", {})
-    tables = {"dev": poetry.get("dev-dependencies", {})}
-    tables |= {
-        name: table.get("dependencies", {}) for name, table in poetry.get("group", {}).items()
-    }
-    extras = {
-        extra: [text for name in names for text in _texts(name, specs.get(name, {}))]
-        for extra, names in poetry.get("extras", {}).items()
-    }
-    groups = {
-        group: [text for name, spec in table.items() for text in _texts(name, spec)]
-        for group, table in tables.items()
-    }
-    groups |= tools.get("pdm", {}).get("dev-dependencies", {})
-    needed: list[str] = [
+    specs = tools.get("poetry", {}).get("dependencies", {}) if (root / POETRY).is_file() else None
+    needed = specs and [
         text
         for name, spec in specs.items()
         if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
         for text in _texts(name, spec)
     ]
+    groups = tools.get("pdm", {}).get("dev-dependencies", {})
     return (
-        project.get("dependencies", needed if (root / POETRY).is_file() else None),
-        extras | project.get("optional-dependencies", {}),
-        groups | document.get("dependency-groups", {}),
+        project.get("dependencies", needed),
+        project.get("optional-dependencies", {}),
+        {**groups, **document.get("dependency-groups", {})},
     )
 
 
@@ -131,40 +115,5 @@ def _texts(name: str, spec: Any) -> Iterator[str]:
         fields = table if isinstance(table, dict) else {}
         conditions = [f"({text})" for text in [fields.get("markers")] if text]
         conditions += [f"sys_platform == '{text}'" for text in [fields.get("platform")] if text]
-        for one in SpecifierSet(_specifier(fields.get("python", "*"))):
-            conditions.append(f"python_full_version {one.operator} '{one.version}'")
         marker = f" ; {' and '.join(conditions)}" * bool(conditions)
         yield f"{name}[{','.join(fields.get('extras', ()))}]{marker}"
-
-
-def interpreter(root: Path) -> tuple[str, str]:
-    """Return the Python that Poetry or Pipenv ask for, and in which file; empty: any.
-
-    It is a version or a specifier.
-    """
-    poetry = read_pyproject(root).get("tool", {}).get("poetry", {})
-    if text := poetry.get("dependencies", {}).get("python"):
-        return _specifier(str(text)), "pyproject.toml"
-    pipfile = root / "Pipfile"
-    if pipfile.is_file():
-        requires = tomllib.loads(pipfile.read_text("utf-8")).get("requires", {})
-        if text := requires.get("python_full_version") or requires.get("python_version"):
-            return str(text), "Pipfile"
-    return "", ""
-
-
-def _specifier(text: str) -> str:
-    """Convert Poetry's `^3.10`, `~3.11`, `3.11` and `>=3.10,<3.13`; of alternatives the last."""
-    parts = []
-    for word in re.split(r"\s*,\s*|(?<=[\w*])\s+", text.rpartition("||")[2].strip()):
-        if word[:1] in {"^", "~"} and word[:2] != "~=":
-            number = word.lstrip("^~ ")
-            release = Version(number).release
-            prefix = release[:1] if word[0] == "^" else release[:2]
-            upper = ".".join(map(str, (*prefix[:-1], prefix[-1] + 1)))
-            parts.append(f">={number},<{upper}")
-        elif word[:1].isdigit():
-            parts.append(f"=={word}" if word.endswith("*") else f"=={word}.*")
-        elif word != "*":
-            parts.append(word.replace(" ", ""))
-    return ",".join(parts)

@@ -8,8 +8,7 @@ from typing import Any, Final
 from duetbench.app.configuration import Interpreter
 from duetbench.core.errors import SetupError
 from duetbench.core.model import InterpreterRecord
-from duetbench.host import cache, command, paths
-from duetbench.host.command import Tick
+from duetbench.host import cache, paths
 
 JIT: Final = "PYTHON_JIT"
 """Switches the JIT on, in an interpreter that has one."""
@@ -107,14 +106,3 @@ def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts
         "jit": jit and proof["jit"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
-
-
-def install(request: str, log_name: str, tick: Tick, *options: str | Path) -> None:
-    """Let uv install a prebuilt interpreter, whose checksum uv knows; raises SetupError."""
-    command.run(
-        [command.uv(), "python", "install", "--no-bin", *options, request],
-        what=f"installing CPython {request}",
-        log=command.new_log(log_name),
-        tick=tick,
-        env={"UV_HTTP_RETRIES": "0"},  # an unreachable server is not slow: ask once
-    )

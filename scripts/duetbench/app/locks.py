@@ -1,8 +1,7 @@
 """Locks of stacks: uv resolves one again, as of a date or with other versions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date
-from typing import Final
 
 from packaging.requirements import Requirement
 
@@ -13,9 +12,6 @@ from duetbench.host import cache
 from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
-_NEVER: Final = "9999-01-01"
-"""A date before which everything was released."""
-
 
 def resolve(
     subject: Subject,
@@ -25,21 +21,16 @@ def resolve(
     *,
     keep: str = "",
     pins: Sequence[str] = (),
-    exempt: Collection[str] = (),
+    options: Sequence[str] = (),
 ) -> str:
     """Resolve one stack with uv; return the lock's text. Dates and errors as for `renew`.
 
-    The date does not apply to `exempt` packages. Versions in `keep`, the text of a lock, are
-    kept if possible. `pins` are requirements such as `granian==2.7.8` that limit what is installed.
+    `options` are uv's. Versions in `keep`, the text of a lock, are kept if possible. `pins` are
+    requirements such as `granian==2.7.8` that limit what is installed.
     """
-    argv = [*subject.sources(stack)]
+    argv = [*subject.sources(stack), *options]
     if as_of is not None:
         argv += ["--exclude-newer", as_of.isoformat()]
-        argv += [
-            word
-            for package in exempt
-            for word in ("--exclude-newer-package", f"{package}={_NEVER}")
-        ]
     return stacks.compile_lock(
         argv,
         f"stack {stack}",
@@ -72,11 +63,7 @@ def resolve_stack(
     how = f"as of {day}" if day else f"with {', '.join(texts)}"
     with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
         text = resolve(subject, name, day, tick, keep=keep, pins=texts)
-    return save(subject, name, text)
-
-
-def save(subject: Subject, name: str, text: str) -> Stack:
-    """Save a lock in the cache, as a stack that can be installed."""
+    # A search for a cause finds it by its digest.
     lock = stacks.kept_place(cache.digest(text), name)
     stacks.write_lock(lock, text)
     return subject.read_lock(name, lock)

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
@@ -86,14 +85,6 @@ def checkout(root: Path, label: str = "") -> Revision:
     """Describe the files as they are."""
     commit, dirty = git.revision(root)
     return Revision(label, commit or "", dirty)
-
-
-def day(root: Path, state: Revision) -> date | None:
-    """The day of a commit, if it is over and the files are the commit's: until then, all is new."""
-    if not state.commit or state.dirty:
-        return None
-    found = date.fromisoformat(git.ask(root, "show", "--no-patch", "--format=%cs", state.commit))
-    return found if found < datetime.now(UTC).date() else None
 
 
 def working(root: Path) -> Revision:
@@ -185,7 +176,7 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     """Copy the files of the checkout as they are, below a folder of `copies`.
 
     From a git repository with a commit it copies the files that `working` records, else all but
-    hidden files, results and generated files. With `inside`, `root` is a copy already, at this path
+    results and generated files. With `inside`, `root` is a copy already, at this path
     within it; then everything is copied.
     """
     if inside is None and is_repository(root):
@@ -241,6 +232,4 @@ def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _ignore(_folder: str, names: list[str]) -> set[str]:
-    generated = {"__pycache__", "node_modules", "results"}
-    hidden = {name for name in names if name[0] == "." and name != ".python-version"}
-    return hidden | (generated & {*names})
+    return set(filter(_GENERATED.fullmatch, names))

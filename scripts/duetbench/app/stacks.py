@@ -24,7 +24,7 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from duetbench.app.configuration import REMOVED, Interpreter
+from duetbench.app.configuration import Interpreter
 from duetbench.app.environment import Environment, of_lock
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
@@ -38,8 +38,9 @@ _VERSION: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.M
 _COMPILE: Final = ("pip", "compile", "--universal", "--generate-hashes", "--quiet", "--no-header")
 _UNBUILT: Final = re.compile(r"[Ff]ailed to (?:download and )?build\s+[`']?(([\w.-]+)==[^\s`']+)")
 _WITHOUT_WHEEL: Final = re.compile(r"(([\w.-]+)==\S+) has no wheels with a matching Python")
-_HEADER: Final = re.compile(r"fatal error: (\S+\.h(?:pp)?): No such file")
-_NO_MODULE: Final = re.compile(r"No module named '(\w+)'")
+
+GIT: Final = "git+"
+"""Begins addresses of commits, and what stands for the versions of their packages."""
 
 _INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
 _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
@@ -112,7 +113,7 @@ def parse(text: str, file: str, version: str) -> dict[str, str]:
             requirement = Requirement(pin_text)
         except InvalidRequirement as error:
             raise DeclarationError(file, "line", pin_text, _PINNED) from error
-        pin_version = _of_file(requirement.url) if requirement.url else None
+        pin_version = _of_address(requirement.url) if requirement.url else None
         if exact := re.fullmatch(r"==([^=,]+)", str(requirement.specifier)):
             pin_version = exact[1]
         if pin_version is None:
@@ -142,8 +143,13 @@ def markers(version: str) -> dict[str, str]:
     }
 
 
-def _of_file(address: str) -> str | None:
-    """Return the version in the file name of a package that is locked by its address."""
+def _of_address(address: str) -> str | None:
+    """Return the version in the file name of a package that is locked by its address; or a commit.
+
+    A commit is `git+` and its first digits.
+    """
+    if address.startswith(GIT):
+        return GIT + urlsplit(address).path.rpartition("@")[2][:8]
     name = unquote(urlsplit(address).path).rpartition("/")[2]
     with contextlib.suppress(InvalidWheelFilename):
         return str(parse_wheel_filename(name)[1])
@@ -236,7 +242,7 @@ def executable(stack: Stack, python: Interpreter) -> Path:
 def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> bool:
     """Install a stack's environment for an interpreter if it is missing; return whether it was.
 
-    Raises SetupError if a package is not available, or has another version.
+    Raises SetupError if a package is not available.
     """
 
     def build(staging: Path) -> cache.Facts:
@@ -268,7 +274,8 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         return {"stack": stack.name, "digest": stack.digest, "python": str(python.executable)}
 
     def fault(target: Path) -> str | None:
-        return environment_fault(stack, target, python.version)
+        there = cache.facts(target) is not None and (target / _PROGRAM).exists()
+        return None if there else "its Python is not there"
 
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
 
@@ -302,19 +309,14 @@ def compile_code(folder: Path, python: Interpreter) -> None:
 
 
 def _advice(log: Path, version: str) -> str:
-    """Suggest another Python, or a system's package, if a package cannot be installed."""
+    """Suggest another Python if a package cannot be installed."""
     text = command.read_log(log)
-    if (package := _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)) is None:
+    package = _UNBUILT.search(text) or _WITHOUT_WHEEL.search(text)
+    if package is None:
         return ""
-    pin, name = package[1], package[2]
-    absent = _NO_MODULE.search(text)
-    if absent and REMOVED.fullmatch(absent[1]):
-        return f". Python {version} has no {absent[1]} any more: try --with python=3.11"
-    lacking = _HEADER.search(text)
-    system = f"install the system's package that provides {lacking[1]}, or " if lacking else ""
     return (
-        f". {pin} has no wheel for Python {version} on this machine: {system}choose another Python "
-        f"by --with python=, or another version of {name}"
+        f". {package[1]} has no wheel for Python {version} on this machine: choose another Python "
+        f"by --with python=, or another version of {package[2]}"
     )
 
 
@@ -322,30 +324,6 @@ def place(stack: Stack, python: Interpreter) -> Path:
     """Return an environment's folder, which differs for every lock and build of the interpreter."""
     key = cache.digest(stack.digest, python.identity)
     return paths.cache_dir() / "environments" / f"{stack.name}-py{python.name}-{key}"
-
-
-def environment_fault(stack: Stack, target: Path, version: str | None = None) -> str | None:
-    """Say how an environment differs from its lock; None if it does not. Reads only file names.
-
-    `version` is that of its Python, if it may differ from the one that the stack was read for.
-    """
-    if cache.facts(target) is None or not (target / _PROGRAM).exists():
-        return "it is not there"
-    actual: dict[str, str] = {}
-    for folder in target.glob("lib/python*/site-packages/*.dist-info"):
-        name, _, version_there = folder.name.removesuffix(".dist-info").rpartition("-")
-        actual[canonicalize_name(name)] = version_there
-    expected = stack.packages
-    if version is not None:
-        expected = parse(stack.lock.read_text("utf-8"), str(stack.lock), version)
-    return (
-        "; ".join(
-            f"{name} is {actual.get(name, 'absent')} instead of {expected.get(name, 'absent')}"
-            for name in sorted({*expected, *actual})
-            if expected.get(name) != actual.get(name)
-        )
-        or None
-    )
 
 
 def installed(program: Path) -> dict[str, frozenset[str]]:

@@ -50,7 +50,6 @@ class Subject:
         search: Folders that the application is imported from, as paths from its own.
         source: The file that its packages were read from, for people: `uv.lock`.
         server: What serves it, unless a setting names another one.
-        assumed: The file of an earlier import that gave `interface`; None: nothing is assumed.
     """
 
     fixed: ClassVar[bool] = False
@@ -67,7 +66,6 @@ class Subject:
     source: str = ""
     interface: Interface = "asgi"
     server: str = "granian"
-    assumed: Path | None = None
 
     @property
     def repository(self) -> Path:

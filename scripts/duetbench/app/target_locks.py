@@ -9,23 +9,23 @@ with other versions.
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from packaging.dependency_groups import resolve_dependency_groups
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.app import foreign_locks, stacks, target, wheels
+from duetbench.app import foreign_locks, stacks, target
 from duetbench.app.configuration import Interpreter
-from duetbench.app.environment import Environment
 from duetbench.app.pyproject import project_name, read_pyproject
 from duetbench.app.stacks import Stack
-from duetbench.app.target import NOWHERE, Target
+from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.core.text import short
 from duetbench.host import cache, command, proc
@@ -35,16 +35,31 @@ UV: Final = "uv.lock"
 PYPROJECT: Final = "pyproject.toml"
 LOCKS: Final = (UV, "pylock.toml", *foreign_locks.LOCKS)
 
+GIVEN: Final = "given"
+"""Name of a copy's lock before anything is added."""
+
 SITE: Final = f"{target.FOLDER}/site"
 """Folder of a copy with the installed parts of the project itself."""
 
-_NO_PACKAGE: Final = re.compile(
-    "No file/folder found for|Unable to determine which files to ship|Multiple top-level|"
-    "Expected a Python module at"
+_PLACED: Final = re.compile(
+    r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
+    r"(?P<place>(?:file://|\.|(?![\w+]+:)[^\s=]*/)\S*)"
+    r"(?:\s;(?P<marker>.+))?"
 )
-"""What backends say of an application that is no package: it is installed without itself."""
+"""A folder or an archive on a line of a lock."""
 
-_PROJECTS: Final = (PYPROJECT, "setup.py", "setup.cfg")
+_UNVERSIONED: Final = dict.fromkeys(
+    (
+        "SETUPTOOLS_SCM_PRETEND_VERSION",
+        "PDM_BUILD_SCM_VERSION",
+        "POETRY_DYNAMIC_VERSIONING_BYPASS",
+        "UV_DYNAMIC_VERSIONING_BYPASS",
+        "PBR_VERSION",
+    ),
+    "0.0.0",  # some read the third part
+)
+"""Versions for a copy, which has no history to read one from."""
+
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """Words in the name of a requirements file that is not for serving."""
 
@@ -59,27 +74,6 @@ class LockFile:
     root: Path
     file: Path
     label: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectPackages:
-    """A project's packages, from its own lock or metadata.
-
-    Attributes:
-        label: The source of the packages, for people.
-        text: A lock, one line per package.
-        packages: Name → version, of the packages that this platform gets.
-        requirements: The project's own requirements, one per line.
-    """
-
-    label: str
-    text: str
-    packages: Mapping[str, str]
-    requirements: tuple[str, ...]
-
-
-NOTHING: Final = ProjectPackages(NOWHERE, "", {}, ())
-"""The packages of a project that names none."""
 
 
 def workspace(root: Path) -> Path:
@@ -128,9 +122,7 @@ def _file_in(root: Path) -> Path | None:
             f"{root} has {names}: which one has the packages to serve with? Name it by "
             "--with packages=, or as requirements.txt"
         )
-    only_tools = not {"project", "build-system"} & document.keys()
-    places = (root / name for name in _PROJECTS[only_tools:])
-    return next((place for place in places if place.is_file()), None)
+    return root / PYPROJECT if {"project", "build-system"} & document.keys() else None
 
 
 def _indexes(root: Path) -> str:
@@ -142,41 +134,58 @@ def _indexes(root: Path) -> str:
 
 
 def read(
-    lock: LockFile,
-    target: Target,
-    python: Interpreter,
-    narrator: Narrator,
-    day: date | None = None,
-) -> ProjectPackages:
-    """Read a project's packages from a file; build those that are folders and git commits.
+    root: Path, lock: LockFile, target: Target, python: Interpreter, narrator: Narrator
+) -> tuple[Stack, Sequence[Path]]:
+    """Read a project's packages from a file into the lock of a copy.
 
-    What has no version there is as of the end of a day (UTC), if its index knows the days.
+    Also return folders and archives in the copy that belong to them, and are in no lock.
 
-    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages or cannot
-    build one, and UsageError for an unknown kind of file, or one that is no text.
+    Raises DeclarationError for an invalid file, SetupError if uv finds no such packages, and
+    UsageError for an unknown kind of file, or one that is no text.
     """
     file = lock.file
     stacks.require_text(file, lock.label, empty=True)  # of a project without requirements
-    open_ended = file.suffix in {".txt", ".in"} and not _is_lock(file)
-    day = day if open_ended or file.name in _PROJECTS else None
-    try:
-        text = _lines(lock, target, python, narrator, day)
-    except SetupError:
-        if day is None:
-            raise
-        day, text = None, _lines(lock, target, python, narrator, None)
-    text = wheels.add_wheels(_indexes(lock.root) + text, lock.root, python, narrator)
-    requirements = _direct(lock.root, target)
-    if requirements is None:
-        requirements = (f"-r {file}",) if open_ended else _names(text)
-    label = f"{lock.label}{f' as of {day}' if day else ''}"
-    packages = stacks.parse(text, str(file), python.version)
-    return ProjectPackages(label, text, packages, requirements)
+    text = _lines(lock, target, python, narrator)
+    places = [*_places(text, lock.root, python)]
+    text = _indexes(lock.root) + "".join(
+        f"{line}\n" for line in text.splitlines() if not _placed(line)
+    )
+    stacks.parse(text, str(file), python.version)  # which names the project's file
+    asked = _direct(lock.root, target)
+    if asked is None and file.suffix in {".txt", ".in"} and not _is_lock(file):
+        asked = (f"-r {file}",)
+    # What places require is among the names.
+    return put(root, text, _names(text) if asked is None or places else asked, python), places
 
 
-def of_environment(environment: Environment) -> ProjectPackages:
-    """Return what is installed in an environment."""
-    return ProjectPackages(environment.label, environment.lock, environment.packages, ())
+def put(
+    root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
+) -> Stack:
+    """Write a lock of a copy, and what it was resolved from beside it."""
+    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    lines = [addresses.get(_name(line), line) for line in asked]
+    file = root / target.FOLDER / f"{stem}.txt"
+    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
+    stacks.write_lock(file.with_suffix(".in"), asked_for)
+    stacks.write_lock(file, text)
+    return stacks.read_lock(target.STACK, file, python.version, root)
+
+
+def _placed(line: str) -> re.Match[str] | None:
+    return _PLACED.fullmatch(line.partition(" --hash=")[0])
+
+
+def _places(text: str, root: Path, python: Interpreter) -> Iterator[Path]:
+    """Yield these, as far as this platform gets them, without the project itself."""
+    for match in filter(None, map(_placed, text.splitlines())):
+        place = (root / unquote(match["place"].removeprefix("file://"))).resolve()
+        marker = Marker(match["marker"]) if match["marker"] else None
+        if not place.exists():
+            raise SetupError(f"the project's lock names {place.name}, which is not there")
+        if place != root.resolve() and (
+            marker is None or marker.evaluate(stacks.markers(python.version))
+        ):
+            yield place
 
 
 def differing(roots: Sequence[Path], within: Path, target: Target, program: Path) -> str:
@@ -214,16 +223,13 @@ def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
     return [one for one in listed if one.marker is None or one.marker.evaluate()]
 
 
-def _lines(
-    lock: LockFile, target: Target, python: Interpreter, narrator: Narrator, day: date | None
-) -> str:
+def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrator) -> str:
     """Read the lines of a project's lock, in which packages may be folders and git commits."""
     root, file = lock.root, lock.file
     options = [word for extra in target.extras for word in ("--extra", extra)]
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
-    until = [] if day is None else ["--exclude-newer", day.isoformat()]
     if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
         locked = foreign_locks.read(file, target, stacks.markers(python.version))
         if file.name not in foreign_locks.LIMITS:
@@ -231,12 +237,12 @@ def _lines(
         asked = _direct(root, target)
         return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
     if file.suffix in {".txt", ".in"}:
-        return _compile(lock, [file, *until], python, narrator)
-    if file.name in _PROJECTS:
-        if file.name == PYPROJECT and _direct(root, target) == ():
+        return _compile(lock, [file], python, narrator)
+    if file.name == PYPROJECT:
+        if _direct(root, target) == ():
             return ""
         options += [word for group in target.groups for word in ("--group", f"{file}:{group}")]
-        return _compile(lock, [file, *options, *until], python, narrator)
+        return _compile(lock, [file, *options], python, narrator)
     raise UsageError(
         f"{lock.label}: expected {', '.join(LOCKS)}, a requirements.txt or {PYPROJECT}"
     )
@@ -304,42 +310,46 @@ def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
     return tuple(text for text in (*needed, *of_extras, *groups) if _name(text) != name)
 
 
-def lock_copy(
+def add_packages(
     root: Path,
-    packages: ProjectPackages,
+    given: Stack,
     names: Collection[str],
     python: Interpreter,
     narrator: Narrator,
-    like: Stack | None = None,
+    like: tuple[Stack, Stack] | None = None,
 ) -> Stack:
-    """Write a copy's lock: the given packages, plus those of `names` it lacks, and all they need.
+    """Add packages to a copy's lock: those of `names` that are lacking, and all they need.
 
-    The given ones stay as they are. The additions have the versions of `like`, the lock of the
-    other side. If that side was given the same packages, the lock is the same.
+    The given ones stay as they are. `like` is the other side, before and after: the additions have
+    its versions. If it was given the same packages, the lock is the same.
 
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
-    file = root / target.FOLDER / f"{target.STACK}.txt"
-    lacking = sorted(set(names) - packages.packages.keys())
-    text = packages.text
-    places = {_name(line): line for line in _names(text) if " @ " in line}
-    if like is not None and like.lock.with_suffix(".given").read_text("utf-8") == text:
-        text = like.lock.read_text("utf-8")
+    lacking = sorted(set(names) - given.packages.keys())
+    asked = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
+    text, own = given.lock.read_text("utf-8"), given.packages
+    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    if like is not None and like[0].digest == given.digest:
+        text = like[1].lock.read_text("utf-8")
     elif lacking:
-        lock, own = LockFile(root, file, packages.label), packages.packages
         added = _compile(
-            lock, [], python, narrator, f"adding {', '.join(lacking)}",
-            lines=(*stacks.indexes(text).splitlines(), *places.values(), *lacking),
-            keep="\n".join(map("==".join, like.packages.items())) if like else "",
-            pins=list(map("==".join, own.items())),
+            LockFile(root, given.lock, ", ".join(lacking)), [], python, narrator,
+            lines=(*stacks.indexes(text).splitlines(), *addresses.values(), *lacking),
+            keep="\n".join(_pins(like[1].packages, ())) if like else "",
+            pins=_pins(own, addresses),
         )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    lines = [places.get(_name(line), line) for line in (*packages.requirements, *lacking)]
-    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
-    stacks.write_lock(file.with_suffix(".in"), asked_for)
-    stacks.write_lock(file.with_suffix(".given"), packages.text)
-    stacks.write_lock(file, text)
-    return stacks.read_lock(target.STACK, file, python.version, root)
+    asked = [line for line in asked if not line.startswith("--")]
+    return put(root, text, [*asked, *lacking], python, target.STACK)
+
+
+def _pins(packages: Mapping[str, str], addresses: Collection[str]) -> list[str]:
+    """Pin packages, except those of an address or a commit."""
+    return [
+        f"{name}=={version}"
+        for name, version in packages.items()
+        if name not in addresses and not version.startswith(stacks.GIT)
+    ]
 
 
 def _compile(
@@ -347,44 +357,64 @@ def _compile(
     argv: Sequence[str | Path],
     python: Interpreter,
     narrator: Narrator,
-    why: str = "resolving them",
     *,
     lines: Sequence[str] = (),
     keep: str = "",
     pins: Sequence[str] = (),
 ) -> str:
     what = f"packages of {lock.label}"
-    with narrator.step(what, why) as tick:
+    with narrator.step(what, "resolving them") as tick:
         return stacks.compile_lock(
             argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
-            home=lock.root, env=wheels.unversioned(lock.root),
+            home=lock.root, env=_unversioned(lock.root),
         )  # fmt: skip
 
 
-def install(root: Path, module: str, python: Interpreter, narrator: Narrator) -> tuple[str, ...]:
+def _unversioned(root: Path) -> Mapping[str, str]:
+    """Return variables with a version for a project that does not write down its own."""
+    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
+
+
+def install(
+    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
+) -> tuple[str, ...]:
     """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Code is imported from its source folder. What only its wheel has, such as metadata and compiled
-    modules, comes first.
+    Code is imported from its source folder, where a build leaves compiled modules. The project's
+    metadata, and the packages that are folders or archives, come first.
+
+    Raises SetupError if one of these cannot be installed.
     """
-    site = root / SITE
-    site.mkdir(parents=True, exist_ok=True)
-    folders = source_folders(root, module)
+    (root / SITE).mkdir(parents=True, exist_ok=True)
+    for place in places:
+        _install(root, [place], python, narrator)
     document = read_pyproject(root)
     tools = document.get("tool", {})
     modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
     if "build-system" in document and False not in modes:
         try:
-            wheel = wheels.build(root, python, narrator)
+            _install(root, ["--editable", root], python, narrator)
         except SetupError as error:
-            if not _NO_PACKAGE.search(str(error)):
-                narrator.say(
-                    f"note: {short(str(error))}. Its code is measured from its source, without "
-                    "metadata and compiled modules"
-                )
-        else:
-            wheels.unpack(wheel, site, [root / name for name in folders])
-    return (SITE, *folders)
+            narrator.say(f"note: measured from source, without metadata: {short(str(error))}")
+    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
+    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
+    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
+
+
+def _install(
+    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
+) -> None:
+    # The folder name of a copy means nothing to the user.
+    place = Path(what[-1])
+    name = project_name(place) if place.is_dir() else place.name
+    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
+    argv += ["--python", python.executable, *what]
+    log = command.new_log("build", name, cache.digest(str(place)))
+    # What is imported is compiled for both sides in one way.
+    env = {**_unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    with narrator.step(name, "building it") as tick:
+        command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
 
 
 def module_files(module: str) -> tuple[Path, Path]:

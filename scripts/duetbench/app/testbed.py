@@ -3,9 +3,7 @@
 The first is a `Testbed`, the second a `Workspace`: scratch folder, working copy, variables, and
 commands. An application finds everything unchanged at each start: a target starts in a fresh copy
 of its files, of `{tmp}` and of its database, as the commands `before` left them, which run once per
-side. Each start runs those that leave a process running, such as a database server, and what
-follows them. Such a process runs on the server's cores, does not count as noise, and ends with the
-launch.
+side. No process of a command outlives it.
 """
 
 import json
@@ -14,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -36,7 +33,7 @@ from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Load, Machine
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import machine, paths, ports, proc
-from duetbench.host.command import AT, Tick, last_exception, last_words, read_log
+from duetbench.host.command import AT, last_exception, last_words, read_log
 from duetbench.host.console import Narrator
 from duetbench.host.process_session import Session
 
@@ -64,7 +61,6 @@ _OF_SERVERS: Final = attrgetter(
     *("env_names", "before", "after"),
 )
 _IMPORT_SECONDS: Final = 120.0
-_TICK_SECONDS: Final = 1.0
 _ANSWER: Final = re.compile(
     rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
 )
@@ -281,7 +277,6 @@ class Workspace:
         self.folder = self._copy / folder.relative_to(top)
         if folder == root:
             self.root = self.folder
-        self._commands: list[Session] = []
         self._opened = self._closed = False
 
     def environment(self) -> dict[str, str]:
@@ -310,15 +305,15 @@ class Workspace:
         text = self.hide_values(text)
         return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
 
-    def open(self, cores: Sequence[int] | None) -> None:
-        """Copy what was prepared, and run the other commands `before`; LaunchError not_ready."""
+    def open(self) -> None:
+        """Copy what was prepared, or run the commands `before` here; LaunchError not_ready."""
         prepared = prepare(self._testbed, self._case, self._log)
-        self._fill(prepared)
+        self.fill(prepared)
         self._opened = True
-        for command in self._case.before[len(prepared._case.before) if prepared else 0 :]:
-            self._execute(command, "before", cores)
+        if prepared is None:
+            self.run(self._case.before, "before")
 
-    def _fill(self, source: "Workspace | None") -> None:
+    def fill(self, source: "Workspace | None") -> None:
         """Copy files and database of another workspace; None: the originals."""
         self._copy.parent.mkdir(parents=True, exist_ok=True)
         top = self._testbed.top(self._testbed.subject.folder(self._case))
@@ -334,26 +329,14 @@ class Workspace:
             self._values |= self._database.variables
             self._keep(self._database.variables)
 
-    def _run_before(self) -> int:
-        """Run the commands `before`; return how many of them a copy of the files can replace."""
-        self._fill(None)
-        for number, command in enumerate(self._case.before):
-            self._execute(command, "before", None)
-            if self._commands[-1].members():
-                return number
-            self._commands.pop().stop(0)
-        # A file that names its place would name this one when it is copied.
+    @property
+    def movable(self) -> bool:
+        """Whether no file names its place, which would name this one when it is copied."""
         words = ("grep", "-rqsF", "--exclude=*.pyc", str(self._place), str(self._place))
-        number = len(self._case.before)
-        return 0 if number and not subprocess.run(words, check=False).returncode else number
-
-    def cpu_seconds(self) -> float:
-        """Core time so far of the processes that the commands left running, s."""
-        processes = (process for command in self._commands for process in command.members())
-        return sum(process.cpu + process.children for process in processes)
+        return bool(subprocess.run(words, check=False).returncode)
 
     def close(self) -> None:
-        """Run the commands `after`, end what still runs, and remove all files.
+        """Run the commands `after`, and remove all files.
 
         LaunchError not_ready, or stray_process. A second call does nothing. As a context manager
         it raises nothing in place of an exception of the block.
@@ -365,12 +348,8 @@ class Workspace:
             stack.callback(shutil.rmtree, self._place, ignore_errors=True)
             if self._database:
                 stack.callback(self._database.drop)
-            try:
-                for command in self._case.after if self._opened else ():
-                    self._execute(command, "after", None)
-            finally:
-                for session in self._commands:
-                    stack.callback(session.stop, 0)
+            if self._opened:
+                self.run(self._case.after, "after")
 
     def __enter__(self) -> Self:
         return self
@@ -379,33 +358,33 @@ class Workspace:
         with suppress(LaunchError) if error else nullcontext():
             self.close()
 
-    def _execute(self, command: str, when: str, cores: Sequence[int] | None) -> None:
-        """Run a command to its end; what it leaves running stays until the workspace is closed."""
+    def run(self, commands: Sequence[str], when: str) -> None:
+        """Run commands, each to its end, which is that of all its processes."""
         # `python` is the application's; the server's own PATH stays as it is.
         programs = self._testbed.pythons[self._case.stack, self._case.python].parent
         variables = self.environment()
         variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
-        log = self._log.with_suffix(f".command-{len(self._commands)}.log")
-        session = Session.start(
-            ("sh", "-c", fill(command, self._values)),
-            recorded=("sh", "-c", command),
-            role="command",
-            cores=cores,
-            env=variables,
-            cwd=self.folder,
-            log=log,
-        )
-        self._commands.append(session)
-        code = session.wait(COMMAND_SECONDS)
-        if code != 0:
-            running = f"it still running after {COMMAND_SECONDS:.0f} s"
-            outcome = running if code is None else f"exit code {code}"
-            words = last_words(self.hide_values(read_log(log)))
-            raise LaunchError(
-                FlagName.NOT_READY,
-                f"{when} {command!r}: expected exit code 0, found {outcome}; "
-                f"it said: {words}{AT}{log}",
-            )
+        for number, command in enumerate(commands):
+            log = self._log.with_suffix(f".{when}-{number}.log")
+            with Session.start(
+                ("sh", "-c", fill(command, self._values)),
+                recorded=("sh", "-c", command),
+                role="command",
+                cores=None,
+                env=variables,
+                cwd=self.folder,
+                log=log,
+            ) as session:
+                code = session.wait(COMMAND_SECONDS)
+            if code != 0:
+                running = f"it still running after {COMMAND_SECONDS:.0f} s"
+                outcome = running if code is None else f"exit code {code}"
+                words = last_words(self.hide_values(read_log(log)))
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"{when} {command!r}: expected exit code 0, found {outcome}; "
+                    f"it said: {words}{AT}{log}",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,9 +410,8 @@ _PREPARED: Final[dict[tuple[Path, Hashable], tuple[Lock, list[Workspace | None]]
 def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     """Run the commands `before` once, and keep what the launches of a side then begin with.
 
-    The workspace's case has those whose results a copy of the files and the database keeps. A
-    process that one leaves running, or its port, would not be copied. None: there is nothing to
-    keep. LaunchError not_ready.
+    None: there is nothing to keep, or it would not be the same in another place or at another port.
+    LaunchError not_ready.
     """
     packages = frozenset(testbed.stacks[case.stack].packages.items())
     env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
@@ -448,17 +426,18 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
 
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     texts = *case.before, *case.env.values(), *testbed.private.values()
-    kept = () if any("{port}" in text for text in texts) else case.before
-    while kept or testbed.subject.target.copy_database:
-        part = case.model_copy(update={"before": kept, "after": ()})
-        with ExitStack() as stack:
-            made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
-            number = made._run_before()
-            if number == len(kept):
-                stack.pop_all()
-                return made
-        kept = kept[:number]
-    return None
+    wanted = case.before or testbed.subject.target.copy_database
+    if not wanted or any("{port}" in text for text in texts):
+        return None
+    part = case.model_copy(update={"after": ()})
+    with ExitStack() as stack:
+        made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
+        made.fill(None)
+        made.run(case.before, "before")
+        if case.before and not made.movable:
+            return None
+        stack.pop_all()
+        return made
 
 
 def prepare_all(sides: Iterable[SideCase]) -> None:
@@ -476,7 +455,7 @@ def forget(folder: Path) -> None:
                 workspace.close()
 
 
-def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple[Interface, bool]:
+def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, bool]:
     """Import a case's application in the surroundings of a launch.
 
     Return its interface, and whether it is what the named attribute makes.
@@ -488,7 +467,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
     limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
     problem = f"{case.endpoint.app}: expected an application, found"
     with Workspace(testbed, case, ports.free_port(), log) as workspace:
-        workspace.open(None)
+        workspace.open()
         argv = testbed.pythons[case.stack, case.python], "-m", entry.__name__.rpartition(".")[2]
         with Session.start(
             tuple(map(str, argv)),
@@ -498,9 +477,7 @@ def find_interface(testbed: Testbed, case: Case, log: Path, tick: Tick) -> tuple
             cwd=workspace.folder,
             log=log,
         ) as session:
-            deadline = session.started + limit
-            while (code := session.wait(_TICK_SECONDS)) is None and time.monotonic() < deadline:
-                tick("")
+            code = session.wait(limit)
             session.stop(0)
         output = workspace.hide(read_log(log))
         if code is None:

@@ -1,37 +1,28 @@
 """Programs that measuring needs: the load generator, which set-up installs, and valgrind.
 
-oha is the program of its release, which is pinned, or one of PATH, or built from source by
-`scripts/build_from_source.py` of a checkout, whose docstring says how it is started. valgrind is
-not required, and the system's; who lacks it is told the command that installs it.
+oha is the program of its release, which is pinned, or one of PATH; the observatory can build it.
+valgrind is not required, and the system's; who lacks it is told the command that installs it.
 """
 
-import json
 import os
 import platform
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from duetbench.app.schema import OhaSpec
 from duetbench.core.errors import SetupError
-from duetbench.host import cache, command, paths
-from duetbench.host.command import Tick
+from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
 
 RELEASES: Final = "DUETBENCH_OHA_RELEASES"
-"""Variable with another address of oha's release files; an empty one: build it from source."""
+"""Variable with another address of oha's release files; an empty one: do not download it."""
 
 _RELEASES: Final = "https://github.com/hatoo/oha/releases/download"
 _FILES: Final = {"x86_64": "oha-linux-amd64", "aarch64": "oha-linux-arm64"}
 """Kind of machine → the file of a release, which needs no system library."""
-
-ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
-"""Variable with the path or address of a source archive to use instead of the mirror's."""
-
-Request = dict[str, Any]
-"""What to build from source."""
 
 VALGRIND: Final = "valgrind"
 NO_VALGRIND: Final = (
@@ -40,6 +31,9 @@ NO_VALGRIND: Final = (
 )
 
 _TIMEOUT_S: Final = 30
+
+Build = Callable[[OhaSpec, Path, Narrator], None]
+"""Builds the load generator into a folder."""
 
 
 def version(program: Path | str) -> str | None:
@@ -54,14 +48,10 @@ def version(program: Path | str) -> str | None:
     return first[0].removeprefix(Path(program).name).strip() if first else None
 
 
-class _UnusableError(SetupError):
-    """There is no prebuilt program for this machine, but it can be built."""
-
-
-def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
+def ensure_oha(spec: OhaSpec, narrator: Narrator, build: Build | None = None) -> bool:
     """Install oha unless the right one is there; return whether it did.
 
-    It is the program of its release, which is pinned, or else that on PATH, or built from source.
+    It is the program of its release, which is pinned, or else that on PATH, or what `build` makes.
 
     Raises SetupError if that is not possible here, with what is missing, and for another checksum.
     """
@@ -69,26 +59,25 @@ def ensure_oha(spec: OhaSpec, narrator: Narrator) -> bool:
     def fill(staging: Path) -> cache.Facts:
         program = staging / "bin" / "oha"
         program.parent.mkdir()
-        try:
-            _fetch(spec, program, narrator)
-        except _UnusableError as error:
-            lost = f"a prebuilt oha {spec.version} is not available ({error})"
+        if reason := _fetch(spec, program, narrator):
+            lost = f"a prebuilt oha {spec.version} is not available ({reason})"
             own = shutil.which("oha")
             if own is not None and version(own) == spec.version:
                 narrator.say(f"{lost}: duetbench uses {own}")
                 shutil.copy2(own, program)
-            else:
+            elif build is not None:
                 narrator.say(f"{lost}: it is built from source")
                 shutil.rmtree(program.parent)
-                _build(spec, staging, narrator)
+                build(spec, staging, narrator)
+            else:
+                raise SetupError(f"{lost}: connect to the network, or put it on PATH")
         digest = cache.sha256(program)
         origin = "prebuilt" if digest in spec.prebuilt.values() else "source"
         return {"version": spec.version, "sha256": digest, "origin": origin}
 
-    def fault(_place: Path) -> str | None:
-        return oha_fault(spec)
-
-    return cache.make(oha_place(spec), fault=fault, build=fill, say=narrator.say)
+    return cache.make(
+        oha_place(spec), fault=lambda _: oha_fault(spec), build=fill, say=narrator.say
+    )
 
 
 def find_oha(spec: OhaSpec) -> Path:
@@ -129,65 +118,33 @@ def oha_fault(spec: OhaSpec) -> str | None:
         return "its program is not the one that was installed"
     if facts.get("origin") == "prebuilt" and facts.get("sha256") not in spec.prebuilt.values():
         return "its program is not one of the pinned ones"
-    actual = version(program)
-    return None if actual == spec.version else f"expected version {spec.version}, found {actual}"
+    return None
 
 
-def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> None:
-    """Download the program of oha's release."""
+def _fetch(spec: OhaSpec, program: Path, narrator: Narrator) -> str:
+    """Download the program of oha's release, or say why there is none for this machine."""
     import httpx  # noqa: PLC0415 - slow to import, and rarely needed
 
     base = os.environ.get(RELEASES, _RELEASES)
     file = _FILES.get(platform.machine(), "")
     if not base:
-        raise _UnusableError(f"{RELEASES} is empty")
+        return f"{RELEASES} is empty"
     if file not in spec.prebuilt:
-        raise _UnusableError(f"none is pinned for {platform.machine()}")
+        return f"none is pinned for {platform.machine()}"
     address = f"{base.rstrip('/')}/v{spec.version}/{file}"
     try:
         with narrator.step(f"oha {spec.version}", f"fetching it from {address}"):
             answer = httpx.get(address, timeout=_TIMEOUT_S, follow_redirects=True)
             program.write_bytes(answer.raise_for_status().content)
     except httpx.HTTPStatusError as error:
-        raise _UnusableError(f"the server answered {error.response.status_code}") from error
+        return f"the server answered {error.response.status_code}"
     except httpx.HTTPError as error:
-        raise _UnusableError(f"no connection ({error})") from error
+        return f"no connection ({error})"
     digest = cache.sha256(program)
     if digest != spec.prebuilt[file]:
         raise SetupError(
             f"{address}: expected SHA-256 {spec.prebuilt[file]}, found {digest}: it is not used. "
-            f"A proxy may have replaced it; set {RELEASES} to nothing to build oha from source "
-            "instead"
+            f"A proxy may have replaced it; set {RELEASES} to nothing to do without it"
         )
     program.chmod(0o755)
-
-
-def _build(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
-    request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-    command.require(faults(request))
-    why = "building the load generator, about 3 min on 2 cores"
-    with narrator.step(f"oha {spec.version}", why) as tick:
-        build(request, folder, log=command.new_log("oha"), tick=tick)
-
-
-def _argv(verb: str, request: Request) -> list[str | Path]:
-    words = json.dumps({**request, "cache": str(paths.cache_dir())})
-    return [sys.executable, paths.SOURCE_BUILDER, verb, words]
-
-
-def faults(request: Request) -> list[str]:
-    """List what is missing here to build a program: the builder, or the tools that it needs."""
-    if not paths.SOURCE_BUILDER.is_file():
-        what = f"{request['program']} {request['version']}"
-        return [f"{what} cannot be downloaded: connect to the network, or put it on PATH"]
-    argv = _argv("check", request)
-    answer = subprocess.run(
-        argv, capture_output=True, text=True, check=True, timeout=2 * _TIMEOUT_S
-    )
-    return answer.stdout.splitlines()
-
-
-def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
-    """Build a program into a folder; raises SetupError if it fails."""
-    what = f"building {request['program']} {request['version']}"
-    command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
+    return ""

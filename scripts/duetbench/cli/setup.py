@@ -23,8 +23,6 @@ _UNUSED: Final = (
     "interpreters/*",
     "resolved/*",
     "tools/oha-*",
-    "wheels/*",
-    "sources/*",
 )
 """Folders of the cache with one entry per lock or build, whose time is that of its last use."""
 
@@ -58,8 +56,12 @@ def report(parts: Mapping[str, bool], narrator: Narrator, *, prune: bool) -> Non
         narrator.say(f"removed, unused for {DAYS} days: {'; '.join(names) or 'nothing'}")
 
 
-def set_up(configured: Configuration, narrator: Narrator) -> dict[str, bool]:
+def set_up(
+    configured: Configuration, narrator: Narrator, build: tools.Build | None = None
+) -> dict[str, bool]:
     """Install what is missing and check the rest; return each part, and whether it is new.
+
+    `build` makes the load generator where it cannot be downloaded.
 
     It can be interrupted and repeated at any time, and uses the network only for missing parts.
 
@@ -70,7 +72,7 @@ def set_up(configured: Configuration, narrator: Narrator) -> dict[str, bool]:
             "git is needed to say what is measured, but is not on PATH: install it (Debian: "
             "apt-get install git)"
         )
-    oha_now = tools.ensure_oha(configured.oha, narrator)
+    oha_now = tools.ensure_oha(configured.oha, narrator, build)
     origin = tools.oha_origin(tools.find_oha(configured.oha))
     parts = {f"oha {configured.oha.version} ({origin})": oha_now}
     if not shutil.which(tools.VALGRIND):

@@ -18,9 +18,6 @@ PINS: Final = _PACKAGE / "app" / "pins"
 """The folder with what duetbench declares itself: interpreters and the load generator."""
 
 _CHECKOUT: Final = _PACKAGE.parents[1]  # nothing of ours, if the package is installed
-SOURCE_BUILDER: Final = _PACKAGE.parent / "build_from_source.py"
-"""The script of a checkout that builds what cannot be downloaded."""
-
 _TABLE: Final = re.compile(rf"^\[tool\.{_NAME}[\].]", re.MULTILINE)
 _PROJECTS: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """Files that mark a folder as a repository or project."""

@@ -183,7 +183,8 @@ class MixedLocks:
     def _pins(self, moving: State) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
-        A package with several versions, one per platform, cannot be pinned to one of them.
+        A package with several versions, one per platform, cannot be pinned to one of them, nor one
+        that is a commit.
         """
         before, after = self._before, self._after
         several = {
@@ -192,8 +193,9 @@ class MixedLocks:
             for name, version in stacks.versions(text).items()
             if " and " in version
         }
+        commits = {n for v in (self._before, self._after) for n in v if v[n].startswith(stacks.GIT)}
         pins = []
-        for name in sorted({**before, **after}.keys() - several):
+        for name in sorted({**before, **after}.keys() - several - commits):
             old, new = {**after, **before}[name], {**before, **after}[name]
             if name in moving or old == new:
                 pins.append(f"{name}=={new}")

@@ -71,8 +71,6 @@ def compare(
         if not extent.start:
             with reporter.when_long("what one request does: still observed"):
                 seen = effects.observe(sides.to_observe, budget=extent.seconds)
-        if seen.reasons:
-            both.check()
         if extent.start:
             sides = replace(sides, pairs=starting(sides.pairs))
         elif extent.only != "effects":

@@ -258,7 +258,6 @@ class Sides:
     packages: tuple[PackageChange, ...] = ()
     untouched: int = 0  # common cases that the change cannot affect
     empty_reason: str = ""  # a sentence on why there is nothing to judge, if so
-    check: Callable[[], None] = lambda: None  # raises UsageError if head is no application now
 
     @property
     def to_observe(self) -> tuple[BothSides, ...]:

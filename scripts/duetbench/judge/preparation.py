@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -73,10 +72,9 @@ class Part:
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
     """Prepare base and head of a repository with an application; raises as `join`."""
     states = copy_states(project.root, contrast, scope)
-    parts, notes, head = _parts(project, contrast, scope, states)
+    parts, notes = _parts(project, contrast, scope, states)
     both = join(project.root, contrast, scope, parts, select(parts, scope))
-    check = partial(deployment.check_import, head, scope.narrator)
-    return replace(both, notes=tuple(dict.fromkeys((*notes, *both.notes))), check=check)
+    return replace(both, notes=tuple(dict.fromkeys((*notes, *both.notes))))
 
 
 def select(parts: Sequence[Part], scope: Scope) -> Pairs:
@@ -163,8 +161,8 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
 
 def _parts(
     project: Subject, contrast: Contrast, scope: Scope, states: Sequence[State]
-) -> tuple[list[Part], list[str], Subject]:
-    """Prepare an application in its copies of both sides; also return notes, and head's copy."""
+) -> tuple[list[Part], list[str]]:
+    """Prepare an application in its copies of both sides; also return notes."""
     settings = contrast.settings
     notes = _lend_app(project, states, scope) if contrast.of_revisions else []
     if any(side.python for side in settings):
@@ -172,17 +170,15 @@ def _parts(
         pythons = tuple(side.python or usual for side in settings)
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
-    places, day = [place for place, _ in states], revisions.day(project.root, states[-1][1])
-    copies, told = deployment.deploy_all(
-        project, places, scope.narrator, settings, scope.copies, day
-    )
+    places = [place for place, _ in states]
+    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, scope.copies)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
         parts.append(Part(record_of(state), own, cases, state.tree))
-    return parts, [*notes, *told], copies[-1]
+    return parts, [*notes, *told]
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:
@@ -201,13 +197,7 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
         own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
         if setting.day or own:
             stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
-            put_lock(part.subject, name, stack.lock.read_text("utf-8"))
-
-
-def put_lock(subject: Subject, stack: str, text: str) -> None:
-    """Put a lock in the place of the one that a copy has of a stack."""
-    stacks.write_lock(subject.lock_file(stack), text)
-    locks.save(subject, stack, text)  # a search for a cause finds it by its digest
+            stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 
 def _lend_app(project: Subject, states: Sequence[State], scope: Scope) -> list[str]:
@@ -256,7 +246,7 @@ def of_locks(
     for label, text in (base, head):
         place = revisions.copy(subject.root, scope.copies, inside=subject.inside)
         own = replace(subject, root=place)
-        put_lock(own, stack, text)
+        stacks.write_lock(own.lock_file(stack), text)
         state = revisions.checkout(subject.repository, label)
         parts.append(Part(record_of(state), own, subject.cases()))
     return pair_up(parts, select(parts, scope), scope, subject.root)

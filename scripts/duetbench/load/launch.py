@@ -70,7 +70,7 @@ class Observation(Facts):
     """What a load shows of a server, from before the first request until the last answer.
 
     `load` starts the generator, `end` follows its last answer, `collect` takes its result. Usage,
-    host, memory and the cores that the case's commands used (`beside`) span that time.
+    host and memory span that time.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Observation(Facts):
         self.serving, self.tree, self.warm_up = serving, tree, warm_up
         self._earlier = ports.clients(serving.port)
         self._host, self.before = machine.core_times(), serving.edge()
-        self._commands = serving.workspace.cpu_seconds()
 
     @contextmanager
     def load(self) -> Iterator[oha.Generation]:
@@ -117,8 +116,6 @@ class Observation(Facts):
         self.usage = tree_usage.between(self.before, after)
         self.window = self.before.at, after.at
         self.host = machine.core_times().since(self._host)
-        used = self.serving.workspace.cpu_seconds() - self._commands
-        self.beside = max(0.0, used) / self.usage.wall_seconds
         opened = len(ports.clients(self.serving.port) - self._earlier)
         expected = self.case.load.connections + self.checks.sent
         self.figures = {
@@ -183,7 +180,7 @@ class Observation(Facts):
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
             self.client_beside = sum(clients) - clients[0]
-            known = sum(clients) + sum(one.beside + one.usage.cores for one in ours)
+            known = sum(clients) + sum(one.usage.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
         self.times = oha_results.time_thirds(rows, load, status=status)

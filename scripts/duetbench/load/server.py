@@ -143,9 +143,8 @@ class Serving:
 
         On its own cores unless others are given.
         """
-        server_cores = self.testbed.server_cores(self.case)
-        cores = cores or server_cores
-        self.workspace.open(server_cores if self.testbed.machine.pinned else None)
+        cores = cores or self.testbed.server_cores(self.case)
+        self.workspace.open()
         ports.require_free(self.port)
         self._session = Session.start(
             self.testbed.server_argv(self.case, self.port),

@@ -51,7 +51,7 @@ def set_up(
     """
     configured = checkout.declared
     locks = [(checkout.lock(name), pythons) for name, pythons in checkout.stacks.items()]
-    parts = of_tool.set_up(checkout.configuration, narrator)
+    parts = of_tool.set_up(checkout.configuration, narrator, declared_interpreters.build_oha)
     pythons_now = declared_interpreters.ensure(configured, narrator)
     located = {name: checkout.interpreter(name) for name in configured.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))

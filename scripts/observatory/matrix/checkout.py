@@ -46,6 +46,10 @@ _HARNESS: Final = frozenset(
 """Top-level files and folders of the harness in our own repository."""
 
 
+_NEVER: Final = "9999-01-01"
+"""A date before which everything was released."""
+
+
 class Settings(Frozen):
     """How nights share the work out, and what they lock."""
 
@@ -274,7 +278,8 @@ def renew(
             }
             if isinstance(as_of, datetime) and older:
                 pins = [f"{package}<={version}" for package, version in older.items()]
-                text = resolve(checkout, name, as_of, tick, exempt=older, pins=pins)
+                exempt = [f"--exclude-newer-package={package}={_NEVER}" for package in older]
+                text = resolve(checkout, name, as_of, tick, options=exempt, pins=pins)
                 after = stacks.parse(text, str(file), checkout.version)
             texts[file] = text
         moves += differences(name, before, after)

@@ -5,21 +5,25 @@ compilers.
 """
 
 import functools
+import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field
 
-from duetbench.app import interpreters, tools
+from duetbench.app import interpreters
 from duetbench.app.configuration import Interpreter
 from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import Digest, PatchVersion, validate
+from duetbench.app.schema import Digest, OhaSpec, PatchVersion, validate
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths
+from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
 
@@ -32,6 +36,15 @@ class InterpreterSpec(InterpreterKind):
         description="Installed only for cases that use it, or by `observatory setup --optional`.",
     )
 
+
+ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"
+"""Variable with the path or address of a source archive to use instead of the mirror's."""
+
+Request = dict[str, Any]
+"""What to build from source."""
+
+_BUILDER: Final = Path(__file__).parents[2] / "build_from_source.py"
+_TIMEOUT_S: Final = 60
 
 ORIGINS: Final = ("prebuilt", "source")
 """Of the interpreters that set-up installs."""
@@ -139,7 +152,7 @@ def ensure(configured: Declared, narrator: Narrator) -> bool:
         return False
     if not _fetch(configured, narrator):
         requests = [_request(name, configured) for name in configured.usual]
-        command.require([f for asked in requests if asked for f in tools.faults(asked)])
+        command.require([f for asked in requests if asked for f in faults(asked)])
         for name in configured.usual:
             _from_source(name, configured, narrator)
     return True
@@ -182,9 +195,9 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
 
 def _fetch(configured: Declared, narrator: Narrator) -> bool:
     """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
-    if os.environ.get(tools.ARCHIVE):
+    if os.environ.get(ARCHIVE):
         sentence = "is set, so the interpreters are built from that source"
-        narrator.say(f"{tools.ARCHIVE} {sentence}")
+        narrator.say(f"{ARCHIVE} {sentence}")
         return False
     try:
         for name in configured.usual:
@@ -210,7 +223,13 @@ def _install_prebuilt(name: str, configured: Declared, narrator: Narrator) -> No
         installs = target.parent / "uv"
         with narrator.step(f"CPython {name}", f"asking for a prebuilt {spec.version}") as tick:
             request = f"cpython@{spec.version}{kind}"
-            interpreters.install(request, f"prebuilt-{name}", tick, "--install-dir", installs)
+            argv: list[str | Path] = [command.uv(), "python", "install", "--no-bin"]
+            argv += ["--install-dir", installs]
+            # An unreachable server is not slow: it is asked once.
+            command.run(
+                [*argv, request], what=f"installing CPython {request}", tick=tick,
+                log=command.new_log(f"prebuilt-{name}"), env={"UV_HTTP_RETRIES": "0"},
+            )  # fmt: skip
         pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
         programs = sorted(installs.glob(pattern))
         if not programs:
@@ -242,14 +261,14 @@ def _from_source(name: str, configured: Declared, narrator: Narrator) -> None:
         why = f"building {spec.version} from source, about 90 s on 2 cores"
         with narrator.step(f"CPython {name}", why) as tick:
             log = command.new_log(f"source-{name}")
-            tools.build(request, staging, log=log, tick=tick)
+            build(request, staging, log=log, tick=tick)
         facts = interpreters.describe(staging / _program(spec), "source", jit=spec.jit)
         return {**facts, "executable": str(target / _program(spec))}
 
     _make(target, spec, fill, narrator)
 
 
-def _request(name: str, configured: Declared) -> tools.Request | None:
+def _request(name: str, configured: Declared) -> Request | None:
     """Return what the builder has to know of an interpreter; None without a recipe."""
     spec = configured.interpreters[name]
     recipe = configured.source_build.get(spec.version)
@@ -262,3 +281,30 @@ def _program(spec: InterpreterSpec) -> Path:
     # The interpreter's own file, never an alias.
     minor = ".".join(spec.version.split(".")[:2])
     return Path("bin") / f"python{minor}{'t' if spec.free_threaded else ''}"
+
+
+def _argv(verb: str, request: Request) -> list[str | Path]:
+    words = json.dumps({**request, "cache": str(paths.cache_dir())})
+    return [sys.executable, _BUILDER, verb, words]
+
+
+def faults(request: Request) -> list[str]:
+    """List what is missing here to build a program."""
+    argv = _argv("check", request)
+    answer = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    return answer.stdout.splitlines()
+
+
+def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
+    """Build a program into a folder; raises SetupError if it fails."""
+    what = f"building {request['program']} {request['version']}"
+    command.run([*_argv("build", request), folder], what=what, log=log, tick=tick)
+
+
+def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
+    """Build the load generator into a folder; raises SetupError."""
+    request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
+    command.require(faults(request))
+    why = "building the load generator, about 3 min on 2 cores"
+    with narrator.step(f"oha {spec.version}", why) as tick:
+        build(request, folder, log=command.new_log("oha"), tick=tick)

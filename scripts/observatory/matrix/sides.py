@@ -195,7 +195,7 @@ def require_readable(checkout: Checkout, whose: str) -> None:
 def _lock(own: Checkout, file: Path) -> None:
     """Put a lock in the place of the one of its stack; raises UsageError if there is none."""
     own.pythons(file.stem)
-    preparation.put_lock(own, file.stem, file.read_text("utf-8"))
+    stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
 
 
 def unattainable(

@@ -31,7 +31,7 @@ def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
     workspace = Workspace(testbed, case, ports.free_port(), log)
     try:
         with workspace:
-            workspace.open(None)
+            workspace.open()
             served, request = workspace.environment(), workspace.request
             asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
             if workspace.login:
