@@ -119,6 +119,7 @@ def pages(*bodies: Any) -> list[Any]:
     ("base", "head", "what", "broken"),
     [
         (pages(NAMES), [reply(NAMES, 500)], "head answers status 500 instead of 200", True),
+        ([reply(NAMES, 500)], [reply(NAMES, 400)], "head answers status 400 instead of 500", False),
         (pages(NAMES), [reply(NAMES, kind="text/html")],
          "head answers content type text/html instead of application/json", True),
         (cached("no-store"), cached("public"),

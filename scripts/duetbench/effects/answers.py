@@ -17,6 +17,8 @@ _IGNORED: Final = frozenset(
 )  # fmt: skip
 """Headers that follow from the content, the time or the server."""
 
+_REFUSED, _FAILED = 400, 500  # the first status of a request's fault, and of an application's
+
 _LONGEST: Final = 60  # characters of a value in a sentence
 _UNPACKED: Final = 3_000_000  # bytes of an unpacked body that are compared
 
@@ -24,14 +26,16 @@ Place = tuple[str | int, ...]
 
 
 def difference(base: Sequence[Reply], head: Sequence[Reply]) -> tuple[str, bool] | None:
-    """Say how head's answers to one path differ, and whether that breaks it: status or type.
+    """Say how head's answers to one path differ, and whether that breaks it: type, worse status.
 
     None if they do not, or if they differ as much within one side.
     """
     sides = [[_fields(reply) for reply in side] for side in (base, head)]
     for name in ("status", "content type"):
         if moved := _moved(name, *sides):
-            return f"head answers {name} {moved[1]} instead of {moved[0]}", True
+            old, new = moved
+            broken = name != "status" or new >= _FAILED or old < _REFUSED <= new
+            return f"head answers {name} {new} instead of {old}", broken
     if body := _body(base, head):
         return body, False
     for name in sorted({name for side in sides for fields in side for name in fields}):
