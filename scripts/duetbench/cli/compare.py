@@ -30,6 +30,7 @@ from duetbench.core import units
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.host import paths
 from duetbench.host.console import Console, write_summary
 
 if TYPE_CHECKING:
@@ -54,6 +55,23 @@ def compare_command(
             "--only",
             help="effects: what a request does; counts: that, and its instructions. Neither loads "
             "a server: it takes seconds, on any machine.",
+        ),
+    ] = None,
+    tests: Annotated[
+        list[str] | None,
+        Option(
+            "--tests",
+            metavar="PATH",
+            help="Tests of the project, a file or folder: what each of their requests does, in the "
+            "environment in which they run, without --app and without a server; repeatable.",
+        ),
+    ] = None,
+    call: Annotated[
+        list[str] | None,
+        Option(
+            "--call",
+            metavar="MODULE:FUNCTION",
+            help="The same of a function without arguments: a task, a job, a command; repeatable.",
         ),
     ] = None,
     start: Annotated[
@@ -87,6 +105,7 @@ def compare_command(
     """Compare HEAD with BASE on this machine, measured together, in all cases that can differ.
 
     $ duetbench compare HEAD~1 --app shop.main:app --path /items/7
+    $ duetbench compare main --tests tests/api
     $ duetbench compare --base lock=uv.lock@main --app shop.main:app
     $ duetbench compare --head granian==2.7.8 --head workers=4 --budget 5m
 
@@ -105,10 +124,21 @@ def compare_command(
     def find() -> Subject:
         return with_options(repository(console), context.obj)
 
+    asked = start or why or budget or only == "counts" or of_base or of_head or call
     run(
         console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
-        files=written, wait=wait,
+        files=written, wait=wait, calls=call or (),
+        tests=tests or (() if asked else _own_tests(context.obj)),
     )  # fmt: skip
+
+
+def _own_tests(options: Options) -> Sequence[str]:
+    """Find the tests of a project that declares no application, which say what one does."""
+    from duetbench.app.pyproject import read_table
+    from duetbench.effects.suite import usual
+
+    root = paths.project_root()
+    return () if options["app"] or "app" in read_table(root)[1] else usual(root)
 
 
 def run(
@@ -123,15 +153,19 @@ def run(
     why: bool,
     files: Sequence[Path],
     wait: str | None,
+    tests: Sequence[str] = (),
+    calls: Sequence[str] = (),
     words: Sequence[str] = (),
     keep: Callable[[Comparison], object] = id,
     **how: Any,
 ) -> None:
     """Compare and report, for the command of any package; raises Exit by the result.
 
-    `find` returns the project. `options` are those of a target, and `words` repeat what else was
-    chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
+    `find` returns the project, which `tests` and `calls` do without. `options` are a target's, and
+    `words` repeat what else was chosen. `keep` gets a complete comparison. `how` is for
+    `comparison.compare`.
     """
+    from duetbench.judge import suites
     from duetbench.judge.comparison import compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
@@ -145,7 +179,12 @@ def run(
     extent.require_sense(contrast)
     if why:
         require_code("--why", contrast)
-    project = find()
+    others = {"--start": extent.start, "--only counts": extent.only == "counts", "--why": why,
+              "--budget": budget}  # fmt: skip
+    suite = bool(tests or calls)
+    if suite and (given := [name for name, value in others.items() if value]):
+        raise UsageError(f"--tests and --call only observe: expected no {' and no '.join(given)}")
+    project: Any = None if suite else find()
     clean_up(console)
     again = (
         *words,
@@ -154,27 +193,35 @@ def run(
         *(["--only", extent.only] if extent.only else []),
         *(["--budget", budget] if budget else []),
         *(word for text in limits for word in ("--limit", text)),
+        *(word for text in tests for word in ("--tests", text)),
+        *(word for text in calls for word in ("--call", text)),
         *repetition(options)[0],
     )
     reporter, interruption = Reporter(console), None
     if why:
         explain = resolve_name("duetbench.cli.why:explain_comparison")
         how["explain"] = partial(explain, narrator=reporter)
-    with machine(wait, console.say, timed=extent.only != "effects"):
+    seen = suite or extent.only == "effects"
+    with machine(wait, console.say, timed=not seen):
         try:
-            comparison = compare(
-                project,
-                contrast,
-                extent,
-                reporter,
-                words=again,
-                notes=left_out(options),
-                announce=partial(announce, reporter),
-                **how,
+            comparison = (
+                suites.compare(
+                    repository(console), contrast, tests, reporter, calls=calls, words=again
+                )
+                if suite
+                else compare(
+                    project,
+                    contrast,
+                    extent,
+                    reporter,
+                    words=again,
+                    notes=left_out(options),
+                    announce=partial(announce, reporter),
+                    **how,
+                )
             )
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
-    seen = extent.only == "effects"
     code = exit_code(comparison, effects=seen, answers=answers, statements=statements)
     text = as_markdown(comparison, lead=(check_line(comparison, code),))
     write_summary(text)

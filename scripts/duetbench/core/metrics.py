@@ -235,6 +235,7 @@ EFFECTS: Final[dict[str, Metric]] = {
     row.name: row
     for row in (
         _effect("sql", "SQL statements", "sends", "SQL statement"),
+        _effect("plan", "query plans", "uses", "query plan"),
         _effect("transaction", "transaction commands", "sends", "transaction command"),
         _effect(
             "call", "calls to other hosts", "makes", "call to another host", "calls to other hosts"

@@ -98,7 +98,7 @@ Interface = Literal["asgi", "wsgi"]
 
 
 EffectKind = Literal[
-    "sql", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
+    "sql", "plan", "transaction", "call", "connect", "cache", "read", "write", "process", "thread",
     "task", "threads left", "tasks left", "log", "exception", "import", "first import",
     "library exception", "function",
 ]  # fmt: skip
@@ -108,8 +108,8 @@ imports."""
 Keeping = Literal["none", "constant", "fills"]
 
 TELLING: Final[tuple[EffectKind, ...]] = (
-    "sql", "call", "connect", "cache", "read", "write", "process", "thread", "threads left",
-    "tasks left", "log", "function",
+    "sql", "plan", "call", "connect", "cache", "read", "write", "process", "thread",
+    "threads left", "tasks left", "log", "function",
 )  # fmt: skip
 """Kinds that say by themselves what a commit did, the most telling first."""
 
@@ -483,6 +483,10 @@ class Effects(Frozen):
     kept_head: KeptMemory | None = None
     unseen: tuple[str, ...] = Field(
         default=(), description="What was not looked at: calls of a package, exceptions."
+    )
+    tests: tuple[str, ...] = Field(
+        default=(),
+        description="Tests with a request that differs, the one that differs most first.",
     )
     unmeasured: str = Field(default="", description="Why memory was not measured.")
     seconds: Amount = Field(default=0.0, description="It took so long, for both sides.")

@@ -6,7 +6,7 @@ Standard library only, for any CPython from 3.11 on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Activity:
         status: Which right answers have; 0: any.
         routes: The application's paths, if an answer has another status.
         kept: What requests keep; None: no time.
+        plans: Of statements, where the database tells: the plan, and the line that sends it.
         hide: Removes private values from a text.
     """
 
@@ -61,6 +62,7 @@ class Activity:
     status: int = 0
     routes: Sequence[str] = ()
     kept: KeptMemory | None = None
+    plans: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     hide: Callable[[str], str] = str
 
     @property

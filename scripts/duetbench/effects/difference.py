@@ -57,7 +57,7 @@ _MEMORY: Final = 0.6  # seconds for the memory of a case
 _BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if there is time
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
 _OWN: Final = 0.5  # calls of an own function per request by which it differs
-_KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
+KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
 
 _LONGEST: Final = 200  # characters about an answer
 _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
@@ -221,7 +221,7 @@ def compare(base: Activity, head: Activity) -> Effects:
     unsteady: dict[EffectKind, str] = {}
     counts = _counts(base), _counts(head)
     paths = max(1, len(head.paths))
-    for kind in _KINDS:
+    for kind in KINDS:
         both = [side.get(kind) or [Counter()] for side in counts]
         if not any(map(any, both)):
             continue
@@ -237,6 +237,9 @@ def compare(base: Activity, head: Activity) -> Effects:
         elif abs(new - old) > _CALLS * max(old, new):
             name, place = _most_called(base, head)
             differ.append(RequestEffect(kind=kind, text=name, place=place, base=old, head=new))
+    if plans := [*_plans(base, head)]:
+        totals["plan"] = float(len(plans)), float(len(plans))
+        differ += plans
     found = (answers.difference(*pair) for pair in zip(base.answers, head.answers, strict=True))
     return Effects(
         differ=tuple(differ),
@@ -293,6 +296,17 @@ def _details(
     for text, old, new in found[:DETAILS]:
         place = _place(kind, text, *((head, base) if new > old else (base, head)))
         yield RequestEffect(kind=kind, text=text, place=place, base=old / paths, head=new / paths)
+
+
+def _plans(base: Activity, head: Activity) -> Iterator[RequestEffect]:
+    """Yield the statements of both sides that the database executes in another way."""
+    for text in (text for text in head.plans if text in base.plans):
+        (old, _), (new, place) = base.plans[text], head.plans[text]
+        if old and new and old != new:
+            lines = [plan.split("; ") for plan in (old, new)]
+            gone, come = ("; ".join(x for x in a if x not in b) for a, b in (lines, lines[::-1]))
+            what = f"{come or 'less'} instead of {gone or 'less'}: {text}"
+            yield RequestEffect(kind="plan", text=what, place=place, base=1, head=1)
 
 
 def _place(kind: EffectKind, text: str, more: Activity, less: Activity) -> str:

@@ -89,6 +89,7 @@ def _report(plan: Mapping[str, Any]) -> dict[str, Any]:
         alone=_by_path(alone),
         seconds=each,
         unseen=recorder.unseen,
+        plans=recorder.plans,
         status=requests.status,
         routes=sys.modules["duetbench_entry"].routes() if wrong else (),
     )

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import BuiltinMethodType, CodeType, FrameType, MethodDescriptorType, MethodType
 from typing import Any
@@ -48,7 +49,8 @@ class Recorder:
     """Hooks into this process for good, but records only while it is `on`.
 
     `folder` contains the application. `waiting` returns the tasks that may wait for what another
-    thread does.
+    thread does. What the thread `waiter` does, a client that waits for the answer, is left out.
+    `plans` has the plan of each statement that SQLite executes, and the line that sends it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -57,6 +59,8 @@ class Recorder:
         self.resumed: list[CodeType] = []
         self.waiting: Callable[[], list[asyncio.Task[Any]]] = list
         self._monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
+        self.waiter = 0
+        self.plans: dict[str, tuple[str, str]] = {}
         self._folder = folder + os.sep
         self._recording = False
         self._opened: set[str] = set()  # Python files, compiled or not
@@ -171,7 +175,7 @@ class Recorder:
             self._use(arguments[0])
         elif event in _STARTS:
             self._alone = False
-        if self._recording and event in self._audited:
+        if self._recording and event in self._audited and threading.get_ident() != self.waiter:
             self._audited[event](*arguments)
 
     def _use(self, path: object) -> None:
@@ -211,7 +215,8 @@ class Recorder:
     def _executed(self, text: str) -> None:
         """Take what sqlite3 reports; a call of one statement reports more than that."""
         self._silent.discard(threading.get_ident())
-        if sys._getframe(1).f_code.co_name == libraries.LOGGED:
+        caller = sys._getframe(1).f_code
+        if caller.co_name == libraries.LOGGED or caller.co_filename.startswith(_OURS):
             return
         # To SQLite a backslash is a character like any other, also at the end of a value.
         if not self._recording or (words := statement(text.replace("\\", "/"))) is None:
@@ -256,7 +261,7 @@ class Recorder:
     # Functions.
 
     def _start(self, code: CodeType, _offset: int, frame: FrameType | None = None) -> None:
-        if code.co_filename.startswith(_OURS):
+        if code.co_filename.startswith(_OURS) or threading.get_ident() == self.waiter:
             return
         self.calls.append(code)
         if (watched := self._watched.get(id(code))) is None:
@@ -270,10 +275,13 @@ class Recorder:
             self._add(kind, text, frame)
 
     def _resume(self, code: CodeType, _offset: int) -> None:
-        self.resumed.append(code)
+        if threading.get_ident() != self.waiter:
+            self.resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
         if isinstance(error, _QUIET) or code.co_filename.startswith((*_CLOCKED, _OURS)):
+            return
+        if threading.get_ident() == self.waiter:
             return
         # The files of the functions that the exception left already; this one comes first.
         passed = [f.f_code.co_filename for f, _ in traceback.walk_tb(error.__traceback__)][1:]
@@ -295,7 +303,22 @@ class Recorder:
 
     def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if self._sends(function, first):
-            self._sending.pop(threading.get_ident(), None)
+            _, texts = self._sending.pop(threading.get_ident(), ("", []))
+            for text in texts[:1]:
+                self._explain(getattr(function, "__self__", first), text, sys._getframe(1))
+
+    def _explain(self, sender: Any, text: str, frame: FrameType) -> None:
+        """Ask SQLite for the plan of a statement that it has just executed."""
+        words = statement(text.replace("\\", "/"))
+        if words is None or words[1] in self.plans:
+            return
+        self.plans[words[1]] = "", ""
+        connection = getattr(sender, "connection", sender)
+        with suppress(Exception):  # it is closed, or the application changes what rows are
+            cursor = self._sqlite[1](connection)
+            rows = [*cursor.execute(f"explain query plan {text}")]
+            plan = "; ".join(str(row[3]) for row in rows)
+            self.plans[words[1]] = plan, self.place(frame)
 
     def _sends(self, function: object, first: object) -> str:
         """Name the method of sqlite3 that sends statements; empty if a function is none."""

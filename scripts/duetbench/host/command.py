@@ -130,12 +130,12 @@ def run(
         ) as session:
             try:
                 while (code := session.wait(_POLL_S)) is None:
-                    tick(_last_line(log))
+                    tick(last_line(log))
             finally:
                 session.stop(0)
     except LaunchError as error:
         raise SetupError(f"{what}: {error.detail}") from error
-    tick(_last_line(log))
+    tick(last_line(log))
     if code:
         said = _explanation(log).replace(f"{cwd}/", "")  # nobody knows a copy's path
         raise SetupError(f"{what} failed (exit code {code}): {said}. Log: {log}")
@@ -157,7 +157,8 @@ def scrub(text: str) -> str:
     return without_control(re.sub(r"\s+", " ", text))
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
+    """Return the last line of a log that says something; empty if there is none."""
     lines = reversed(read_log(log)[-_TAIL:].splitlines())
     return next((line.strip() for line in lines if line.strip()), "")
 

@@ -130,7 +130,7 @@ def _of_kind(case: str, effects: Effects, kind: EffectKind, most: float | None) 
         return finding.model_copy(update={"verdict": Verdict.UNKNOWN, "why": why})
     base, head = effects.totals[kind]
     effects_of_kind = [effect for effect in effects.differ if effect.kind == kind]
-    update: dict[str, Any] = {"base": base, "head": head}
+    update: dict[str, Any] = {} if kind == "plan" else {"base": base, "head": head}
     if effects_of_kind:
         update |= {"verdict": Verdict.DIFFERENT, **_details(effects_of_kind)}
     if most is not None and head > most:
@@ -144,7 +144,7 @@ def _details(effects: Sequence[RequestEffect]) -> dict[str, Any]:
     lines = []
     for effect, text in zip(effects, texts, strict=True):
         size = units.signed(effect.head - effect.base, "g")
-        counted = effect.kind != "function"
+        counted = effect.kind not in {"function", "plan"}
         lines.append(" × ".join(filter(None, (size * counted, text))))
     others = [
         f"{line}   {effect.place}".rstrip() for line, effect in zip(lines, effects, strict=True)

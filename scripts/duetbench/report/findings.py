@@ -206,6 +206,7 @@ def _parts(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
             continue  # it stands with the first
         most = "most of all " if len({finding.case for finding in of_verdict}) > 1 else ""
         subject = "" if title == told else f"{place}{most}{title} "
+        sentence += _tests(of_verdict[0], comparison)
         yield f"{verdict.sign} {verdict}{_where(of_verdict, comparison)}: {subject}{sentence}"
         told, place = title, ""
     expected, seconds = awaited(comparison), longer_budget(comparison)
@@ -224,6 +225,15 @@ def _sentence(findings: Sequence[Finding], moved: Sequence[Finding], comparison:
     if comparison.planned == 1 and first is moved[0] and beside is not None and text:
         return f"{text} and {sentence(beside)}"
     return text
+
+
+def _tests(finding: Finding, comparison: Comparison) -> str:
+    """Say which tests show what differs: ` (8 tests, most of all test_api.py::test_list)`."""
+    seen = (case.effects for case in comparison.cases if case.case.id == finding.case)
+    tests = next((effects.tests for effects in seen if effects), ())
+    if not tests:
+        return ""
+    return f" ({f'{len(tests):,} tests, most of all ' * (len(tests) > 1)}{tests[0]})"
 
 
 def _where(findings: Sequence[Finding], comparison: Comparison) -> str:

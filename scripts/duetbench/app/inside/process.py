@@ -167,7 +167,7 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         "MIMALLOC_PURGE_DELAY": "-1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": _join(_packages(), env.get("PYTHONPATH")),
+        "PYTHONPATH": _join(packages_folder(), env.get("PYTHONPATH")),
         # A relative path: characters that change from count to count would be interned, and
         # sometimes collide in tables.
         PLAN: "plan.json",
@@ -190,7 +190,7 @@ def _preloaded(folder: Path) -> Path | None:
     return library
 
 
-def _packages() -> Path:
+def packages_folder() -> Path:
     """The folder from which the counted program imports duetbench, and only duetbench."""
     parent = _PACKAGE.parent
     if parent.name == "scripts":  # a checkout

@@ -1,0 +1,428 @@
+"""Runs a project's own tests on both sides, and compares what each request of theirs does.
+
+Each side runs head's tests in its own copy of the files, base first: where tests write, they find
+what they always find. A request is the same one on both sides by its test, phase and number in it.
+Tests of which a request differs run once more on both sides: what differs only once is left out.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from duetbench.app import environment, revisions
+from duetbench.app.inside.process import packages_folder
+from duetbench.app.testbed import inherited_variables, secret_variables, secrets
+from duetbench.core.comparison import SIDES
+from duetbench.core.errors import LaunchError, SetupError, UsageError
+from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
+from duetbench.core.text import hider, short
+from duetbench.effects import difference
+from duetbench.effects.activity import Activity
+from duetbench.effects.suite_program import CALL, FOLDER, OUT, SECRETS
+from duetbench.host import command, proc
+from duetbench.host.process_session import Session
+
+PROGRAM: Final = "duetbench.effects.suite_program"
+"""The plug-in of pytest, and the program that starts other runners."""
+
+_POLL: Final = 0.5  # seconds between two looks at the tests' last line
+_MOST_SHOWN: Final = 3  # tests or files in a sentence
+_MOST_ANSWERS: Final = 3  # of one endpoint
+_MOST_AGAIN: Final = 200  # tests that are named on a command line
+_LOOKS: Final = ((1, 0), (0, 1))
+"""The order of the sides in further looks: what comes with the order differs between them."""
+_HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pytest') is None)"
+_USUAL: Final = "tests", "test"
+_FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
+_TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+
+Tick = Callable[[str], object]
+Key = tuple[str, str, int]
+"""A request's test, the phase of that, and its number in it."""
+
+
+class Operation(NamedTuple):
+    """One request of a test, and what it did."""
+
+    test: str
+    method: str
+    path: str
+    route: str
+    routed: bool
+    mixed: bool
+    did: Activity | None
+
+
+Pair = tuple[Operation, Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One run of the tests of a side.
+
+    Attributes:
+        outcomes: Of each test: passed, failed, error or skipped.
+        said: The last words of the run.
+    """
+
+    operations: Mapping[Key, Operation]
+    outcomes: Mapping[str, str]
+    unseen: Sequence[str]
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What requests of tests to one route of an application do.
+
+    Attributes:
+        name: `GET /items/{id}`.
+        effects: What differs in any of its requests; each figure from where it differs most.
+        requests: How many there are on both sides.
+        state: Whether only one side has it: `new` or `gone`.
+    """
+
+    name: str
+    effects: Effects
+    requests: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteEffects:
+    """What was seen of all endpoints, the ones that differ first."""
+
+    rows: Sequence[Row]
+    tests: int
+    requests: int
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests or functions of a project as they run here, in its own environment.
+
+    Attributes:
+        tests: Files and folders, or tests in them.
+        pytest: Whether pytest runs them; else Django's runner.
+        own: Folders of the repository that the environment imports from.
+        calls: Functions to call in place of tests: `shop.tasks:send_invoice`.
+    """
+
+    root: Path
+    tests: Sequence[str]
+    python: Path
+    pytest: bool
+    own: Sequence[str]
+    calls: Sequence[str] = ()
+
+    @classmethod
+    def find(cls, root: Path, tests: Sequence[str], calls: Sequence[str] = ()) -> "Suite":
+        """Find the environment and the runner of some tests; raises UsageError without them."""
+        for name in calls:
+            if not _FUNCTION.fullmatch(name):
+                raise UsageError(f"--call {name}: expected MODULE:FUNCTION")
+        names = tests if calls else tests or usual(root)
+        for name in names:
+            if not (root / name.partition("::")[0]).exists():
+                raise UsageError(f"--tests {name}: expected a file or folder of {root}")
+        top = revisions.top(root) or root.resolve()
+        here = environment.find(root.resolve(), top)
+        manage = (root / "manage.py").is_file()
+        has = here is not None and not _fails(here.executable, _HAS_PYTEST)
+        if here is None or not (has or manage or calls):
+            raise UsageError(
+                "--tests: expected an environment with pytest, such as .venv, or one that is "
+                "active: install what the tests need, as your README says"
+            )
+        folders = tuple(os.path.relpath(folder, revisions.within(root)) for folder in here.folders)
+        return cls(root, names, here.executable, has, folders, calls)
+
+    def add_tests(self, source: Path, place: Path) -> None:
+        """Put the tests of one copy in the place of another copy's."""
+        for name in self.tests:
+            path = name.partition("::")[0]
+            target = place / path
+            if target.is_dir():
+                shutil.rmtree(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if (source / path).is_dir():
+                shutil.copytree(source / path, target, symlinks=True)
+            else:
+                shutil.copy2(source / path, target)
+
+    def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
+        """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
+        with proc.scratch("duetbench-suite") as folder:
+            out, log = folder / "requests.jsonl", folder / "log"
+            variables = inherited_variables(shell=True)  # noqa: S604 - it starts none
+            private = secrets(secret_variables(variables))
+            (folder / SECRETS).write_text(json.dumps(private), "utf-8")
+            search = [str(place / name) for name in ("src", ".", *self.own)]
+            env = {
+                **variables,
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, (str(packages_folder()), *search, variables.get("PYTHONPATH", "")))
+                ),
+                "PYTHONHASHSEED": "0",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                OUT: str(out),
+                FOLDER: str(place.resolve()),
+            }
+            self._run(self._argv(only), env, place, log, tick)
+            hide = hider(private)
+            said = hide(command.last_words(command.read_log(log)))
+            recording = _read(out, hide, said.replace(f"{place}/", ""))
+        if not recording.outcomes:
+            raise SetupError(f"no test ran; the last words: {recording.said or 'none'}")
+        return recording
+
+    def _argv(self, only: Sequence[str]) -> list[str]:
+        if self.calls:
+            return [str(self.python), "-m", PROGRAM, CALL, *self.calls]
+        if self.pytest:
+            usual = ("-p", PROGRAM, "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
+            return [str(self.python), "-m", "pytest", *usual, *(only or self.tests)]
+        labels = only or [
+            name.removesuffix(".py").strip("/").replace("/", ".") for name in self.tests
+        ]
+        return [str(self.python), "-m", PROGRAM, "manage.py", "test", "--noinput", *labels]
+
+    def _run(
+        self, argv: Sequence[str], env: Mapping[str, str], place: Path, log: Path, tick: Tick
+    ) -> None:
+        try:
+            with Session.start(
+                argv, role="command", cores=None, env=env, cwd=place, log=log
+            ) as session:
+                try:
+                    while session.wait(_POLL) is None:
+                        tick(command.last_line(log))
+                finally:
+                    session.stop(0)
+        except LaunchError as error:
+            raise SetupError(f"the tests: {error.detail}") from error
+
+
+def usual(root: Path) -> list[str]:
+    """Return the folder in which projects keep their tests; empty if there are none."""
+    for name in _USUAL:
+        files = (root / name).rglob("*test*.py")
+        if any(_TEST.search(file.read_text("utf-8", "replace")) for file in files):
+            return [name]
+    return []
+
+
+def _fails(python: Path, program: str) -> bool:
+    return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode != 0
+
+
+def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
+    operations: dict[Key, Operation] = {}
+    outcomes: dict[str, str] = {}
+    unseen: Sequence[str] = ()
+    for line in out.read_text("utf-8").splitlines() if out.exists() else ():
+        fields: dict[str, Any] = json.loads(line)
+        if "outcomes" in fields:
+            outcomes, unseen = fields["outcomes"], fields["unseen"]
+            continue
+        did = None if "events" not in fields else Activity(
+            paths=(fields["path"],),
+            events=([(kind, hide(text), at) for kind, text, at in fields["events"]],),
+            calls=(fields["calls"],),
+            functions=[tuple(row) for row in fields["functions"]],
+            loaded=None,
+            answers=([fields["answer"]],),
+            alone=(),
+            seconds=fields["seconds"],
+            plans={hide(text): (hide(plan), at) for text, (plan, at) in fields["plans"].items()},
+            hide=hide,
+        )  # fmt: skip
+        key = fields["test"], fields["phase"], fields["number"]
+        operations[key] = Operation(
+            fields["test"], fields["method"], fields["path"], fields["route"],
+            fields.get("routed", False), fields["mixed"], did,
+        )  # fmt: skip
+    return Recording(operations, outcomes, unseen, said)
+
+
+def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
+    """Run the tests in a copy of each side, and compare the requests that both made.
+
+    Raises SetupError if the tests do not run on a side.
+    """
+    suite.add_tests(head, base)
+    places = base, head
+    first = suite.record(base, tick), suite.record(head, tick)
+    pairs = {key: pair for key, pair in _matched(first) if _alike(first, key)}
+    effects = {key: difference.compare(*pair) for key, pair in _did(pairs)}
+    for order in _LOOKS:
+        moved = [key for key, seen in effects.items() if not seen.same]
+        if not moved:
+            break
+        tests = [*dict.fromkeys(test for test, *_ in moved)]
+        some = tests if len(tests) <= _MOST_AGAIN else ()
+        again = {side: suite.record(places[side], tick, some) for side in order}
+        looks = dict(_did(dict(_matched((again[0], again[1])))))
+        for key in moved:
+            effects[key] = agreed(effects[key], dict(_did({key: pairs[key]}))[key], looks.get(key))
+    return SuiteEffects(
+        tuple(by_endpoint(pairs, effects)),
+        tests=len(first[1].outcomes),
+        requests=len(pairs),
+        notes=tuple(_notes(first, pairs)),
+    )
+
+
+def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
+    """Yield the requests that both sides made and that can be compared."""
+    base, head = (side.operations for side in sides)
+    for key, new in head.items():
+        old = base.get(key)
+        if old is None or not (old.did and new.did) or old.mixed or new.mixed:
+            continue
+        if old.method == new.method:  # else the test takes another way
+            yield key, (old, new)
+
+
+def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, tuple[Activity, Activity]]]:
+    for key, (old, new) in pairs.items():
+        if old.did and new.did:
+            yield key, (old.did, new.did)
+
+
+def _alike(sides: Sequence[Recording], key: Key) -> bool:
+    """Whether a request's test ends alike on both sides: else it makes other requests."""
+    base, head = (side.outcomes.get(key[0], "passed") for side in sides)
+    return base == head
+
+
+def agreed(
+    effects: Effects, first: tuple[Activity, Activity], again: tuple[Activity, Activity] | None
+) -> Effects:
+    """Leave out of what differs what another look at both sides does not show alike.
+
+    Fewer tests run then, so that other caches are cold: figures may move, but not meet.
+    """
+    if again is None:
+        return effects.model_copy(update={"differ": (), "answers": ()})
+    second = difference.compare(*again)
+    texts = {(effect.kind, effect.text): effect for effect in second.differ}
+    calls = next((effect for effect in second.differ if effect.kind == "function"), None)
+
+    def holds(effect: RequestEffect) -> bool:
+        other = calls if effect.kind == "function" else texts.get((effect.kind, effect.text))
+        if other is None or effect.kind == "plan":
+            return other is not None
+        low, high = sorted(((effect.base, other.base), (effect.head, other.head)), key=min)
+        rises = (effect.head > effect.base) == (other.head > other.base)
+        return rises and max(low) < min(high)
+
+    old, new = (one.with_(two) for one, two in zip(first, again, strict=True))
+    steady = difference.compare(old, new).answers
+    return effects.model_copy(
+        update={"differ": tuple(filter(holds, effects.differ)), "answers": steady}
+    )
+
+
+def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Iterator[Row]:
+    """Yield one row for each method and route, those that differ first."""
+    groups: dict[str, list[Key]] = defaultdict(list)
+    for key, (old, new) in pairs.items():
+        route = new.route if new.routed or not old.routed else old.route
+        groups[f"{new.method} {route}"].append(key)
+    found = []
+    for name, keys in groups.items():
+        routed = [{pairs[key][side].routed for key in keys} for side in (0, 1)]
+        state = "new" if routed == [{False}, {True}] else "gone" * (routed == [{True}, {False}])
+        moved = sorted(
+            (key for key in keys if not effects[key].same), key=lambda key: -_size(effects[key])
+        )
+        tests = [*dict.fromkeys(key[0] for key in moved)]
+        seen = [effects[key] for key in moved] or [effects[keys[0]]]
+        joined = _joined(seen, [pairs[key][1].path for key in moved], tests)
+        found.append(Row(name, joined, len(keys), state))
+    yield from sorted(found, key=lambda endpoint: -_size(endpoint.effects))
+
+
+def _size(effects: Effects) -> float:
+    """How much differs: an order for readers, kinds that tell more first."""
+    kinds = [*difference.KINDS]
+    ranks = [
+        (len(kinds) - kinds.index(effect.kind)) * 1e6 + min(abs(effect.head - effect.base), 1e5)
+        for effect in effects.differ
+    ]
+    return max([*ranks, 1e9 * any(answer.broken for answer in effects.answers),
+                5e7 * bool(effects.answers), 0.0])  # fmt: skip
+
+
+def _joined(seen: Sequence[Effects], paths: Sequence[str], tests: Sequence[str]) -> Effects:
+    """Join what requests to one endpoint do differently; each figure from where it is largest."""
+    differ: dict[tuple[EffectKind, str], RequestEffect] = {}
+    totals: dict[EffectKind, tuple[float, float]] = {}
+    answers: dict[str, AnswerDifference] = {}
+    for index, effects in enumerate(seen):
+        for effect in effects.differ:
+            key = effect.kind, "" if effect.kind == "function" else effect.text
+            if key not in differ or _rise(effect) > _rise(differ[key]):
+                differ[key] = effect
+        for kind, (old, new) in effects.totals.items():
+            before = totals.get(kind)
+            if before is None or abs(new - old) > abs(before[1] - before[0]):
+                totals[kind] = old, new
+        for answer in effects.answers:
+            path = paths[index] if index < len(paths) else ""
+            answers.setdefault(answer.what, answer.model_copy(update={"path": path}))
+    moved = {effect.kind for effect in differ.values()}
+    # A kind that no request does reliably otherwise is not compared.
+    totals = {k: (old, new) if k in moved else (new, new) for k, (old, new) in totals.items()}
+    return seen[0].model_copy(
+        update={
+            "differ": tuple(sorted(differ.values(), key=lambda e: difference.KINDS.index(e.kind))),
+            "totals": totals,
+            "answers": tuple(answers.values())[:_MOST_ANSWERS],
+            "tests": tuple(tests),
+            "unmeasured": "",  # each request is made once
+        }
+    )
+
+
+def _rise(effect: RequestEffect) -> float:
+    return abs(effect.head - effect.base)
+
+
+def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
+    """Say which tests and requests are not compared, and why."""
+    base, head = (side.outcomes for side in sides)
+    bad = ("failed", "error")
+    for text, names in (
+        ("fail on both sides", [n for n in head if base.get(n) in bad and head[n] in bad]),
+        ("fail on head only", [n for n in head if base.get(n) == "passed" and head[n] in bad]),
+        ("fail on base only", [n for n in head if base.get(n) in bad and head[n] == "passed"]),
+        ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
+        ("are skipped", [n for n in head if head[n] == "skipped"]),
+    ):
+        if names:
+            shown = ", ".join(names[:_MOST_SHOWN]) + ", …" * (len(names) > _MOST_SHOWN)
+            one = len(names) == 1
+            verb = text.replace("fail ", "fails ").replace("do ", "does ").replace("are ", "is ")
+            yield f"{len(names):,} test{'s' * (not one)} {verb if one else text}: {short(shown)}"
+    mixed = sum(operation.mixed for operation in sides[1].operations.values())
+    if mixed:
+        yield f"{mixed:,} requests that tests make at the same time are not compared"
+    counts = Counter(
+        key for side in sides for key, op in side.operations.items()
+        if not op.mixed and _alike(sides, key)
+    )  # fmt: skip
+    if lost := sum(1 for key in counts if key not in pairs):
+        yield f"{lost:,} requests are made on one side only, or otherwise, and are not compared"
+    for name, side in zip(SIDES, sides, strict=True):
+        if not side.operations:
+            yield f"no test of {name} makes a request by a test client that is known here"

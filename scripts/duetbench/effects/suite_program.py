@@ -1,0 +1,460 @@
+"""Records the requests that a project's own tests make, inside the tests' run.
+
+pytest loads this as a plug-in; any other runner of `unittest`, such as Django's, is started by it
+as a program. It stands where a test client hands a request to the application, so that what the
+client itself does is not recorded. One line of JSON for each request, and one at the end.
+
+Standard library only, for any CPython from 3.10 on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import hashlib
+import importlib
+import json
+import os
+import re
+import runpy
+import sys
+import threading
+import time
+import traceback
+import unittest
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote
+
+from duetbench.core.text import hider
+from duetbench.effects import libraries
+from duetbench.effects.recorder import Recorder, clocked
+
+OUT = "DUETBENCH_SUITE"
+"""The variable with the file for what is recorded."""
+
+SECRETS = "secrets.json"
+"""The file beside it with texts that nobody may see, and their names."""
+
+CALL = "--call"
+"""The option before functions to call, in place of a runner of tests."""
+
+FOLDER = "DUETBENCH_SUITE_FOLDER"
+"""The variable with the copy of the repository."""
+
+_RAISED = 500  # what a server answers if the application raises
+_LONGEST = 300_000  # bytes of an answer that are compared place by place
+_VARYING = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,})(?=/|$)")
+_PHASES = {"_callSetUp": "setup", "_callTestMethod": "call", "_callTearDown": "teardown"}
+_WORSE = ("failed", "error")
+
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+
+Response = tuple[int, Iterable[tuple[str, str]], bytes]
+
+
+class Log:
+    """Writes what each request of the tests did; `test` and `phase` say who makes it."""
+
+    def __init__(self, out: Path, folder: Path) -> None:
+        self.test, self.phase, self.outcomes = "", "setup", dict[str, str]()
+        self.thread = threading.get_ident()  # in which the tests run
+        self._recorder, self._folder = Recorder(str(folder)), folder
+        self._out: IO[str] = out.open("a", encoding="utf-8")
+        self._numbers: Counter[tuple[str, str]] = Counter()
+        self._busy = self._mixed = False
+        self._wrapped: set[str] = set()
+        self._began = 0.0
+
+    def begin(self) -> bool:
+        """Begin to record a request; False: another one is under way, which then is mixed."""
+        if self._busy:
+            self._mixed = True
+            return False
+        self._busy, self._mixed = True, False
+        self._collects = gc.isenabled()
+        gc.disable()  # when it runs depends on all requests before
+        # Another thread serves the client of most frameworks.
+        self._recorder.waiter = 0 if threading.get_ident() == self.thread else self.thread
+        self._began = time.perf_counter()
+        self._recorder.plans = {}
+        self._recorder.on()
+        return True
+
+    def end(self, method: str, path: str, route: str, response: Response | None) -> None:
+        """End it; no response: the application raised an exception."""
+        events, calls, resumed = self._recorder.off()
+        seconds = time.perf_counter() - self._began
+        if self._collects:
+            gc.enable()
+        self._busy = False
+        names = self._recorder.names
+        codes = {id(code): code for code in (*calls, *resumed)}
+        times = Counter(names(calls))
+        self._write(
+            test=self.test,
+            phase=self.phase,
+            number=self._next(),
+            method=method,
+            path=path,
+            route=route or _VARYING.sub("{}", path),
+            routed=bool(route),
+            mixed=self._mixed,
+            events=events,
+            plans=self._recorder.plans,
+            calls=sum(not clocked(code) for code in calls),
+            functions=[(*name, times[name]) for name in {*names(codes.values())}],
+            answer=self._describe(response),
+            seconds=seconds,
+        )
+
+    def miss(self, method: str, path: str) -> None:
+        """Note a request that was made while another one was under way."""
+        route = _VARYING.sub("{}", path)
+        self._write(test=self.test, phase=self.phase, number=self._next(), method=method,
+                    path=path, route=route, mixed=True)  # fmt: skip
+
+    def finish(self) -> None:
+        self._write(outcomes=self.outcomes, unseen=self._recorder.unseen)
+        self._out.close()
+
+    def note(self, test: str, outcome: str) -> None:
+        """Note how a part of a test ended; of several the worst counts."""
+        known = self.outcomes.get(test, "")
+        if known not in _WORSE and (outcome != "passed" or not known):
+            self.outcomes[test] = outcome
+
+    def wrap(self) -> None:
+        """Wrap the clients of all libraries that are loaded by now."""
+        for module, owner, name, wrap in CLIENTS:
+            key = f"{module}.{owner}.{name}"
+            kind = getattr(sys.modules.get(module), owner, None)
+            if key not in self._wrapped and kind is not None and name in vars(kind):
+                self._wrapped.add(key)
+                setattr(kind, name, functools.wraps(vars(kind)[name])(wrap(self, vars(kind)[name])))
+
+    def _next(self) -> int:
+        self._numbers[self.test, self.phase] += 1
+        return self._numbers[self.test, self.phase]
+
+    def _write(self, **fields: object) -> None:
+        self._out.write(json.dumps(fields) + "\n")
+        self._out.flush()
+
+    def _describe(self, response: Response | None) -> dict[str, Any]:
+        status, headers, body = response or (_RAISED, (), b"")
+        content = body[8 * (body[:2] == b"\x1f\x8b") :].replace(os.fsencode(self._folder), b".")
+        return {
+            "status": status,
+            "headers": [[name.lower(), libraries.hide(value)] for name, value in headers],
+            "length": len(body),
+            "digest": hashlib.sha256(content).hexdigest()[:16],
+            "body": libraries.hide(body.decode("latin-1"))[:_LONGEST],
+            "checkout": str(self._folder),
+            "cut": len(body) > _LONGEST,
+        }
+
+
+# Clients: each wrapper takes the log and the method, and returns what replaces the method.
+
+Method = Callable[..., Any]
+
+
+class _Asgi:
+    """An application as the client calls it, with the requests recorded."""
+
+    def __init__(self, app: Any, log: Log) -> None:
+        self.app, self._log = app, log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.app, name)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await _serve(self._log, self.app, scope, receive, send)
+
+
+async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] != "http" or _inside.get():
+        await app(scope, receive, send)
+        return
+    path = unquote(scope["path"])
+    if not log.begin():
+        log.miss(scope["method"], path)
+        await app(scope, receive, send)
+        return
+    head, body = dict[str, Any](), list[bytes]()
+
+    async def note(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            head.update(message)
+        elif message["type"] == "http.response.body":
+            body.append(message.get("body", b""))
+        await send(message)
+
+    token = _inside.set(True)
+    try:
+        await app(scope, receive, note)
+    finally:
+        _inside.reset(token)
+        headers = ((str(n, "latin-1"), str(v, "latin-1")) for n, v in head.get("headers", ()))
+        response = (head["status"], headers, b"".join(body)) if head else None
+        log.end(scope["method"], path, _route_of_scope(scope, path), response)
+
+
+def _route_of_scope(scope: Any, path: str) -> str:
+    """Return the template of the route that an ASGI application chose; empty: none is known."""
+    template = scope.get("path_template") or getattr(scope.get("route"), "path", None)
+    root = scope.get("root_path", "")
+    if template is not None and root == scope.get("app_root_path", root):  # not below a mount
+        return str(template)
+    parts = scope.get("path_params") or {}
+    if not (parts or scope.get("endpoint") or scope.get("route_handler")):
+        return ""
+    for name, value in parts.items():
+        path = re.sub(rf"(?<=/){re.escape(str(value))}(?=/|$)", f"{{{name}}}", path, count=1)
+    return path
+
+
+def _transport(log: Log, method: Method) -> Method:
+    """Wrap the method of a transport that has an ASGI application in `app`."""
+
+    def handle(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not isinstance(self.app, _Asgi):
+            self.app = _Asgi(self.app, log)
+        return method(self, *arguments, **named)
+
+    return handle
+
+
+def _application(log: Log, method: Method) -> Method:
+    """Wrap the call of an ASGI framework's application, for clients that are unknown here."""
+
+    async def call(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        await _serve(log, functools.partial(method, self), scope, receive, send)
+
+    return call
+
+
+def _werkzeug(log: Log, method: Method) -> Method:
+    def run(self: Any, environ: Any, *arguments: Any, **named: Any) -> Any:
+        made, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+        if not log.begin():
+            log.miss(made, path)
+            return method(self, environ, *arguments, **named)
+        response: Response | None = None
+        rule, app = "", self.application
+
+        def note(served: Any, start: Callable[..., Any]) -> Any:
+            def begin(*given: Any) -> Any:  # later the framework forgets its request
+                nonlocal rule
+                found = getattr(served.get("werkzeug.request"), "url_rule", None)
+                rule = getattr(found, "rule", "")
+                return start(*given)
+
+            return app(served, begin)
+
+        self.application = note
+        try:
+            body, status, headers = method(self, environ, *arguments, **named)
+            sized = "content-length" in headers  # a stream may have no end
+            content = b"".join(body) if sized else b""
+            response = int(status.split()[0]), headers.items(), content
+            if sized:
+                closing = sys.modules["werkzeug.wsgi"].ClosingIterator
+                body = closing([content], getattr(body, "close", None))
+            return body, status, headers
+        finally:
+            self.application = app
+            log.end(made, path, rule, response)
+
+    return run
+
+
+def _django_response(found: Any) -> tuple[str, Response]:
+    request = getattr(found, "wsgi_request", None) or getattr(found, "asgi_request", None)
+    match = getattr(request, "resolver_match", None)
+    route = f"/{match.route.lstrip('^/')}" if match is not None else ""
+    content = b"" if found.streaming else found.content
+    return route, (found.status_code, found.items(), content)
+
+
+def _django(log: Log, method: Method) -> Method:
+    def call(self: Any, environ: Any) -> Any:
+        made, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if not log.begin():
+            log.miss(made, path)
+            return method(self, environ)
+        route, response = "", None
+        try:
+            found = method(self, environ)
+            route, response = _django_response(found)
+            return found
+        finally:
+            log.end(made, path, route, response)
+
+    return call
+
+
+def _django_async(log: Log, method: Method) -> Method:
+    async def call(self: Any, scope: Any) -> Any:
+        if not log.begin():
+            log.miss(scope["method"], scope["path"])
+            return await method(self, scope)
+        route, response = "", None
+        try:
+            found = await method(self, scope)
+            route, response = _django_response(found)
+            return found
+        finally:
+            log.end(scope["method"], scope["path"], route, response)
+
+    return call
+
+
+CLIENTS = (
+    ("starlette.testclient", "_TestClientTransport", "handle_request", _transport),
+    ("starlette.testclient", "_ASGIAdapter", "send", _transport),
+    ("httpx", "ASGITransport", "handle_async_request", _transport),
+    ("starlette.applications", "Starlette", "__call__", _application),
+    ("litestar.app", "Litestar", "__call__", _application),
+    ("quart.app", "Quart", "__call__", _application),
+    ("werkzeug.test", "Client", "run_wsgi_app", _werkzeug),
+    ("django.test.client", "ClientHandler", "__call__", _django),
+    ("django.test.client", "AsyncClientHandler", "__call__", _django_async),
+)
+"""Module, class and method through which a client hands a request to an application."""
+
+
+# Runners.
+
+
+class _Plugin:
+    """The hooks of pytest."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._log.test, self._log.phase = nodeid, "setup"
+
+    def pytest_runtest_setup(self) -> None:
+        self._enter("setup")
+
+    def pytest_runtest_call(self) -> None:
+        self._enter("call")
+
+    def pytest_runtest_teardown(self) -> None:
+        self._enter("teardown")
+
+    def _enter(self, phase: str) -> None:
+        self._log.wrap()
+        self._log.phase = phase
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._log.note(report.nodeid, report.outcome)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._log.note(report.nodeid, "error")
+
+    def pytest_sessionfinish(self) -> None:
+        self._log.finish()
+
+
+def pytest_cmdline_main(config: Any) -> None:
+    """Turn off what would change which tests run, or when, and register the hooks."""
+    option = config.option
+    option.maxfail = 0
+    for name, value in (("numprocesses", None), ("tx", []), ("dist", "no")):  # of xdist
+        if hasattr(option, name):
+            setattr(option, name, value)
+    if hasattr(option, "create_db"):  # of pytest-django: base's tables are not head's
+        option.create_db = True
+    config.pluginmanager.register(_Plugin(_log()), "duetbench")
+
+
+def _log() -> Log:
+    out = Path(os.environ[OUT])
+    libraries.hide = hider(json.loads(out.with_name(SECRETS).read_text("utf-8")))
+    return Log(out, Path(os.environ[FOLDER]))
+
+
+def _watch_unittest(log: Log) -> None:
+    """Let each test of `unittest` say what it is, in which phase, and how it ended."""
+    original = unittest.TestCase.run
+
+    def run(self: unittest.TestCase, result: Any = None) -> Any:
+        log.test, known = self.id(), _ends(result)
+        log.wrap()
+        try:
+            return original(self, result)
+        finally:
+            ended = next((name for name, count in _ends(result) if (name, count) not in known), "")
+            log.note(self.id(), ended or "passed")
+
+    unittest.TestCase.run = run  # type: ignore[method-assign]
+    for name, phase in _PHASES.items():
+        setattr(unittest.TestCase, name, _in_phase(log, phase, getattr(unittest.TestCase, name)))
+
+
+def _ends(result: Any) -> list[tuple[str, int]]:
+    names = {"failed": "failures", "error": "errors", "skipped": "skipped"}
+    return [(outcome, len(getattr(result, name, ()))) for outcome, name in names.items()]
+
+
+def _in_phase(log: Log, phase: str, method: Method) -> Method:
+    @functools.wraps(method)
+    def call(*arguments: Any) -> Any:
+        log.phase = phase
+        log.wrap()
+        return method(*arguments)
+
+    return call
+
+
+def _call(log: Log, name: str) -> None:
+    """Record a call of a function without arguments, after one that fills caches."""
+    module, _, attribute = name.partition(":")
+    log.test, log.phase = name, "call"
+    try:
+        parts = attribute.split(".")
+        function: Any = functools.reduce(getattr, parts, importlib.import_module(module))
+        make = (lambda: asyncio.run(function())) if iscoroutinefunction(function) else function
+        make()
+        answer: Response | None = None
+        log.begin()
+        try:
+            body = json.dumps(make(), default=repr).encode()
+            answer = 200, (("content-type", "application/json"),), body
+        finally:
+            log.end("call", name, name, answer)
+        log.note(name, "passed")
+    except Exception:
+        log.note(name, "failed")
+        traceback.print_exc()
+
+
+def _main() -> None:
+    """Call functions, or run the program that the arguments name with its tests recorded."""
+    log = _log()
+    if sys.argv[1] == CALL:
+        for name in sys.argv[2:]:
+            _call(log, name)
+        log.finish()
+        return
+    _watch_unittest(log)
+    del sys.argv[0]
+    sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    finally:
+        log.finish()
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,121 @@
+"""Compares two revisions by a project's own tests: what each request of theirs does. No server."""
+
+import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from duetbench.app import configuration, revisions, target_python
+from duetbench.app.pyproject import project_name
+from duetbench.app.setting import Contrast
+from duetbench.app.target import STACK
+from duetbench.core import __version__
+from duetbench.core.comparison import CaseComparison, Comparison
+from duetbench.core.errors import UsageError
+from duetbench.core.model import Case, Endpoint, Expectation, Load
+from duetbench.core.units import utc_now
+from duetbench.effects import suite
+from duetbench.effects.suite import Suite
+from duetbench.host import machine, paths, result_files
+from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.findings import of_request, sort
+from duetbench.judge.preparation import Scope, copy_states, record_of
+from duetbench.judge.repetition import command
+
+SERVER: Final = "tests"
+"""What stands in place of a server in a case whose requests tests make."""
+
+
+_NO_CLIENT: Final = "no test makes a request by a client that is known here"
+
+
+def compare(
+    root: Path,
+    contrast: Contrast,
+    tests: Sequence[str],
+    reporter: Reporter,
+    *,
+    calls: Sequence[str] = (),
+    words: Sequence[str] = (),
+) -> Comparison:
+    """Compare two revisions by tests of head, files or folders below `root`; save the result.
+
+    `calls` are functions to call instead, such as `shop.tasks:send_invoice`.
+    `words` are the options of a command that repeats it.
+
+    Raises:
+        UsageError: The sides are no revisions, or there are no such tests, or no pytest.
+        SetupError: The tests do not run on a side.
+    """
+    if contrast.base or contrast.head:
+        raise UsageError("--tests and --call compare revisions: expected no --base and no --head")
+    ours, started, began = Suite.find(root, tests, calls), utc_now(), time.monotonic()
+    python = target_python.describe(ours.python)
+    with revisions.copies() as copies:
+        states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
+        places = [place for place, _ in states]
+        with ThreadPoolExecutor() as pool:
+            [*pool.map(lambda place: revisions.add_uncommitted(root, place), places)]
+        what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
+        with reporter.step(what, "on both sides") as tick:
+            seen = suite.compare(ours, places[0], places[1], tick)
+    base, head = (
+        record_of(state).model_copy(update={"kind": "revision", "interpreters": (python.record(),)})
+        for _, state in states
+    )
+    cases = tuple(_case(project_name(root), python.name, endpoint) for endpoint in seen.rows)
+    most = configuration.load(root).most
+    findings = [
+        finding
+        for case in cases
+        if case.effects is not None
+        for finding in of_request(case.case.id, case.effects, most)
+    ]
+    made = "calls" if calls else f"requests of {seen.tests:,} tests,"
+    comparison = Comparison(
+        id=f"{re.sub('[-:]', '', started)}-compare-{(head.commit or 'nocommit')[:8]}",
+        status="complete",
+        started=started,
+        wall_seconds=time.monotonic() - began,
+        duetbench=__version__,
+        machine=machine.fingerprint(),
+        cross=False,
+        start=False,
+        counts_only=True,
+        base=base,
+        head=head,
+        planned=len(cases),
+        untouched=0,
+        cases=cases,
+        findings=sort(findings),
+        reproduce=command(base, head, words) if words else "",
+        nothing="" if cases else "; ".join(seen.notes) or _NO_CLIENT,
+        notes=(*seen.notes, f"{seen.requests:,} {made} on both sides"),
+    )
+    result_files.save_comparison(comparison, paths.project_state(root))
+    return comparison
+
+
+def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
+    """Record an endpoint as a case, which no server serves."""
+    method, _, route = endpoint.name.partition(" ")
+    case = Case(
+        id=f"{project}/{endpoint.name}",
+        experiment=project,
+        endpoint=Endpoint(
+            name=endpoint.name, app=SERVER, interface="asgi", method=method, path=route,
+            expect=Expectation(status=endpoint.effects.status), floor=0.0,
+        ),
+        python=python,
+        stack=STACK,
+        server=SERVER,
+        loop="auto",
+        workers=1,
+        load=Load(connections=1, duration=1.0, timeout=1.0),
+        cores="shared",
+    )  # fmt: skip
+    because = f"{endpoint.requests:,} requests of tests"
+    because = f"it is {endpoint.state}; {because}" if endpoint.state else because
+    return CaseComparison(case=case, because=because, effects=endpoint.effects)

@@ -1,0 +1,292 @@
+"""What requests of a project's own tests do, by ten clients of seven frameworks, on both sides."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bench import Bench
+from duetbench.core.comparison import Comparison
+from duetbench.core.errors import SetupError, UsageError
+from duetbench.effects import difference, suite
+from duetbench.effects.activity import Activity
+from duetbench.effects.suite import Operation, Suite, SuiteEffects
+from duetbench.host import command
+from repos import git, work_in, write
+
+_PROJECT: Final = Path(__file__).parents[1] / "projects/frameworks"
+_PACKAGES: Final = (
+    *("pytest==9.2.0", "pytest-django==4.14.0", "pytest-xdist==3.8.0", "httpx==0.28.1"),
+    *("fastapi==0.165.0", "flask==3.1.3", "litestar==2.25.0", "quart==0.22.0"),
+    *("django==5.2.19", "djangorestframework==3.18.3"),
+)
+_ROUTES: Final = {
+    "GET /fastapi/{kind}", "GET /thread/{kind}", "GET /starlette/{kind}", "GET /litestar/{kind}",
+    "GET /flask/<kind>", "GET /django/<kind>/", "GET /async/<kind>/", "GET /drf/<kind>/",
+}  # fmt: skip
+_QUART: Final = "GET /quart/"  # which tells nobody its routes
+_DONE: Final = {
+    ("sql", "select price from book where id = ?", "sql, work.py:16", 1.0, 4.0),
+    ("read", "word.txt", "read, work.py:32", 0.0, 3.0),
+    ("log", "WARNING shop: slow", "log, work.py:26", 0.0, 3.0),
+}
+_RAISED: Final = ("exception", "LookupError", "fail, work.py:37", 0.0, 3.0)  # from 3.12 on
+_ANSWERS: Final = {
+    'head answers $.price = "9.5" instead of 9.5',
+    f"head answers {sum(range(3010)):} instead of 45",
+}
+
+
+def _quiet(_: str) -> None:
+    """Show no progress."""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place, uv = tmp_path_factory.mktemp("frameworks") / "venv", f"{command.uv()}"
+    subprocess.run([uv, "--quiet", "venv", "--python", sys.executable, place], check=True)
+    install = [uv, "--quiet", "pip", "install", "--python", f"{place / 'bin/python'}", *_PACKAGES]
+    subprocess.run(install, check=True)
+    return place
+
+
+@pytest.fixture
+def sides(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Suite, Path, Path]:
+    """The tests of all frameworks, and two copies of the project, of which head does more."""
+    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+    base, head = (shutil.copytree(_PROJECT, tmp_path / name) for name in ("base", "head"))
+    work = (head / "work.py").read_text("utf-8")
+    (head / "work.py").write_text(work.replace("MORE = 0", "MORE = 3"), "utf-8")
+    return Suite.find(_PROJECT, ["suite"]), base, head
+
+
+def _rows(seen: SuiteEffects, kinds: set[str]) -> dict[str, set[object]]:
+    """The effects of some kinds by endpoint, those of Quart together."""
+    rows: dict[str, set[object]] = {}
+    for endpoint in seen.rows:
+        name = _QUART if endpoint.name.startswith(_QUART) else endpoint.name
+        rows.setdefault(name, set()).update(
+            (effect.kind, effect.text, effect.place, effect.base, effect.head)
+            for effect in endpoint.effects.differ
+            if effect.kind in kinds
+        )
+    return rows
+
+
+@pytest.mark.real
+def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, Path]) -> None:
+    seen = suite.compare(*sides, _quiet)
+    newer = sys.version_info >= (3, 12)
+    expected = _DONE | ({_RAISED} if newer else set())
+    kinds = {"sql", "read", "log", "exception"}
+    assert _rows(seen, kinds) == dict.fromkeys({*_ROUTES, _QUART}, expected)
+    for route in _ROUTES:
+        (endpoint,) = (one for one in seen.rows if one.name == route)
+        assert {answer.what for answer in endpoint.effects.answers} == _ANSWERS
+        (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
+        assert calls.text == "price 10 → 3010"
+        assert calls.place == "work.py"
+    assert seen.requests == 10 * 7
+    assert seen.notes == (
+        "1 test fails on both sides: suite/test_others.py::test_that_fails",
+        "1 test is skipped: suite/test_others.py::test_that_is_skipped",
+    )
+
+
+@pytest.mark.real
+def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
+    sides: tuple[Suite, Path, Path],
+) -> None:
+    tests, base, head = sides
+    copy = shutil.copytree(base, base.with_name("copy"))
+    same = suite.compare(tests, base, copy, _quiet)
+    assert all(endpoint.effects.same for endpoint in same.rows)
+    django = replace(tests, pytest=False, tests=["suite/test_django.py"])
+    seen = suite.compare(django, head, base, _quiet)  # swapped
+    expected = {(kind, text, place, b, a) for kind, text, place, a, b in _DONE}
+    routes = {"GET /django/<kind>/", "GET /async/<kind>/", "GET /drf/<kind>/"}
+    assert _rows(seen, {"sql", "read", "log"}) == dict.fromkeys(routes, expected)
+    assert seen.rows[0].effects.tests[0].startswith("suite.test_django.DjangoTest.test_")
+
+
+def test_without_tests_or_a_runner_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--tests nowhere: expected a file or folder of"):
+        Suite.find(tmp_path, ["nowhere"])
+    python = Path(sys.executable)
+    write(tmp_path, "tests/test_it.py", "raise RuntimeError('no database')")
+    tests = Suite(tmp_path, ["tests"], python, pytest=True, own=())
+    seen = tests.record(tmp_path, _quiet)
+    assert seen.outcomes == {"tests/test_it.py": "error"}
+    write(tmp_path, "tests/test_it.py", "")
+    with pytest.raises(SetupError, match="no test ran"):
+        tests.record(tmp_path, _quiet)
+
+
+def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
+    events = [("sql", text, "f, app.py:1") for text, times in sent.items() for _ in range(times)]
+    reply = {"status": 200, "headers": [], "length": 1, "digest": answer, "body": answer,
+             "checkout": "/copy", "cut": False}  # fmt: skip
+    return Activity(
+        paths=("/",), events=(events,), calls=(calls,), functions=(), loaded=None,
+        answers=([reply],), alone=(), seconds=0.1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "kept"),
+    [
+        (({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 3}), {"a"}),
+        (({"a": 1}, {"a": 3}), ({"a": 2}, {"a": 5}), {"a"}),  # another cache was cold
+        (({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5}), set()),  # they meet
+        (({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 1}), set()),
+        (({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 1}), set()),
+        (({"calls": 100}, {"calls": 200}), ({"calls": 120}, {"calls": 220}), {""}),
+        (({"answer": "1"}, {"answer": "2"}), ({"answer": "1"}, {"answer": "2"}), {"$"}),
+        (({"answer": "1"}, {"answer": "2"}), ({"answer": "3"}, {"answer": "2"}), set()),
+    ],
+)
+def test_what_another_look_does_not_show_alike_is_left_out(
+    first: tuple[dict[str, int], dict[str, int]],
+    again: tuple[dict[str, int], dict[str, int]],
+    kept: set[str],
+) -> None:
+    make: Callable[..., Activity] = _activity
+    (old, new), (later, latest) = ([make(**fields) for fields in look] for look in (first, again))
+    looks = (old, new), (later, latest)
+    effects = suite.agreed(difference.compare(old, new), *looks)
+    assert {effect.text for effect in effects.differ} | {"$" for _ in effects.answers} == kept
+    swapped = suite.agreed(difference.compare(new, old), (new, old), (latest, later))
+    assert swapped.same == effects.same
+
+
+def test_requests_to_one_route_are_one_row_with_each_figure_where_it_is_largest() -> None:
+    def operation(test: str, number: int, did: Activity, *, routed: bool = True) -> Operation:
+        return Operation(test, "GET", f"/item/{number}", "/item/{id}", routed, False, did)
+
+    does = [
+        (_activity(a=1), _activity(a=1)),
+        (_activity(a=1), _activity(a=3)),
+        (_activity(a=1, b=1), _activity(a=9, b=2)),
+    ]
+    pairs = {
+        (f"test_{n}", "call", 1): (operation(f"test_{n}", n, old), operation(f"test_{n}", n, new))
+        for n, (old, new) in enumerate(does)
+    }
+    effects = {key: difference.compare(*does[number]) for number, key in enumerate(pairs)}
+    (endpoint,) = suite.by_endpoint(pairs, effects)
+    assert (endpoint.name, endpoint.requests) == ("GET /item/{id}", 3)
+    assert endpoint.effects.tests == ("test_2", "test_1")
+    differ = {(e.text, e.base, e.head) for e in endpoint.effects.differ}
+    assert differ == {("a", 1, 9), ("b", 1, 2)}
+    assert endpoint.effects.totals["sql"] == (2, 11)
+
+
+_APP: Final = """
+import sqlite3
+
+SHOP = sqlite3.connect(":memory:", check_same_thread=False)
+SHOP.execute("create table book (id integer primary key, author integer)")
+SHOP.execute("{index}")
+
+
+async def app(scope, receive, send):
+    for author in range({times}):
+        SHOP.execute("select id from book where author = ?", (author,)).fetchall()
+    await send({{"type": "http.response.start", "status": 200, "headers": []}})
+    await send({{"type": "http.response.body", "body": b"1"}})
+"""
+_TEST: Final = """
+import asyncio
+
+import httpx
+import shop
+
+
+async def ask():
+    transport = httpx.ASGITransport(shop.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
+        return await client.get("/books/7")
+
+
+def test_books():
+    assert asyncio.run(ask()).status_code == 200
+"""
+_INDEX: Final = "create index by_author on book (author)"
+
+
+def test_without_any_option_a_comparison_is_of_the_tests(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit is of the requests' figures; a dropped index shows although no statement changed."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    files = {"shop.py": _APP.format(index=_INDEX, times=1), "tests/test_shop.py": _TEST}
+    root = work_in(tmp_path / "shop", files, monkeypatch)
+    write(root, "shop.py", _APP.format(index=_INDEX, times=3))
+    done = bench("compare", "--limit", "sql=0", "-o", "-")
+    comparison = Comparison.model_validate_json(done.out)
+    (case,) = comparison.cases
+    assert (case.case.endpoint.method, case.case.endpoint.path) == ("GET", "/books/{}")
+    assert case.effects is not None
+    assert case.effects.tests == ("tests/test_shop.py::test_books",)
+    assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 3]
+    assert done.code == 1
+    assert "sends 3 SQL statements instead of 1" in done.err
+    write(root, "shop.py", _APP.format(index="select 1", times=1))
+    done = bench("compare", "--tests", "tests")
+    assert "uses other query plans: SCAN book instead of SEARCH book USING COVERING" in done.out
+    assert done.code == 0
+    git(root, "checkout", "--quiet", ".")
+    done = bench("compare", "--tests", "tests")
+    assert "= same" in done.out
+    assert bench("compare", "--tests", "tests", "--start").code == 2
+
+
+def test_a_function_is_compared_like_a_request(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call of each side: what only the first one does, such as an import, is not in."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    task = """
+import sqlite3
+
+SHOP = sqlite3.connect(":memory:")
+
+
+async def send():
+    import colorsys
+    return [SHOP.execute("select 1").fetchone() for _ in range({times})]
+
+
+def fail():
+    raise LookupError
+"""
+    files = {"shop/tasks.py": task.format(times=1), "shop/__init__.py": ""}
+    root = work_in(tmp_path / "shop", files, monkeypatch)
+    write(root, "shop/tasks.py", task.format(times=2))
+    calls = ("--call", "shop.tasks:send", "--call", "shop.tasks:fail")
+    done = bench("compare", *calls, "-o", "-")
+    comparison = Comparison.model_validate_json(done.out)
+    (case,) = comparison.cases
+    assert case.case.endpoint.name == "call shop.tasks:send"
+    assert case.effects is not None
+    assert [case.effects.figure("sql", side) for side in (0, 1)] == [1, 2]
+    assert case.effects.figure("first import", 1) == 0
+    assert [answer.what for answer in case.effects.answers] == ["head answers 2 rows instead of 1"]
+    assert comparison.notes == (
+        "1 test fails on both sides: shop.tasks:fail",
+        "1 calls on both sides",
+    )
+    wrong = bench("compare", "--call", "shop.tasks")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n",
+    )
