@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from duetbench.app import revisions
-from duetbench.app.pyproject import results_dir
+from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare import QUIET
-from duetbench.app import pyproject, target, target_python, tools
+from duetbench.app import target, target_python, tools, declarations
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -33,7 +33,7 @@ env = { TOKEN = "secret" }
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    write(tmp_path, "shop/pyproject.toml", KEYS)
+    write(tmp_path, "shop/declarations.toml", KEYS)
     return tmp_path / "shop"
 
 
@@ -69,15 +69,15 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
     (shop.parent / ".git").mkdir()
     (shop / "link").symlink_to("/etc")
     keys = KEYS.replace("GET /items/7", "POST / @../order.json")
-    write(shop, "pyproject.toml", keys)
+    write(shop, "declarations.toml", keys)
     target.of(shop, {})
-    write(shop, "pyproject.toml", KEYS.replace("GET /items/7", line))
+    write(shop, "declarations.toml", KEYS.replace("GET /items/7", line))
     with pytest.raises(UsageError, match=rf"^{name}: expected a path in the repository"):
         target.of(shop, {})
     target.of(shop, {"requests": (line,)})
-    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
+    write(shop, "declarations.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
     with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
-        pyproject.results_dir(shop)
+        declarations.results_dir(shop)
 
 
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
@@ -193,13 +193,13 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    found = pyproject.results_dir(shop)
+    found = declarations.results_dir(shop)
     assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
-    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
-    assert pyproject.results_dir(shop) == shop / "bench"
-    write(shop, "pyproject.toml", "[project]\n")
-    assert pyproject.results_dir(shop) == found
+    write(shop, "declarations.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
+    assert declarations.results_dir(shop) == shop / "bench"
+    write(shop, "declarations.toml", "[project]\n")
+    assert declarations.results_dir(shop) == found
 
 
 def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
@@ -332,7 +332,7 @@ def test_uv_chooses_the_interpreter_of_a_project(
     if version:
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
-    write(tmp_path, "pyproject.toml", project if requires else "")
+    write(tmp_path, "declarations.toml", project if requires else "")
     found = target_python.choose(tmp_path, asked, QUIET)
     assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Final, get_args
 
 from pydantic import BeforeValidator, Field
 
-from duetbench.app.pyproject import read_table
-from duetbench.app.schema import OhaSpec, validate
+from duetbench.app.declarations import read_table
+from duetbench.app.declarations import OhaSpec, validate
 from duetbench.app.target import KEYS
 from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.core.model import EffectKind, Frozen, InterpreterRecord

@@ -26,7 +26,7 @@ from duetbench.app import (
 )
 from duetbench.app.configuration import Interpreter
 from duetbench.app.environment import Environment, find
-from duetbench.app.pyproject import read_pyproject
+from duetbench.app.declarations import read_pyproject
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from packaging.markers import Marker
 
-from duetbench.app.pyproject import read_pyproject
+from duetbench.app.declarations import read_pyproject
 from duetbench.app.target import Target
 from duetbench.core.errors import DeclarationError
 

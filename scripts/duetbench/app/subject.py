@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from duetbench.app import configuration, foreign_locks, request_lines, stacks
 from duetbench.app.configuration import Configuration, Interpreter
-from duetbench.app.pyproject import FILE, project_name, results_dir
+from duetbench.app.declarations import FILE, project_name, results_dir
 from duetbench.app.servers import blocks
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack

@@ -12,17 +12,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
-from duetbench.app.pyproject import FILE, read_table
-from duetbench.app.schema import (
-    EnvName,
-    HeaderName,
-    HeaderText,
-    Several,
-    Text,
-    key_path,
-    mistake,
-    validate,
-)
+from duetbench.app.declarations import FILE, read_table
+from duetbench.app.declarations import EnvName, HeaderName, HeaderText, Several, Text, key_path, mistake, validate
 from duetbench.app.servers import AUTO, LOOPS, SERVERS
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen, Interface

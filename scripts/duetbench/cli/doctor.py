@@ -6,7 +6,7 @@ from typer import Exit
 
 from duetbench.app import tools
 from duetbench.app.configuration import load
-from duetbench.app.schema import OhaSpec
+from duetbench.app.declarations import OhaSpec
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import SetupError

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.app import deployment, hints, pyproject, revisions, start_command, target
-from duetbench.app.pyproject import FILE, read_toml
+from duetbench.app import deployment, hints, revisions, start_command, target, declarations
+from duetbench.app.declarations import FILE, read_toml
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
@@ -59,7 +59,7 @@ def init_command(
         bool, Option("--github", help="Also write the workflows that compare pull requests.")
     ] = False,
 ) -> None:
-    """Write into this repository's pyproject.toml how its application is measured.
+    """Write into this repository's declarations.toml how its application is measured.
 
     $ duetbench init
     $ duetbench init --app shop.main:app --path /items/7 --env-file .env.example --dry-run
@@ -72,7 +72,7 @@ def init_command(
     """
     console, options = Console(), context.obj
     root = repository(console)
-    file, table = pyproject.read_table(root)
+    file, table = declarations.read_table(root)
     if table:
         raise UsageError(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
@@ -92,7 +92,7 @@ def init_command(
     keys = {**options, "app": chosen, "requests": requests, "env": env}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
-    if (own := root / "pyproject.toml").is_file():
+    if (own := root / "declarations.toml").is_file():
         read_toml(own)  # a file that cannot be read is not changed
         place, before = own, f"{own.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]

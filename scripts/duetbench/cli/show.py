@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from duetbench.app.pyproject import results_dir
+from duetbench.app.declarations import results_dir
 from duetbench.cli.options import (
     JsonOption,
     ReportsOption,

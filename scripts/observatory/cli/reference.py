@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 from typer import Context
 from typer.main import get_group
 
-from duetbench.app import schema
+from duetbench.app import declarations
 from duetbench.app.configuration import Configuration
 from duetbench.app.target import OPTIONS, Target
 from duetbench.cli import app
@@ -56,7 +56,7 @@ _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("Machines and tools", "`[tool.duetbench]`", Configuration),
     ("An interpreter", "`[tool.observatory.interpreters.NAME]`", InterpreterSpec),
     ("Its build from source", '`[tool.observatory.source-build."VERSION"]`', SourceBuild),
-    ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),
+    ("The load generator", "`[tool.duetbench.oha]`", declarations.OhaSpec),
     ("Nights", "`[tool.observatory]` of `pyproject.toml`", Settings),
     ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", tables.StackSpec),
     ("An experiment", "`apps/NAME/experiment.toml`", tables.Declaration),
@@ -77,7 +77,7 @@ def reference_command() -> None:
     """
     root = paths.project_root()
     write(reference(), root / PAGE)
-    write(kinds.schema(Run), root / "results" / "schema.json")
+    write(kinds.schema(Run), root / "results" / "declarations.json")
     write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
 

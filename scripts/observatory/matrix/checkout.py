@@ -15,8 +15,8 @@ from pydantic import Field
 from duetbench.app import plan, stacks
 from duetbench.app.configuration import Interpreter
 from duetbench.app.locks import resolve
-from duetbench.app.pyproject import other_keys, read_table, read_toml
-from duetbench.app.schema import validate
+from duetbench.app.declarations import other_keys, read_table, read_toml
+from duetbench.app.declarations import validate
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
