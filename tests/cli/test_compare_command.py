@@ -17,7 +17,7 @@ import pytest
 
 from bench import Bench, Done, eventually, launches
 from comparing import SAME, WORSE
-from duetbench.app import configuration
+from duetbench.app import target
 from duetbench.cli.options import budget_seconds
 from duetbench.core.comparison import CaseComparison, Comparison, Finding
 from duetbench.core.errors import DeclarationError, UsageError
@@ -72,14 +72,14 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
         write(tmp_path / name, "duetbench.toml", f"limits = {{ tail = '{size}', sql = 10 }}\n")
-    right = configuration.load(tmp_path / "right")
+    right = target.configuration(tmp_path / "right")
     assert (right.material, right.most) == ({"tail": 0.2}, {"sql": 10})
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
-        configuration.load(tmp_path / "wrong")
+        target.configuration(tmp_path / "wrong")
     for number, limit in enumerate(("inf", "1e400", "nan")):
         write(tmp_path / str(number), "duetbench.toml", f"limits = {{ sql = {limit} }}\n")
         with pytest.raises(DeclarationError, match=r"limits\.sql: found (inf|nan); allowed: a fin"):
-            configuration.load(tmp_path / str(number))
+            target.configuration(tmp_path / str(number))
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])

@@ -16,9 +16,9 @@ import pytest
 
 from bench import PROJECT, lives
 from duetbench.app import stacks
-from duetbench.app.configuration import Interpreter
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.inside.process import Program
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target

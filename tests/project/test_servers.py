@@ -9,7 +9,7 @@ import pytest
 
 from bare import QUIET
 from bench import PROJECT, Once, failures
-from duetbench.app import locks, stacks, tools
+from duetbench.app import stacks, tools
 from duetbench.app.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
 from duetbench.app.start_command import find
 from duetbench.app.testbed import Testbed, assemble
@@ -103,7 +103,7 @@ def others(once: Once) -> Iterator[Testbed]:
             write(root, name, text)
         with pytest.MonkeyPatch.context() as patch:
             borrow_cache(root / "cache", patch)
-            write(root, "apps/stacks/others.txt", locks.resolve(Checkout(root), "others", None))
+            write(root, "apps/stacks/others.txt", Checkout(root).resolve("others", None))
             stacks.make_environment(Checkout(root).lock("others"), python, QUIET)
 
     root = once("others", make)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare import QUIET
-from duetbench.app import target, target_python, tools, declarations
+from duetbench.app import declarations, interpreters, target, tools
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -311,12 +311,12 @@ def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
 
 
 def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:
-    assert target_python.of_image(tmp_path) is None
+    assert interpreters.of_image(tmp_path) is None
     write(tmp_path, "app/Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n")
-    assert target_python.of_image(tmp_path / "app") == "3.12"
+    assert interpreters.of_image(tmp_path / "app") == "3.12"
     write(tmp_path, ".python-version", "3.13")
-    assert target_python.of_image(tmp_path / "app") == "3.12"
-    assert target_python.of_image(tmp_path / "app", Path("app")) is None
+    assert interpreters.of_image(tmp_path / "app") == "3.12"
+    assert interpreters.of_image(tmp_path / "app", Path("app")) is None
 
 
 @pytest.mark.real
@@ -333,7 +333,7 @@ def test_uv_chooses_the_interpreter_of_a_project(
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
     write(tmp_path, "declarations.toml", project if requires else "")
-    found = target_python.choose(tmp_path, asked, QUIET)
+    found = interpreters.choose(tmp_path, asked, QUIET)
     assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
 
 
@@ -346,12 +346,11 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     monkeypatch.setenv("UV_OFFLINE", "1")
-    found = target_python.choose(tmp_path, ">=3.11", QUIET)
+    found = interpreters.choose(tmp_path, ">=3.11", QUIET)
     assert (found.origin, found.free_threaded) == ("found", False)
     assert found.name == ".".join(found.version.split(".")[:2])
     assert tools.version(found.executable) == f"Python {found.version}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
-    assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
     with pytest.raises(SetupError, match=r"finding Python 3\.99 .*; choose another one by --with"):
-        target_python.choose(tmp_path, "3.99", QUIET)
+        interpreters.choose(tmp_path, "3.99", QUIET)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import locks, stacks, target, target_locks
-from duetbench.app.configuration import Interpreter
+from duetbench.app import stacks, target, target_locks
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -128,7 +128,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # As a search does: one package moves, all else stays.
     for package, version in (("granian", "1.0"), ("beta", "2.0")):
         pins = [f"{package}=={version}"]
-        text = locks.resolve(deployed(root), "project", None, keep=keep, pins=pins)
+        text = deployed(root).resolve("project", None, keep=keep, pins=pins)
         moved = {**stack.packages, package: version}
         assert stacks.parse(text, "it", python.version) == moved
     # The other side takes the server that this one has got, whatever is out by then.

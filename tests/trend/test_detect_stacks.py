@@ -12,7 +12,6 @@ import pytest
 from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from duetbench.app import locks
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
@@ -333,7 +332,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = locks.resolve(Checkout(root), "one", date.fromordinal(day.toordinal() + 5))
+            text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]

@@ -69,6 +69,7 @@ def project_name(root: Path) -> str:
     name = document.get("project", {}).get("name") or poetry.get("name") or root.name
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", str(name)).strip("-.") or "project"
 
+
 Place = tuple[str | int, ...]
 """Keys and indexes that lead from the top of a file to a value."""
 

@@ -16,17 +16,10 @@ from typing import Any, Final
 
 from packaging.specifiers import SpecifierSet
 
-from duetbench.app import (
-    revisions,
-    stacks,
-    start_command,
-    target_locks,
-    target_python,
-    tools,
-)
-from duetbench.app.configuration import Interpreter
-from duetbench.app.environment import Environment, find
+from duetbench.app import interpreters, revisions, stacks, start_command, target_locks, tools
 from duetbench.app.declarations import read_pyproject
+from duetbench.app.environment import Environment, find
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
@@ -286,12 +279,12 @@ def _interpreters(
     """Choose the interpreters that are asked for, by name, or take that of an environment."""
     asked: Sequence[str | None] = project.target.python
     if environment is not None:
-        pythons = [target_python.describe(environment.executable)]
+        pythons = [interpreters.identify(environment.executable)]
     elif not asked and (python := _python_here(project, place)):
         pythons = [python]
     else:
-        usual = target_python.of_image(place, revisions.within(project.root))
-        pythons = [target_python.choose(place, one or usual, narrator) for one in asked or (None,)]
+        usual = interpreters.of_image(place, revisions.within(project.root))
+        pythons = [interpreters.choose(place, one or usual, narrator) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
@@ -303,7 +296,7 @@ def _python_here(project: Subject, place: Path) -> Interpreter | None:
     with suppress(SetupError):  # it does not run, or is too old
         running, lacking = _running(project)
         if running is not None and not lacking:
-            python = target_python.describe(running.executable)
+            python = interpreters.identify(running.executable)
             allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
             if SpecifierSet(allowed).contains(python.version, prereleases=True):
                 return python

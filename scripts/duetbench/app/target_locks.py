@@ -22,8 +22,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from duetbench.app import foreign_locks, stacks, target
-from duetbench.app.configuration import Interpreter
 from duetbench.app.declarations import project_name, read_pyproject
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError

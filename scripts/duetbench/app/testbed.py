@@ -22,10 +22,9 @@ from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
 
 from duetbench.app import databases, hints, stacks, tools
-from duetbench.app.configuration import Interpreter
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.inside.request import identified, private_parts
-from duetbench.app.interpreters import JIT
+from duetbench.app.interpreters import JIT, Interpreter
 from duetbench.app.servers import SERVERS
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject

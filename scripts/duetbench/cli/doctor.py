@@ -5,8 +5,8 @@ import shutil
 from typer import Exit
 
 from duetbench.app import tools
-from duetbench.app.configuration import load
 from duetbench.app.declarations import OhaSpec
+from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import SetupError
@@ -24,7 +24,7 @@ def doctor_command(as_json: JsonOption = False) -> None:
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
     first = machine.core_times()
-    lacking, oha = _oha(load(paths.project_root()).oha)
+    lacking, oha = _oha(configuration(paths.project_root()).oha)
     noise = machine.disturbance()  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     facts = {

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.app import deployment, hints, revisions, start_command, target, declarations
+from duetbench.app import declarations, deployment, hints, revisions, start_command, target
 from duetbench.app.declarations import FILE, read_toml
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository

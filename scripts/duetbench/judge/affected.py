@@ -23,8 +23,8 @@ from types import MappingProxyType
 from typing import Final
 
 from duetbench.app import revisions, stacks
-from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.declarations import other_keys
+from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Coverage, PackageChange

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from duetbench.app import locks, revisions, stacks
+from duetbench.app import revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Commit, Release
@@ -178,7 +178,7 @@ class MixedLocks:
         names, pins = ", ".join(sorted(moving)), self._pins(moving)
         with self.reporter.step(f"stack {self.stack}", f"with {names} moved") as tick:
             keep = self.ends[0]
-            return locks.resolve(self.subject, self.stack, None, tick, keep=keep, pins=pins)
+            return self.subject.resolve(self.stack, None, tick, keep=keep, pins=pins)
 
     def _pins(self, moving: State) -> list[str]:
         """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.

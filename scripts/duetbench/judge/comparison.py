@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from duetbench.app import configuration, revisions
+from duetbench.app import revisions, target
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import prepare_all, server_of
@@ -57,7 +57,7 @@ def compare(
     """
     extent.require_sense(contrast)
     root = project.repository
-    declared, place = configuration.load(root), paths.project_state(root)
+    declared, place = target.configuration(root), paths.project_state(root)
     extent = replace(extent, material={**declared.material, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:

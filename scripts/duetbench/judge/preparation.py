@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, interpreters, locks, revisions, stacks, tools
+from duetbench.app import deployment, interpreters, revisions, stacks, tools
 from duetbench.app import plan as planning
 from duetbench.app.revisions import Revision
 from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
@@ -196,7 +196,7 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
     for name, packages in held.items():
         own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
         if setting.day or own:
-            stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
+            stack = part.subject.resolve_stack(name, scope.narrator, setting.day, own)
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 

@@ -12,8 +12,7 @@ from typer import Context
 from typer.main import get_group
 
 from duetbench.app import declarations
-from duetbench.app.configuration import Configuration
-from duetbench.app.target import OPTIONS, Target
+from duetbench.app.target import OPTIONS, Configuration, Target
 from duetbench.cli import app
 from duetbench.cli.verbs import Verb
 from duetbench.core.comparison import Comparison

@@ -12,7 +12,6 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import locks
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
@@ -99,7 +98,7 @@ def find_lock(subject: Checkout, state: StackState, commit: str | None, narrator
             "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
     day = date.fromisoformat(state.as_of)
-    return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
+    return subject.resolve_stack(state.stack, narrator, day).lock.read_text("utf-8")
 
 
 def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
