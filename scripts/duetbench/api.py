@@ -15,7 +15,7 @@ from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of
-from duetbench.app.testbed import prepare_all
+from duetbench.app.workspace import prepare_all
 from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Effects, Run

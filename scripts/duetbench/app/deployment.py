@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
@@ -26,9 +26,10 @@ from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import NOWHERE, STACK, Target
 from duetbench.app.target_locks import LockFile
-from duetbench.app.testbed import assemble, find_interface
+from duetbench.app.testbed import assemble
+from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
-from duetbench.core.model import Case, Endpoint, Interface
+from duetbench.core.model import Interface
 from duetbench.core.text import some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
@@ -127,13 +128,13 @@ def deploy_all(
     head, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
-    needs = _needs(server, ways, head.interface)
+    served = ((SERVERS[way.server or server], way.loop) for way in ways)
+    needs = {name for by, loop in served for name in by.needs(head.interface, loop)}
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack
         deployed.insert(0, replace(bare, target=ways[-1], interface=head.interface, server=server))
-    served = any(side.served for side in settings)
-    for setting in settings if served else settings[-1:]:
+    for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
     return deployed, notes
 
@@ -228,16 +229,6 @@ def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     )
 
 
-def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
-    """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
-    if not choice.packages:
-        return target_locks.lock_of(place, within)
-    file = place / choice.packages
-    if not file.is_file():
-        raise UsageError(f"packages={choice.packages}: expected a file of the project, found none")
-    return LockFile(place, file, os.path.relpath(file, place))
-
-
 def _lay_out(
     project: Subject,
     place: Path,
@@ -255,7 +246,7 @@ def _lay_out(
         search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *folders)))
     else:
         places: Sequence[Path] = ()
-        if lock := lock or lock_in(place, within, choice):
+        if lock := lock or target_locks.lock_of(place, within, choice.packages):
             stack, places = target_locks.read(place, lock, choice, python, narrator)
         else:
             stack = target_locks.put(place, "", (), python)
@@ -276,47 +267,38 @@ def _lay_out(
 def _interpreters(
     project: Subject, place: Path, narrator: Narrator, environment: Environment | None
 ) -> Mapping[str, Interpreter]:
-    """Choose the interpreters that are asked for, by name, or take that of an environment."""
+    """Choose the interpreters that are asked for, by name; or that of the environment.
+
+    Of an environment whose packages are not used, it is taken if a copy's metadata allow it. One
+    that lacks a package may be for something else.
+    """
     asked: Sequence[str | None] = project.target.python
+    pythons: list[Interpreter] = []
     if environment is not None:
         pythons = [interpreters.identify(environment.executable)]
-    elif not asked and (python := _python_here(project, place)):
-        pythons = [python]
-    else:
+    elif not asked:
+        with suppress(SetupError):  # it does not run, or is too old
+            running, lacking = _running(project)
+            if running is not None and not lacking:
+                python = interpreters.identify(running.executable)
+                allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
+                if SpecifierSet(allowed).contains(python.version, prereleases=True):
+                    pythons = [python]
+    if not pythons:
         usual = interpreters.of_image(place, revisions.within(project.root))
         pythons = [interpreters.choose(place, one or usual, narrator) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
-def _python_here(project: Subject, place: Path) -> Interpreter | None:
-    """Find the Python on which a project runs here, if a copy's metadata allow it.
-
-    An environment that lacks a package may be for something else.
-    """
-    with suppress(SetupError):  # it does not run, or is too old
-        running, lacking = _running(project)
-        if running is not None and not lacking:
-            python = interpreters.identify(running.executable)
-            allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
-            if SpecifierSet(allowed).contains(python.version, prereleases=True):
-                return python
-    return None
-
-
 def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it, without a server."""
-    choice, name = trial.target, next(iter(trial.interpreters))
-    request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
-    endpoint = Endpoint.model_construct(**request, path="")  # none is requested
-    known: dict[str, Any] = {"stack": STACK, "loop": choice.loop, "python": name}
-    known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
-    case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
+    case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(
         trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
     )  # nothing is loaded
     try:
-        with narrator.step(f"importing {choice.app}", "to see how it is served"):
+        with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
             return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
@@ -365,18 +347,3 @@ def _server(packages: Mapping[str, str], interface: Interface) -> str:
     """Choose the first server of the lock that speaks an interface."""
     fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
     return next((name for name in fitting if name in packages), fitting[0])
-
-
-def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:
-    """List the distributions that all these ways to serve the target need.
-
-    `server` is used where a way names none.
-    """
-    needs: set[str] = set()
-    for choice in choices:
-        name = choice.server or server
-        # What a server loads depends on no other field of a case.
-        asked: dict[str, Any] = {"interface": interface}
-        known: dict[str, Any] = {"loop": choice.loop, "endpoint": Endpoint.model_construct(**asked)}
-        needs |= {name, *SERVERS[name].loads(Case.model_construct(**known))}
-    return frozenset(needs)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import testbed
+from duetbench.app import workspace
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
 
@@ -150,7 +150,7 @@ def copies() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            testbed.forget(folder)
+            workspace.forget(folder)
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:

@@ -31,9 +31,9 @@ KEEP_ALIVE: Final = "60"
 hands."""
 
 
-def _loop(case: Case) -> frozenset[str]:
+def _loop(_interface: Interface, loop: str) -> frozenset[str]:
     """An event loop that is no part of Python has the name of its distribution."""
-    return frozenset({case.loop} - {AUTO, "asyncio", "none"})
+    return frozenset({loop} - {AUTO, "asyncio", "none"})
 
 
 _FIXED: Final = re.compile(
@@ -60,7 +60,7 @@ class Server:
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
-        loads: Distributions that a case's arguments make it load, beyond its own requirements.
+        loads: Distributions that an interface on a loop makes it load, beyond its own requirements.
         shown: Packages whose versions reports name beside its own.
     """
 
@@ -72,10 +72,14 @@ class Server:
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
-    loads: Callable[[Case], frozenset[str]] = _loop
+    loads: Callable[[Interface, str], frozenset[str]] = _loop
     shown: tuple[str, ...] = ()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
+
+    def needs(self, interface: Interface, loop: str) -> frozenset[str]:
+        """List the distributions that serve an interface on a loop."""
+        return self.loads(interface, loop) | {self.name}
 
 
 def _granian(case: Case, port: int) -> str:
@@ -87,10 +91,10 @@ def _granian(case: Case, port: int) -> str:
     )
 
 
-def _beside_gunicorn(case: Case) -> frozenset[str]:
-    if case.loop == GEVENT:
+def _beside_gunicorn(interface: Interface, loop: str) -> frozenset[str]:
+    if loop == GEVENT:
         return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
-    return _loop(case) if case.endpoint.interface == "asgi" else frozenset()
+    return _loop(interface, loop) if interface == "asgi" else frozenset()
 
 
 def _uvicorn(case: Case, port: int) -> str:
@@ -173,7 +177,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
+            loads=lambda *served: _loop(*served) | {"gunicorn", "uvicorn"},
             shown=("gunicorn",),
         ),
     )

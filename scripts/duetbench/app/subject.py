@@ -198,11 +198,15 @@ class Subject:
         return self.interpreters[name]
 
     def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """List all cases that can be served as a setting says; UsageError, DeclarationError."""
+        """List all cases as a setting says; UsageError, also if they cannot be served like that."""
+        return tuple(map(setting.apply, self.declared_cases(setting)))
+
+    def declared_cases(self, setting: Setting = AS_DECLARED) -> list[Case]:
+        """List all cases with a setting's values alone, whether or not their server can do that."""
         target = self.target.model_copy(update=setting.values)
         rate = "" if target.rate is None else f"-r{target.rate:g}"
         name, blocking = project_name(self.repository), blocks(self.interface, target.loop)
-        cases = [
+        return [
             Case(
                 id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
                 experiment=name,
@@ -229,7 +233,6 @@ class Subject:
             for endpoint in self._endpoints()
             for python in self.interpreters
         ]
-        return tuple(map(setting.apply, cases))
 
     def _endpoints(self) -> list[Endpoint]:
         endpoints: list[Endpoint] = []

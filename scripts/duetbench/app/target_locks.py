@@ -90,13 +90,18 @@ def workspace(root: Path) -> Path:
     return root
 
 
-def lock_of(root: Path, within: Path = Path()) -> LockFile | None:
+def lock_of(root: Path, within: Path = Path(), asked: str | None = None) -> LockFile | None:
     """Find the file to read a project's packages from; None if it names no packages.
 
-    A folder of a repository, `within` it, has those of the next folder above if it names none.
+    `asked` is the one that is wanted. A folder of a repository, `within` it, has those of the next
+    folder above if it names none.
 
-    Raises UsageError if several files are possible.
+    Raises UsageError if several files are possible, or the wanted one is missing.
     """
+    if asked:
+        if not (root / asked).is_file():
+            raise UsageError(f"packages={asked}: expected a file of the project, found none")
+        return LockFile(root, root / asked, os.path.relpath(root / asked, root))
     for folder in (root, *root.parents[: len(within.parts)]):
         if file := _file_in(folder):
             return LockFile(folder, file, os.path.relpath(file, root))

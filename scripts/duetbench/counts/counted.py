@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from duetbench.app.inside.programs import code_of, program
 from duetbench.app.testbed import BothSides
+from duetbench.app.workspace import code_of, program
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import CPU, METRICS

@@ -24,9 +24,9 @@ from typing import Final
 
 from duetbench.app import revisions, stacks
 from duetbench.app.declarations import other_keys
-from duetbench.app.inside.programs import MOST_PATHS
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
+from duetbench.app.workspace import MOST_PATHS
 from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some

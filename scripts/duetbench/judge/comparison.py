@@ -13,7 +13,8 @@ from typing import Any, Final
 from duetbench.app import revisions, target
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import prepare_all, server_of
+from duetbench.app.testbed import server_of
+from duetbench.app.workspace import prepare_all
 from duetbench.core.comparison import Attribution, Comparison
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen

@@ -84,11 +84,14 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     return preparation.join(checkout.root, contrast, scope, parts, left, missing)
 
 
+def _needs(case: Case) -> frozenset[str]:
+    return SERVERS[case.server].needs(case.endpoint.interface, case.loop)
+
+
 def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[str]:
     """List the ids of cases whose lock lacks what serves them; raises UsageError if all lack it."""
     locked = {case.stack: part.subject.lock(case.stack).packages.keys() for case in cases}
-    needs = [{case.server, *SERVERS[case.server].loads(case)} - locked[case.stack]
-             for case in cases]  # fmt: skip
+    needs = [_needs(case) - locked[case.stack] for case in cases]
     if cases and all(needs):
         names, stack = ", ".join(sorted(needs[0])), cases[0].stack
         raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
@@ -228,8 +231,7 @@ def require_packages(cases: Sequence[Case], lock: Callable[[str], Stack]) -> Non
     """Check that locks have what the servers of the cases import; DeclarationError if not."""
     locked = {name: lock(name) for name in sorted({case.stack for case in cases})}
     for case in cases:
-        server, stack = SERVERS[case.server], locked[case.stack]
-        names = {server.name, *server.loads(case)}
+        server, stack, names = SERVERS[case.server], locked[case.stack], _needs(case)
         if absent := sorted(names - {canonicalize_name(name) for name in stack.packages}):
             raise DeclarationError(
                 str(stack.lock),
