@@ -33,7 +33,7 @@ env = { TOKEN = "secret" }
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    write(tmp_path, "shop/declarations.toml", KEYS)
+    write(tmp_path, "shop/pyproject.toml", KEYS)
     return tmp_path / "shop"
 
 
@@ -69,13 +69,13 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
     (shop.parent / ".git").mkdir()
     (shop / "link").symlink_to("/etc")
     keys = KEYS.replace("GET /items/7", "POST / @../order.json")
-    write(shop, "declarations.toml", keys)
+    write(shop, "pyproject.toml", keys)
     target.of(shop, {})
-    write(shop, "declarations.toml", KEYS.replace("GET /items/7", line))
+    write(shop, "pyproject.toml", KEYS.replace("GET /items/7", line))
     with pytest.raises(UsageError, match=rf"^{name}: expected a path in the repository"):
         target.of(shop, {})
     target.of(shop, {"requests": (line,)})
-    write(shop, "declarations.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
+    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
     with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
         declarations.results_dir(shop)
 
@@ -196,9 +196,9 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
     found = declarations.results_dir(shop)
     assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
-    write(shop, "declarations.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
+    write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
     assert declarations.results_dir(shop) == shop / "bench"
-    write(shop, "declarations.toml", "[project]\n")
+    write(shop, "pyproject.toml", "[project]\n")
     assert declarations.results_dir(shop) == found
 
 
@@ -332,7 +332,7 @@ def test_uv_chooses_the_interpreter_of_a_project(
     if version:
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
-    write(tmp_path, "declarations.toml", project if requires else "")
+    write(tmp_path, "pyproject.toml", project if requires else "")
     found = interpreters.choose(tmp_path, asked, QUIET)
     assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
 

@@ -33,6 +33,9 @@ _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|C
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
 
+PREFIX: Final = "duetbench-launch"
+"""Begins names of scratch folders."""
+
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
     *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),
@@ -103,14 +106,13 @@ class Testbed:
         }
         variables = variables_of(case, values)
         theirs = variables.pop("PYTHONPATH", inherited.pop("PYTHONPATH", ""))
-        wrapped = case.endpoint
         return {
             **inherited,
             "PYTHONPATH": os.pathsep.join(filter(None, map(str, (ENTRY, theirs, *search)))),
             "PYTHONUNBUFFERED": "1",
-            entry.APP: wrapped.app,
-            entry.FACTORY: "1" if wrapped.factory else "",
-            entry.INTERFACE: wrapped.interface,
+            entry.APP: case.endpoint.app,
+            entry.FACTORY: "1" if case.endpoint.factory else "",
+            entry.INTERFACE: case.endpoint.interface,
             entry.LOOP: case.loop,
             **({JIT: "1"} if self.interpreters[case.python].jit else {}),
             **variables,

@@ -23,7 +23,7 @@ from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.inside import request as inside
 from duetbench.app.inside.process import Program
 from duetbench.app.inside.request import identified, private_parts
-from duetbench.app.testbed import SideCase, Testbed, fill, variables_of
+from duetbench.app.testbed import PREFIX, SideCase, Testbed, fill, variables_of
 from duetbench.core.errors import CountError, FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
@@ -32,7 +32,6 @@ from duetbench.host.command import AT, last_exception, last_words, read_log
 from duetbench.host.process_session import Session
 
 COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
-PREFIX: Final = "duetbench-launch"
 _IMPORT_SECONDS: Final = 120.0
 _ANSWER: Final = re.compile(
     rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
@@ -43,6 +42,7 @@ _KEYS: Final = re.compile(
 )
 """The password in a URL, or else its user; and what the names of settings call secret."""
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
+_SECRET_URL: Final = re.compile(r"://[^/@\s]+@")
 _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
@@ -79,7 +79,15 @@ class Workspace:
     def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
         """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
         self._testbed, self._case, self._log = testbed, case, log
-        self._original = _find_database(testbed, case)
+        self._original: databases.Database | None = None
+        if named := testbed.subject.target.copy_database:
+            known = variables_of(case, testbed.private)
+            self._original = databases.find(
+                named,
+                {**testbed.inherited, **testbed.private, **known},
+                testbed.folders(case),
+                testbed.pythons[case.stack, case.python],
+            )
         self._database: databases.Database | None = None
         self._place = proc.make_scratch(PREFIX)
         self.request = self._place / "request.json"  # for a program that makes requests
@@ -92,7 +100,12 @@ class Workspace:
         self.identity: Mapping[str, str] = {}  # headers that the login gave
         self.secrets = dict[str, str]()
         body = self.login.body if self.login else ""
-        self._keep({**secret_variables(testbed.inherited), **private, "login": body})
+        inherited = {
+            name: text
+            for name, text in testbed.inherited.items()
+            if _SECRET_NAME.search(name) or _SECRET_URL.search(text)
+        }
+        self._keep({**inherited, **private, "login": body})
         folder = testbed.subject.folder(case)
         root, top = testbed.subject.root, testbed.top(folder)
         self.root = self._place / "copy"
@@ -211,7 +224,8 @@ class Workspace:
                 )
 
 
-_PREPARED: Final[dict[tuple[Path, Hashable], tuple[Lock, list[Workspace | None]]]] = {}
+_PREPARED: Final[dict[tuple[Path, Hashable], Workspace | None]] = {}
+_PREPARING: Final = Lock()
 
 
 def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
@@ -220,15 +234,14 @@ def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     None: there is nothing to keep, or it would not be the same in another place or at another port.
     LaunchError not_ready.
     """
-    packages = frozenset(testbed.stacks[case.stack].packages.items())
     env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
-    commands = case.before, tuple(sorted(env.items())), case.python, packages
-    key = testbed.subject.folder(case), (*commands, tuple(sorted(testbed.private.items())))
-    lock, made = _PREPARED.setdefault(key, (Lock(), []))
-    with lock:
-        if not made:
-            made.append(_prepare(testbed, case, log.with_suffix(".before.log")))
-        return made[0]
+    variables = tuple(sorted(env.items())), tuple(sorted(testbed.private.items()))
+    served = case.before, variables, case.python, testbed.stacks[case.stack].digest
+    key = testbed.subject.folder(case), served
+    with _PREPARING:
+        if key not in _PREPARED:
+            _PREPARED[key] = _prepare(testbed, case, log.with_suffix(".before.log"))
+        return _PREPARED[key]
 
 
 def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
@@ -257,7 +270,7 @@ def prepare_all(sides: Iterable[SideCase]) -> None:
 def forget(folder: Path) -> None:
     """Remove what was prepared from copies in a folder."""
     for key in [key for key in _PREPARED if key[0].is_relative_to(folder)]:
-        for workspace in filter(None, _PREPARED.pop(key)[1]):
+        if workspace := _PREPARED.pop(key):
             with suppress(LaunchError):
                 workspace.close()
 
@@ -301,17 +314,6 @@ def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, 
         raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
 
 
-def _find_database(testbed: Testbed, case: Case) -> databases.Database | None:
-    """Find the database to copy, if there is one; UsageError as `databases.find`."""
-    if (named := testbed.subject.target.copy_database) is None:
-        return None
-    values = {**testbed.inherited, **testbed.private, **variables_of(case, testbed.private)}
-    return databases.find(
-        named, values, testbed.folders(case),
-        testbed.pythons[case.stack, case.python],
-    )  # fmt: skip
-
-
 def _copy_files(folder: Path, place: Path) -> None:
     """Copy all files of a folder as they are, which takes no room where the disk can share it."""
     command = ("cp", "-a", f"{folder}/.", str(place))
@@ -320,15 +322,6 @@ def _copy_files(folder: Path, place: Path) -> None:
     )
     if done.returncode:
         raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
-
-
-def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those whose names or values look like secrets, which no output may repeat."""
-    return {
-        name: text
-        for name, text in variables.items()
-        if _SECRET_NAME.search(name) or re.search(r"://[^/@\s]+@", text)
-    }
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def init_command(
         bool, Option("--github", help="Also write the workflows that compare pull requests.")
     ] = False,
 ) -> None:
-    """Write into this repository's declarations.toml how its application is measured.
+    """Write into this repository's pyproject.toml how its application is measured.
 
     $ duetbench init
     $ duetbench init --app shop.main:app --path /items/7 --env-file .env.example --dry-run
@@ -92,7 +92,7 @@ def init_command(
     keys = {**options, "app": chosen, "requests": requests, "env": env}
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
-    if (own := root / "declarations.toml").is_file():
+    if (own := root / "pyproject.toml").is_file():
         read_toml(own)  # a file that cannot be read is not changed
         place, before = own, f"{own.read_text('utf-8').rstrip()}\n\n"
         lines = [_HEADER, *lines]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from duetbench.app import workspace
+from duetbench.app import testbed
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
@@ -227,5 +227,5 @@ def scratch_base() -> Path:
 def sweep() -> None:
     """Remove the files of killed launches: in memory they would stay for ever."""
     proc.sweep_scratch()
-    proc.sweep_scratch(workspace.PREFIX)
+    proc.sweep_scratch(testbed.PREFIX)
     proc.sweep_scratch(PREFIX, scratch_base())
