@@ -317,7 +317,9 @@ def _served(
     """
     choice = choices[-1]
     notes: tuple[str, ...] = ()
-    server = choice.server or _server(packages, interface)
+    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
+    locked = next((name for name in fitting if name in packages), fitting[0])
+    server = choice.server or locked
     free = any(python.free_threaded for python in pythons)
     started = () if choice.server else start_command.find(place, choice.app)
     for start in started:
@@ -341,9 +343,3 @@ def _served(
             for way in choices
         ]
     return server, choices, notes
-
-
-def _server(packages: Mapping[str, str], interface: Interface) -> str:
-    """Choose the first server of the lock that speaks an interface."""
-    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
-    return next((name for name in fitting if name in packages), fitting[0])

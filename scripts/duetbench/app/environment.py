@@ -110,8 +110,12 @@ class Environment:
     @cached_property
     def lock(self) -> str:
         """What is installed, as lines of a lock; another one after any change."""
-        digests = (f"{name}{_hashed(place)}" for name, place in sorted(self._infos.items()))
-        return "\n".join((f"# installed for {self.executable} in {self.top}", *digests, ""))
+        lines = [f"# installed for {self.executable} in {self.top}"]
+        for name, place in sorted(self._infos.items()):
+            listed = next((f for f in (place / "RECORD", place / "METADATA") if f.is_file()), None)
+            digest = sha256(listed.read_bytes() if listed else b"").hexdigest()
+            lines.append(f"{name}=={self.packages[name]} --hash=sha256:{digest}")
+        return "\n".join((*lines, ""))
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -210,13 +214,6 @@ def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
             yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
     if place := os.environ.get("CONDA_PREFIX"):
         yield Path(place, "bin/python"), f"conda's {Path(place).name}"
-
-
-def _hashed(info: Path) -> str:
-    """The version of an installed package, and the digest of its list of files."""
-    files = next((f for f in (info / "RECORD", info / "METADATA") if f.is_file()), None)
-    digest = sha256(files.read_bytes() if files else b"")
-    return f"=={info.stem.rpartition('-')[2]} --hash=sha256:{digest.hexdigest()}"
 
 
 def _link(source: str, target: str) -> str:

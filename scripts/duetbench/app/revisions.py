@@ -185,7 +185,11 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     if inside is not None:
         whole = paths.above(root, len(inside.parts))
         return Path(shutil.copytree(whole, target, symlinks=True)) / inside
-    shutil.copytree(top(root) or root, target, symlinks=True, ignore=_ignore)
+
+    def generated(_folder: str, names: list[str]) -> list[str]:
+        return [*filter(_GENERATED.fullmatch, names)]
+
+    shutil.copytree(top(root) or root, target, symlinks=True, ignore=generated)
     return target / within(root)
 
 
@@ -229,7 +233,3 @@ def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
                 yield place
             elif place.is_dir() and not (place / "pyvenv.cfg").exists():
                 yield from _walk(repository, (f"{name}/{child.name}" for child in place.iterdir()))
-
-
-def _ignore(_folder: str, names: list[str]) -> set[str]:
-    return set(filter(_GENERATED.fullmatch, names))

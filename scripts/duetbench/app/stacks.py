@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -254,7 +254,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         if stack.environment is not None:
             stack.environment.link(staging, place(stack, python), python.executable)
             lacking -= {*stack.environment.packages}
-            lock = _part(stack.lock, lacking, staging)
+            lock = staging / stack.lock.name
+            lines = _lines(stack.lock.read_text("utf-8"))
+            added = (ln for ln in lines if canonicalize_name(ln.partition("==")[0]) in lacking)
+            lock.write_text("\n".join(added), "utf-8")
         sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
         # Hashes that a project's lock has are checked, but its settings may name ranges.
         sync += [] if stack.home else ["--no-config", "--require-hashes"]
@@ -278,14 +281,6 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         return None if there else "its Python is not there"
 
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
-
-
-def _part(lock: Path, names: Collection[str], folder: Path) -> Path:
-    """Write the lines of a lock that are of some packages to a file in a folder."""
-    lines = _lines(lock.read_text("utf-8"))
-    chosen = [line for line in lines if canonicalize_name(line.partition("==")[0]) in names]
-    (file := folder / lock.name).write_text("\n".join(chosen), "utf-8")
-    return file
 
 
 _MANY: Final = 100

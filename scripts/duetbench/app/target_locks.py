@@ -157,8 +157,11 @@ def read(
     )
     stacks.parse(text, str(file), python.version)  # which names the project's file
     asked = _direct(lock.root, target)
-    if asked is None and file.suffix in {".txt", ".in"} and not _is_lock(file):
-        asked = (f"-r {file}",)
+    if asked is None and file.suffix in {".txt", ".in"}:
+        listed = _requirements(file)
+        # Tools write one version or place of each into a lock.
+        if not listed or not all("==" in f"{one.specifier}" or one.url for one in listed):
+            asked = (f"-r {file}",)
     # What places require is among the names.
     return put(root, text, _names(text) if asked is None or places else asked, python), places
 
@@ -198,21 +201,18 @@ def differing(roots: Sequence[Path], within: Path, target: Target, program: Path
 
     A lock may differ in what an application does not get: its own version, or a group's packages.
     """
+
+    def content(lock: LockFile) -> str | bytes:
+        if lock.file.name == UV:
+            return _of_uv(lock.root, (), program)
+        asked = _direct(lock.root, target) if lock.file.name == PYPROJECT else None
+        return repr(asked) if asked else lock.file.read_bytes()
+
     locks = [lock for root in roots if (lock := lock_of(root, within))]
     same = len(locks) in {0, len(roots)} and (
-        len({lock.file.read_bytes() for lock in locks}) <= 1
-        or len({_content(lock, target, program) for lock in locks}) == 1
+        len({lock.file.read_bytes() for lock in locks}) <= 1 or len(set(map(content, locks))) == 1
     )
     return "" if same else " and ".join(sorted({lock.file.name for lock in locks}))
-
-
-def _content(lock: LockFile, target: Target, program: Path) -> str | bytes:
-    """Return what tells in a project's lock which packages an application gets."""
-    if lock.file.name == UV:
-        return _of_uv(lock.root, (), program)
-    if lock.file.name == PYPROJECT and (asked := _direct(lock.root, target)):
-        return repr(asked)
-    return lock.file.read_bytes()
 
 
 def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
@@ -258,12 +258,6 @@ def _requirements(file: Path) -> list[Requirement]:
     text = file.read_text("utf-8").replace("\\\n", " ")
     lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
     return [requirement for line in lines if (requirement := _parsed(line))]
-
-
-def _is_lock(file: Path) -> bool:
-    """Whether a file of requirements has one version or place of each, as tools write it."""
-    requirements = _requirements(file)
-    return bool(requirements) and all("==" in f"{r.specifier}" or r.url for r in requirements)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
