@@ -16,10 +16,9 @@ from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
-from duetbench.app import interpreters, revisions, stacks, start_command, target_locks, tools
+from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
 from duetbench.app.declarations import read_pyproject
-from duetbench.app.environment import Environment, find
-from duetbench.app.interpreters import Interpreter
+from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
@@ -85,7 +84,7 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     One that nobody has chosen lacks none.
     """
     root = project.root
-    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None:
         return None, ()
     asked = target_locks.direct(root, revisions.within(root), project.target)
@@ -321,7 +320,7 @@ def _served(
     locked = next((name for name in fitting if name in packages), fitting[0])
     server = choice.server or locked
     free = any(python.free_threaded for python in pythons)
-    started = () if choice.server else start_command.find(place, choice.app)
+    started = () if choice.server else servers.start_commands(place, choice.app)
     for start in started:
         if start.serves(interface, free_threaded=free):
             server, notes = start.server, (f"served by {start}",)

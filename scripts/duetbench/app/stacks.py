@@ -24,8 +24,7 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from duetbench.app.environment import Environment, of_lock
-from duetbench.app.interpreters import Interpreter
+from duetbench.app.interpreters import Environment, Interpreter, of_lock
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, files, paths, proc

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.app import declarations, deployment, hints, revisions, start_command, target
+from duetbench.app import declarations, deployment, hints, revisions, servers, target
 from duetbench.app.declarations import FILE, read_toml
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
@@ -174,7 +174,7 @@ def applications(root: Path) -> tuple[str, ...]:
 
     Those that it starts in production come first, then what looks like one; an import tells.
     """
-    started = (command.app for command in start_command.find(root, ""))
+    started = (command.app for command in servers.start_commands(root, ""))
     found: set[str] = set()
     for file in sorted(root.rglob("*.py")):
         parts = file.relative_to(root).parts
