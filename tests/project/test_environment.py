@@ -54,9 +54,7 @@ def shop(
         ".gitignore": "__pycache__/\n.venv/\ndata/\n*.egg-info/\n",
     }  # fmt: skip
     root = work_in(tmp_path / "shop", files, monkeypatch)
-    answer = {
-        "src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"
-    }
+    answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
     commit(root, "Another answer", **answer)
     write(root, "data/word", "word")
     write(root, "seed", "")

@@ -17,23 +17,29 @@ from typing import Final
 from packaging.specifiers import SpecifierSet
 
 from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
-from duetbench.app.declarations import read_pyproject
+from duetbench.app.declarations import project_name, read_pyproject
 from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import NOWHERE, STACK, Target
+from duetbench.app.target import FOLDER, NOWHERE, STACK, Target
 from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import assemble
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Interface
-from duetbench.core.text import some
+from duetbench.core.text import short, some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
 _SHOWN: Final = 4  # names of uncommitted files
+
+SITE: Final = f"{FOLDER}/site"
+"""Folder of a copy with the installed parts of the project itself."""
+
+_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
+"""Folders that are not searched for an application."""
 
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
@@ -242,7 +248,7 @@ def _lay_out(
     if environment is not None:
         stack, source = target_locks.put(place, environment.lock, (), python), environment.label
         folders = (os.path.relpath(folder, within) for folder in environment.folders)
-        search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *folders)))
+        search = tuple(dict.fromkeys((*source_folders(place, module), *folders)))
     else:
         places: Sequence[Path] = ()
         if lock := lock or target_locks.lock_of(place, within, choice.packages):
@@ -250,7 +256,7 @@ def _lay_out(
         else:
             stack = target_locks.put(place, "", (), python)
         source = lock.label if lock else NOWHERE
-        search = target_locks.install(place, module, places, python, narrator)
+        search = install(place, module, places, python, narrator)
     side = Subject(
         place,
         target=choice,
@@ -342,3 +348,73 @@ def _served(
             for way in choices
         ]
     return server, choices, notes
+
+
+def install(
+    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
+) -> tuple[str, ...]:
+    """Lay out what a project installs of itself in a copy; return the import folders, in order.
+
+    Code is imported from its source folder, where a build leaves compiled modules. The project's
+    metadata, and the packages that are folders or archives, come first.
+
+    Raises SetupError if one of these cannot be installed.
+    """
+    (root / SITE).mkdir(parents=True, exist_ok=True)
+    for place in places:
+        _install(root, [place], python, narrator)
+    document = read_pyproject(root)
+    tools = document.get("tool", {})
+    modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
+    if "build-system" in document and False not in modes:
+        try:
+            _install(root, ["--editable", root], python, narrator)
+        except SetupError as error:
+            narrator.say(f"note: measured from source, without metadata: {short(str(error))}")
+    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
+    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
+    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
+
+
+def _install(
+    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
+) -> None:
+    # The folder name of a copy means nothing to the user.
+    place = Path(what[-1])
+    name = project_name(place) if place.is_dir() else place.name
+    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
+    argv += ["--python", python.executable, *what]
+    log = command.new_log("build", name, cache.digest(str(place)))
+    # What is imported is compiled for both sides in one way.
+    env = {**stacks.unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    with narrator.step(name, "building it") as tick:
+        command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
+
+
+def module_files(module: str) -> tuple[Path, Path]:
+    """Return the two files that a dotted module may be, from its import folder."""
+    name = Path(*module.split("."))
+    return name.with_suffix(".py"), name / "__init__.py"
+
+
+def source_folders(root: Path, module: str) -> tuple[str, ...]:
+    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
+
+    The other comes first: the only folder that contains the module, if the first two do not.
+    """
+    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
+    names = module_files(module)
+    if any((root / folder / name).is_file() for folder in usual for name in names):
+        return usual
+    places = {
+        file.relative_to(root).parents[len(name.parts) - 1]
+        for name in names
+        for file in root.rglob(str(name))
+    }
+    homes = [
+        place.as_posix()
+        for place in places
+        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
+    ]
+    return (*homes, *usual) if len(homes) == 1 else usual

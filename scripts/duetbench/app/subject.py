@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from packaging.requirements import Requirement
 
-from duetbench.app import foreign_locks, request_lines, stacks, target
+from duetbench.app import request_lines, stacks, target
 from duetbench.app.declarations import FILE, project_name, results_dir
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import blocks
@@ -28,7 +28,7 @@ from duetbench.host.console import Narrator
 
 _COMPARED: Final = (
     FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
-    *foreign_locks.LOCKS,
+    "poetry.lock", "pdm.lock", "Pipfile.lock",
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 

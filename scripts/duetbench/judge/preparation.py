@@ -21,11 +21,11 @@ from packaging.utils import canonicalize_name
 
 from duetbench.app import deployment, interpreters, revisions, stacks, tools
 from duetbench.app import plan as planning
+from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
 from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target_locks import module_files, source_folders
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError

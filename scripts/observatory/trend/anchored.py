@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import plan as planning
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
@@ -40,6 +39,7 @@ from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor
 from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
+from observatory.trend import nights
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
@@ -400,7 +400,7 @@ def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
         for case in side.cases
         if case.id not in wanted.known
     ]
-    turns = planning.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
+    turns = nights.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
     return Head(wanted, side, pairs, lost, notes=[turns] if turns else [])
 
 
