@@ -29,7 +29,7 @@ from duetbench.app.testbed import assemble
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Interface
-from duetbench.core.text import short, some
+from duetbench.core.text import some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
@@ -370,7 +370,7 @@ def install(
         try:
             _install(root, ["--editable", root], python, narrator)
         except SetupError as error:
-            narrator.say(f"note: measured from source, without metadata: {short(str(error))}")
+            narrator.say(f"note: measured from source, without metadata: {error}")
     named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
     places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
     own = (os.path.relpath(place, root) for place in places if place.is_absolute())
