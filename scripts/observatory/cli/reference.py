@@ -76,7 +76,7 @@ def reference_command() -> None:
     """
     root = paths.project_root()
     write(reference(), root / PAGE)
-    write(kinds.schema(Run), root / "results" / "declarations.json")
+    write(kinds.schema(Run), root / "results" / "schema.json")
     write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
