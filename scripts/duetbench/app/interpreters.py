@@ -113,9 +113,7 @@ def read(name: str, target: Path) -> Interpreter | None:
     facts = cache.facts(target)
     if facts is None or not Path(facts["executable"]).is_file():
         return None
-    fields = {key: facts[key] for key in ("version", "free_threaded", "origin", "build")}
-    jit = facts.get("jit", False)
-    return Interpreter(name=name, executable=Path(facts["executable"]), jit=jit, **fields)
+    return Interpreter.model_validate({"name": name, **facts})
 
 
 def prove(executable: Path) -> dict[str, Any]:

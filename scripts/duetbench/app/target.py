@@ -61,10 +61,10 @@ _ASSIGNED: Final = re.compile(
 )
 """A line of a file of variables."""
 
-LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
-"""A text on one line that is no option."""
 
+LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+"""A text on one line that is no option."""
 
 DATABASE: Final = re.compile(
     r"\w+|[\w+]+://(\{\w+\}(:\{\w+\})?@)?[\w.:{}-]{0,200}/\{\w+\}", re.ASCII

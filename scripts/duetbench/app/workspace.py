@@ -249,9 +249,8 @@ def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
     wanted = case.before or testbed.subject.target.copy_database
     if not wanted or any("{port}" in text for text in texts):
         return None
-    part = case.model_copy(update={"after": ()})
     with ExitStack() as stack:
-        made = stack.enter_context(Workspace(testbed, part, ports.free_port(), log))
+        made = stack.enter_context(Workspace(testbed, case, ports.free_port(), log))
         made.fill(None)
         made.run(case.before, "before")
         if case.before and not made.movable:
