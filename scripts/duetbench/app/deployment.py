@@ -130,15 +130,15 @@ def deploy_all(
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, given, strict=True)
     ]
-    head, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
+    interface, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
     served = ((SERVERS[way.server or server], way.loop) for way in ways)
-    needs = {name for by, loop in served for name in by.needs(head.interface, loop)}
+    needs = {name for by, loop in served for name in by.needs(interface, loop)}
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack
-        deployed.insert(0, replace(bare, target=ways[-1], interface=head.interface, server=server))
+        deployed.insert(0, replace(bare, target=ways[-1], interface=interface, server=server))
     for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
     return deployed, notes
@@ -146,25 +146,46 @@ def deploy_all(
 
 def _choose_way(
     head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
-) -> tuple[Subject, str, Sequence[Target], Sequence[str]]:
+) -> tuple[Interface, str, Sequence[Target], Sequence[str]]:
     """Choose how head is served, after an import if its interface is not declared.
 
-    Return it with its interface, the server where a way names none, the ways: one for each setting
-    and last the usual one, and notes.
+    Return the interface; the server where a way names none: as the repository starts it, or as
+    locked; the ways to serve it, one for each setting and last the usual one; and notes.
     """
     # What one does not name is found as declared, with head's variables.
     named = all("server" in side.values for side in settings)
     usual = {"server": settings[-1].values["server"]} if named else {}
     values = (*(side.values for side in settings), usual)
     ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
-    pythons = [*head.interpreters.values()]
     if (interface := head.target.interface) is None:
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
         interface, made = _import(trial, own, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
-    server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
-    return replace(head, interface=interface), server, ways, notes
+    choice, notes = ways[-1], list[str]()
+    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
+    server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
+    free = any(python.free_threaded for python in head.interpreters.values())
+    started = () if choice.server else servers.start_commands(head.root, choice.app)
+    if start := next((one for one in started if one.serves(interface, free_threaded=free)), None):
+        server, notes = start.server, [f"served by {start}"]
+        threads = start.threads if interface == "wsgi" else None
+        ways = [
+            way.model_copy(
+                update={
+                    "loop": start.loop if way.loop == AUTO else way.loop,
+                    "threads": way.threads or threads,
+                }
+            )
+            for way in ways
+        ]
+    if len({way.loop for way in ways}) > 1:
+        # What one side names is installed for both.
+        ways = [
+            way.model_copy(update={"loop": loop_taken(server, way.loop, own.packages)})
+            for way in ways
+        ]
+    return interface, server, ways, notes
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
@@ -307,47 +328,6 @@ def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, 
             return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
-
-
-def _served(
-    place: Path,
-    packages: Mapping[str, str],
-    choices: Sequence[Target],
-    interface: Interface,
-    pythons: Sequence[Interpreter],
-) -> tuple[str, Sequence[Target], Sequence[str]]:
-    """Choose the server, as asked, as the repository starts it, or as locked, with a note.
-
-    Also return the ways to serve the target with the loop and threads of that command.
-    """
-    choice = choices[-1]
-    notes: tuple[str, ...] = ()
-    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
-    locked = next((name for name in fitting if name in packages), fitting[0])
-    server = choice.server or locked
-    free = any(python.free_threaded for python in pythons)
-    started = () if choice.server else servers.start_commands(place, choice.app)
-    for start in started:
-        if start.serves(interface, free_threaded=free):
-            server, notes = start.server, (f"served by {start}",)
-            threads = start.threads if interface == "wsgi" else None
-            choices = [
-                way.model_copy(
-                    update={
-                        "loop": start.loop if way.loop == AUTO else way.loop,
-                        "threads": way.threads or threads,
-                    }
-                )
-                for way in choices
-            ]
-            break
-    if len({way.loop for way in choices}) > 1:
-        # What one side names is installed for both.
-        choices = [
-            way.model_copy(update={"loop": loop_taken(server, way.loop, packages)})
-            for way in choices
-        ]
-    return server, choices, notes
 
 
 def install(
