@@ -56,12 +56,6 @@ def plain(text: str) -> str:
     return _break(escape(text))
 
 
-def inert(text: str) -> str:
-    """Return a Markdown report without effects of untrusted names; indented code stays as it is."""
-    lines = text.splitlines(keepends=True)
-    return "".join(line if line.startswith("    ") else _break(line) for line in lines)
-
-
 def _break(text: str) -> str:
     broken = _ACTIVE.sub(lambda match: match[0] + "\u200b", text)
     return broken.replace("$", "<span>$</span>")
@@ -145,14 +139,16 @@ def report(comparison: Comparison, cause: Cause | None = None) -> str:
     """
     try:
         lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
-        body = as_markdown(comparison, lead=lead, end="")
+        lines = as_markdown(comparison, lead=lead, end="").splitlines(keepends=True)
     except Exception as error:  # strange values raise many kinds of errors
         name = (comparison.head.commit or comparison.id)[:DIGITS]
         raise RecordError(
             f"the comparison of {name}: expected values that can be shown, found others "
             f"({type(error).__name__}: {short(str(error), 100)})"
         ) from error
-    return cut(inert(body), LIMIT - _ROOM)
+    # Indented code has no effects, and stays as it is.
+    body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
+    return cut(body, LIMIT - _ROOM)
 
 
 def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:

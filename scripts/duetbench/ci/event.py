@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ServiceError, UsageError
+from duetbench.core.errors import UsageError
 from duetbench.host import git
 
 NONE: Final = "0" * 40
@@ -25,16 +25,6 @@ _LOCKS: Final = re.compile(
 
 _PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
-
-
-def field(event: Mapping[str, Any], *keys: str) -> Any:
-    """Return a value nested in an event; raises ServiceError if there is none."""
-    value: Any = event
-    for key in keys:
-        if not isinstance(value, dict) or key not in value:
-            raise ServiceError(f"the event: expected {'.'.join(keys)}, found no {key}")
-        value = value[key]
-    return value
 
 
 def merge_base(github: GitHub, branch: str, head: str) -> str:
@@ -73,8 +63,8 @@ def sides(
     """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
     `base`: another branch or commit. Raises UsageError for events that others can start and that
-    have this repository's rights. Raises ServiceError if the event or GitHub's answer is invalid,
-    or GitHub knows no common commit.
+    have this repository's rights. Raises ServiceError if GitHub knows no common
+    commit.
     """
     if name in _OPEN:
         raise UsageError(
@@ -83,12 +73,12 @@ def sides(
         )
     head, default = sha, ""
     if name == "pull_request":
-        head = field(event, "pull_request", "head", "sha")
-        default = field(event, "pull_request", "base", "ref")
+        pull = event["pull_request"]
+        head, default = pull["head"]["sha"], pull["base"]["ref"]
     elif name == "push":
-        head, before = field(event, "after"), field(event, "before")
+        head, before = event["after"], event["before"]
         default = "" if before == NONE else before
-    start = base or default or field(event, "repository", "default_branch")
+    start = base or default or event["repository"]["default_branch"]
     left = merge_base(github, start, head)
     return None if left == head else left, head
 

@@ -205,7 +205,7 @@ def report_command(
     if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
         words = ""
     with GitHub(Context.of(os.environ)) as github:
-        run = event.field(github.context.event(), "workflow_run")
+        run = github.context.event()["workflow_run"]
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
         sent, problems = _fetch_results(github, run["id"])
         pulls = event.measured_pulls(github, run, base) if sent else []
