@@ -109,34 +109,6 @@ def test_where_others_code_would_have_our_rights_nothing_begins(asked: Step) -> 
     assert asked.github.requests == []
 
 
-PROJECT_FILE: Final = '[project]\nname = "shop"\nversion = "1"\ndependencies = ["httpx>=0.27"]\n'
-CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
-    "a lock": (True, {"uv.lock": "2"}),
-    "a lock and what it is made from": (
-        True,
-        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
-    ),
-    "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
-    "a lock and the version": (
-        True,
-        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')},
-    ),
-    "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
-}
-
-
-def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
-    """What names a cache follows the locks, and not the words."""
-    root = tmp_path / "shop"
-    git(tmp_path, "init", "--quiet", str(root))
-    first = {"uv.lock": "1", "pyproject.toml": PROJECT_FILE, "deploy/requirements-prod.txt": "1"}
-    base = commit(root, "First", **first, **{"README.md": "1", "src/shop/api.py": "1"})
-    for name, (expected, changed) in CHANGES.items():
-        git(root, "switch", "--quiet", "--detach", base)
-        head = commit(root, name, **changed)
-        assert event.is_upgrade(root, base, head) is expected, name
-
-
 def test_sides_are_fetched_into_a_shallow_clone(
     asked: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +132,7 @@ def test_sides_are_fetched_into_a_shallow_clone(
     assert (done.code, done.err) == (0, "")
     handed = (tmp_path / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
-    assert (values["base"], values["head"], values["upgrade"]) == (base, head, "true")
+    assert (values["base"], values["head"]) == (base, head)
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
 
 
@@ -301,7 +273,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         INPUT_BUDGET="5m", INPUT_ARGS="--with 'server=granian'", INPUT_FAIL_ON=fail_on,
         INPUT_ONLY="counts", INPUT_LIMITS="cpu=5%\nanswers",
     )  # fmt: skip
-    done = step("compare", BASE, HEAD, "--to", to, "--upgrade", "true")
+    done = step("compare", BASE, HEAD, "--to", to)
     assert done.code == expected
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--with", "server=granian")

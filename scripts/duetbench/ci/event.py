@@ -1,29 +1,19 @@
-"""Decides what an event asks for: the commits to compare, and whether only locks differ.
+"""Decides which commits an event asks to compare.
 
 A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
 a shallow clone may not have it, and the event's base may be older.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from duetbench.ci.api import GitHub
 from duetbench.core.errors import UsageError
-from duetbench.host import git
 
 NONE: Final = "0" * 40
 """The commit before a push that created the branch."""
 
-_LOCKS: Final = re.compile(
-    r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
-    r"|[^/]*(requirements|constraints)[^/]*\.(txt|in)|requirements/[^/]+\.(txt|in))"
-)
-"""Files that select packages and do nothing else."""
-
-_PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
 
 
@@ -81,14 +71,3 @@ def sides(
     start = base or default or event["repository"]["default_branch"]
     left = merge_base(github, start, head)
     return None if left == head else left, head
-
-
-def is_upgrade(root: Path, base: str, head: str) -> bool:
-    """Whether two commits differ in locks, and else only in what `pyproject.toml` declares.
-
-    Raises GitError if a commit is missing.
-    """
-    paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
-    files = [path for path in paths.split("\0") if path]
-    others = [path for path in files if not _LOCKS.fullmatch(path)]
-    return len(others) < len(files) and all(PurePosixPath(path).name == _PROJECT for path in others)
