@@ -25,11 +25,9 @@ from duetbench.cli.options import (
 from duetbench.cli.target_options import repetition, with_options, with_target
 from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
 from duetbench.core.model import Run, Status
-from duetbench.core.text import visible_json
 from duetbench.host.console import Console, Narrator, write_summary
 from duetbench.load import runner, trial
-from duetbench.load.summary import summarise
-from duetbench.report.run import as_markdown, print_cases
+from duetbench.report.run import as_markdown, print_cases, texts_of
 
 
 @with_target
@@ -82,12 +80,9 @@ def add_note(seconds: float | None, run: Run) -> Run:
 
 def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:
     """Report a run as asked; Exit if a launch failed."""
-    summary = summarise(run)
-    text = as_markdown(summary)
-    write_summary(text)
-    encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
-    write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
-    print_cases(console, summary)
+    write_summary(as_markdown(run))
+    write_reports(written, texts_of(run))
+    print_cases(console, run)
     if report(run, path, console):
         raise Exit(1)
 
