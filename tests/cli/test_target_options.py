@@ -74,20 +74,6 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize(
-    "words",
-    [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--with"),
-     ("run", "--app", "a:b", "--env-file")],
-)  # fmt: skip
-def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) -> None:
-    done = bench(*words, "begin" + 5000 * "x" + "end")
-    assert done.code == 2, done
-    assert re.search("beginx+…x+end", done.err)
-    assert len(done.err) < 1000
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("shop")
 def test_who_measures_waits_and_prepares_nothing_beside_another(bench: Bench) -> None:
     hold = "import sys; from duetbench.host import machine\nwith machine.measuring(): "
     hold += "print(flush=True); sys.stdin.read()"

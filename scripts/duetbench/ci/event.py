@@ -5,7 +5,7 @@ a shallow clone may not have it, and the event's base may be older.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from duetbench.ci.api import GitHub
@@ -23,16 +23,10 @@ def merge_base(github: GitHub, branch: str, head: str) -> str:
     return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
 
-class Pull(NamedTuple):
-    """A pull request, and the commits that are compared for it."""
-
-    number: int
-    base: str
-    head: str
-
-
-def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[Pull]:
-    """Return the open pull requests whose head a run measured, as GitHub has them.
+def measured_pulls(
+    github: GitHub, run: Mapping[str, Any], base: str = ""
+) -> list[tuple[int, str, str]]:
+    """Return number, base and head of the open pull requests whose head a run measured.
 
     An event from a fork names no pull request, and the run's own statements prove nothing.
     `base`: compare their heads with it instead of their own bases. Raises ServiceError.
@@ -41,7 +35,7 @@ def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> li
         return []  # of a fork or a branch that has been removed
     head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
     return [
-        Pull(pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
+        (pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
         for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
         if pull["head"]["sha"] == head
     ]

@@ -204,18 +204,16 @@ def report_command(
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
         sent, problems = _fetch_results(github, run["id"])
         pulls = event.measured_pulls(github, run, base) if sent else []
-        for asked, (name, content) in product(pulls, sent.items()):
+        for (number, before, head), (name, content) in product(pulls, sent.items()):
             try:
-                comparison, cause = proposals.proposal(content, asked.base, asked.head)
-                text = comments.sign(comments.report(comparison, cause), asked.head, url, words)
+                comparison, cause = proposals.proposal(content, before, head)
+                text = comments.sign(comments.report(comparison, cause), head, url, words)
             except (ArtifactError, RecordError) as error:
                 problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue
             body = f"### duetbench: {name}\n\n{text}" if name else text
             begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
-            done, link = comments.publish(
-                github, asked.number, comments.KIND, body, name, begin=begin
-            )
+            done, link = comments.publish(github, number, comments.KIND, body, name, begin=begin)
             Console().say(f"{done} {link}".rstrip())
             write_summary(body)
     if problems:

@@ -23,7 +23,7 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
-from duetbench.core.errors import FlagName, NothingMeasuredError, UsageError
+from duetbench.core.errors import FlagName, NothingMeasuredError
 from duetbench.core.model import Run, Status
 from duetbench.host.console import Console, Narrator, write_summary
 from duetbench.load import runner, trial
@@ -61,10 +61,9 @@ def run_command(
                 plan, subject, project.results, console, begin=begin, installs=narrator
             )
         except NothingMeasuredError as problem:
-            # A trial tells whether it is wrong without a load, and which paths there are instead.
-            found = FlagName.WRONG_ANSWER in str(problem)
-            if found and (wrong := trial.serve_once(subject, narrator, find=False)[1]):
-                raise UsageError("; ".join(wrong)) from problem
+            if FlagName.WRONG_ANSWER in str(problem):
+                # Raises if it is wrong without a load, and tells which paths there are instead.
+                trial.serve_once(subject, narrator, find=False)
             raise
     conclude(run, path, console, written)
     if run.commit:
