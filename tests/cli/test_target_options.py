@@ -1,6 +1,5 @@
 """Options that tell a target, and `init`, which finds and keeps one."""
 
-import re
 import shlex
 import subprocess
 import sys
