@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
 
+from duetbench.ci import comments
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
@@ -31,11 +32,11 @@ class FoundCause(Artefact):
     cause: Cause
 
 
-def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | None]:
-    """Check the comparison of two commits, whose author may have written all of it.
+def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
+    """Check the comparison of two commits, whose author may have written all of it; write it too.
 
-    It may come with its cause. Raises ArtifactError if it is not what was requested; then nothing
-    of it may be shown.
+    It may come with its cause. Raises ArtifactError if it is not what was requested, or has values
+    that cannot be shown; then nothing of it may be shown.
     """
     try:
         files = dict(sent)
@@ -53,9 +54,9 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | Non
         if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
+        return comparison, comments.report(comparison, cause)
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
-    return comparison, cause
 
 
 def require_moved(

@@ -20,7 +20,7 @@ from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import ArtifactError, RecordError, UsageError
+from duetbench.core.errors import ArtifactError, UsageError
 from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
@@ -206,11 +206,11 @@ def report_command(
         pulls = event.measured_pulls(github, run, base) if sent else []
         for (number, before, head), (name, content) in product(pulls, sent.items()):
             try:
-                comparison, cause = proposals.proposal(content, before, head)
-                text = comments.sign(comments.report(comparison, cause), head, url, words)
-            except (ArtifactError, RecordError) as error:
+                comparison, text = proposals.proposal(content, before, head)
+            except ArtifactError as error:
                 problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue
+            text = comments.sign(text, head, url, words)
             body = f"### duetbench: {name}\n\n{text}" if name else text
             begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
             done, link = comments.publish(github, number, comments.KIND, body, name, begin=begin)

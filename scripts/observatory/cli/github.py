@@ -14,7 +14,6 @@ from duetbench.ci.api import GitHub
 from duetbench.core.errors import (
     ArtifactError,
     DuetbenchError,
-    RecordError,
     SetupError,
     UsageError,
 )
@@ -213,10 +212,10 @@ def comment_command(
         context = github.context
         try:
             sent = incoming.folder(source) if source.exists() else {}
-            text = comments.report(*proposals.proposal(sent, base, head))
+            _, text = proposals.proposal(sent, base, head)
             words = f"{_site(context)}docs/glossary/"
             body = comments.sign(text, head, context.run_url, words)
-        except (ArtifactError, RecordError) as error:
+        except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
         Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
         write_summary(body)
