@@ -167,14 +167,9 @@ def size(change: float | None) -> str:
     return f"{units.significant(100 * change, 2)} %"
 
 
-def title(metric: str) -> str:
-    """Return the metric's column heading."""
-    return row_of(metric).title
-
-
-def quantity(number: int, singular: str, plural: str = "") -> str:
+def quantity(number: int, singular: str) -> str:
     """Format a number with its noun: `1 case`, `2 cases`, `1,825 nights`."""
-    return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+    return f"{units.count(number)} {singular}{'s' * (number != 1)}"
 
 
 def _signed(ratio: float, decimals: int | None = None) -> str:
