@@ -9,10 +9,7 @@ WINDOW_SECONDS: Final[dict[Profile, float]] = {"quick": 0.4, "nightly": 1.0, "pu
 """Length of a warm-up window, s."""
 
 RATE_WINDOWS: Final = 2
-"""Windows that warm up a load with a rate: thousands of requests, more than it will send.
-
-Whether they are steady says nothing about a load far below them.
-"""
+"""Windows that warm up a load with a rate: thousands of requests, more than it will send."""
 
 SLOW_SECONDS: Final = 0.1
 """Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
@@ -22,26 +19,16 @@ UNIT_REQUESTS: Final = 3
 
 SIZE_REQUESTS: Final = 20
 SIZE_SECONDS: Final = 2.0
-"""Requests to the idle server after a load that had bodies of other sizes than before it.
-
-As many as had 20 of these under load, but only for about 2 s.
-"""
+"""Requests to the idle server after a load that had bodies of other sizes than before it."""
 
 SPOT_SECONDS: Final = 0.2
 SPOT_SHARE: Final = 4000
-"""Least time between two spot checks under load, s, and fewest requests between them.
-
-With its connection a check costs a server the core time of about three requests, but counts as one:
-CPU per request is at most 0.06 % too high.
-"""
+"""Least time between two spot checks under load, s, and fewest requests between them: a check costs
+as much as three requests, so CPU per request is at most 0.06 % too high."""
 
 DUET_SECONDS: Final = 2.0
-"""Least load of a duet, s.
-
-Ratios of FastAPI's json scatter by 1.6 and 1.05 % in duets of 1.5 and 3 s, and the rest of a duet
-takes 1.5 s. So a minute of any of these, or of 2 s, gives almost the same precision; shorter duets
-reach more cases. Address randomisation stays on: one fixed layout would bias every figure.
-"""
+"""Least load of a duet, s. A minute of duets of 1.5 to 3 s gives almost the same precision, and
+shorter ones reach more cases."""
 
 DUET_WAVES: Final = 3.3
 """Least length of a duet's load as a multiple of a slow endpoint's service time: some waves."""
@@ -50,10 +37,7 @@ DUET_REQUESTS: Final = 30
 """Fewest requests of a paced load in a duet: enough for a median. Launches have more."""
 
 DUET_WARM_UP: Final = 0.5
-"""Length of the warm-up of a duet, s: some thousand requests to any fast handler.
-
-Its windows would be too short to judge whether a server is steady.
-"""
+"""Length of the warm-up of a duet, s: some thousand requests to any fast handler."""
 
 DUET_QUEUE: Final = 1.0
 """Most seconds that a target's connections take in turn: half of the load, as all may be answered
