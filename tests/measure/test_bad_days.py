@@ -119,7 +119,7 @@ def bad_days(
         told = [place for place, line in enumerate(lines) if f"badapps/{bad} " in f"{line} "]
         assert day.flag in lines[told[0]]
         # In the table at the end a name that leaves no room stands above its figures.
-        assert "1 of 1 failed: " in "".join(lines[told[-1] : told[-1] + 2])
+        assert "1 of 1 launches failed: " in "".join(lines[told[-1] : told[-1] + 2])
         assert bool(computed.get(bad)) == day.late
         reasons[bad] = next(one.detail for one in failed.flags if one.name == day.flag)
         assert day.words in reasons[bad]
@@ -241,7 +241,7 @@ def test_whatever_else_goes_wrong_gives_no_figure(
 
         days = {
             "blocked": Day("not_ready", "accepted no connection within 1 s", change=hurry),
-            "victim/granian/1": Day("stray_process", f"listens on 127.0.0.1:{taken}", change=at),
+            "victim/granian/1": Day("stray_process", "listens on it", change=at),
             "victim/granian/2": Day("stray_process", "process ", change=joined),
             "swapped": Day("not_ready", "pydantic: expected 1.10", testbed=swap),
             "victim/uvicorn/1": Day("load_failed", "No such file", testbed=without_oha),
@@ -309,7 +309,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert done.code == 4
         (line,) = done.err.splitlines()
         assert "the file could not be saved" in line
-        assert "the disk is full" in line
+        assert "No space left" in line
         assert done.out.count("note: not saved yet, continuing") == 2
         assert "launch 3 of 3" in done.out
         partial = bench.unfinished()
@@ -344,8 +344,6 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
     assert sum("oha, started " in note for note in notes) == 1
     assert not {pid for pid in left if lives(pid)}
     assert not rows_of_it.exists()
-    (note,) = bench.saved_run().notes
-    assert "2 sessions" in note
     assert valid(launches(bench.saved_run())["right"][0])
     nothing_left(bench)
 
