@@ -296,9 +296,8 @@ def side(name: str, **changes: Any) -> Comparison:
 EVIL: Final = PackageChange(stack="current", package="evil", base="1", head="2")
 
 
-def blamed(*suspects: str) -> proposals.FoundCause:
-    cause = Cause(suspects=suspects)
-    return proposals.FoundCause(cause=cause)
+def blamed(*suspects: str) -> Cause:
+    return Cause(suspects=suspects)
 
 
 def repeat(field: str, *entries: Any) -> Comparison:

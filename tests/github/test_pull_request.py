@@ -17,7 +17,6 @@ from bench import Done
 from comparing import SAME, WORSE
 from duetbench.ci import actions, comments, event, proposals
 from duetbench.ci.event import NONE
-from duetbench.ci.proposals import FoundCause
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
@@ -57,7 +56,6 @@ ALONE: Final = synthetic.share(
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip
 CAUSE: Final = Cause(whole=WORSE.model_copy(update={"n": 9}), shares=(ALONE,))
-UPGRADE: Final = FoundCause(cause=CAUSE)
 
 
 def compared(**changes: Any) -> Comparison:
@@ -71,7 +69,7 @@ def compared(**changes: Any) -> Comparison:
 
 NAMES: Final = {
     Comparison: proposals.COMPARISON,
-    FoundCause: proposals.CAUSE,
+    Cause: proposals.CAUSE,
 }
 
 
@@ -154,7 +152,7 @@ def ended(step: Step) -> Step:
     return step
 
 
-def packed(*sent: Comparison | FoundCause) -> bytes:
+def packed(*sent: Comparison | Cause) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
@@ -162,7 +160,7 @@ def packed(*sent: Comparison | FoundCause) -> bytes:
     return buffer.getvalue()
 
 
-def report(ended: Step, *sent: Comparison | FoundCause, words: str = "") -> Done:
+def report(ended: Step, *sent: Comparison | Cause, words: str = "") -> Done:
     """What the job of run 5 has sent is reported."""
     ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
     return ended("report", "--words", words)
@@ -170,7 +168,7 @@ def report(ended: Step, *sent: Comparison | FoundCause, words: str = "") -> Done
 
 def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
     words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
-    done = report(ended, compared(), UPGRADE, words=words)
+    done = report(ended, compared(), CAUSE, words=words)
     assert (done.code, done.err) == (0, "")
     (body,) = ended.ours()
     text = body.partition("\n")[2]
@@ -286,8 +284,8 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         return
     assert called[1] == ("bisect", file, *target, "--budget", "5m")
     assert len(called) == 2
-    found = files.read(FoundCause, to / "report" / "cause.json")
-    assert found == UPGRADE
+    found = files.read(Cause, to / "report" / "cause.json")
+    assert found == CAUSE
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     stored = files.read(Comparison, rest)
     assert stored == compared(why=attribution())

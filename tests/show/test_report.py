@@ -221,13 +221,11 @@ def test_five_rows_lead_and_all_others_are_counted() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_terminal_of_any_width_and_alphabet_shows_every_figure(width: int, encoding: str) -> None:
+def test_a_terminal_of_any_width_shows_every_figure(width: int) -> None:
     found = comparison_of(judged_case(A, MUCH_WORSE, OPEN), judged_case(B, SAME))
-    text = printed(found, width, encoding)
+    text = printed(found, width)
     assert "20 % more" in text
-    assert text.isascii() == (encoding == "ascii")
-    assert "▼" in text or "v 16 of" in text
+    assert "▼" in text
 
 
 @pytest.mark.parametrize(

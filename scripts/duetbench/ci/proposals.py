@@ -6,7 +6,7 @@ could act on a terminal, a log or Markdown are not trusted.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from duetbench.ci import comments
 from duetbench.ci.archives import Files, reason
@@ -21,15 +21,6 @@ COMPARISON: Final = "comparison.json"
 CAUSE: Final = "cause.json"
 
 _Kind = TypeVar("_Kind", bound=Artefact)
-
-
-class FoundCause(Artefact):
-    """The release that moved an application on an upgrade branch, or what may have."""
-
-    noun: ClassVar[str] = "a search's result"
-
-    format: Literal[1] = 1
-    cause: Cause
 
 
 def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
@@ -50,7 +41,7 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cause = None if data is None else _parse(FoundCause, data).cause
+        cause = None if data is None else _parse(Cause, data)
         if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)

@@ -15,7 +15,6 @@ from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.ci.archives import Files
-from duetbench.ci.proposals import FoundCause
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.change import Cause
@@ -136,7 +135,7 @@ def compare_command(
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
-        files.write(report / proposals.CAUSE, FoundCause(cause=cause))
+        files.write(report / proposals.CAUSE, cause)
     write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):

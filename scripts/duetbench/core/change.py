@@ -1,11 +1,11 @@
 """Causes: releases and commits that changed something, as searches find them."""
 
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from duetbench.core.comparison import Finding
-from duetbench.core.model import Frozen, Many
+from duetbench.core.model import Artefact, Frozen, Many
 from duetbench.core.units import Interval
 
 
@@ -67,9 +67,12 @@ class Share(Frozen):
         return self
 
 
-class Cause(Frozen):
+class Cause(Artefact):
     """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
+    noun: ClassVar[str] = "a search's result"
+
+    format: Literal[1] = 1
     shares: Many[Share] = Field(default=(), description="The largest first.")
     whole: Finding | None = Field(default=None, description="Of all packages that moved.")
     rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")

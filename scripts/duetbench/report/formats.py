@@ -20,7 +20,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
-from duetbench.core.text import ASCII, visible
+from duetbench.core.text import visible
 from duetbench.core.units import Interval
 
 
@@ -245,7 +245,6 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
 
     Words wrap, and figures never do.
     """
-    shown = ASCII if console.options.ascii_only else {}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", width=0)  # the indent
     for name in head:
@@ -255,7 +254,7 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
         )
     above = ""
     for row in rows:
-        cells = [Text(cell.translate(shown), style=style_of(cell)) for cell in row]
+        cells = [Text(cell, style=style_of(cell)) for cell in row]
         table.add_row("", "" if row[0] == above and len(row) > 1 else cells[0], *cells[1:])
         above = row[0]
     console.print(table)
