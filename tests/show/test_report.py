@@ -147,12 +147,10 @@ def test_all_who_read_a_comparison_are_told_the_same(
     assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison
 
 
-def printed(comparison: Comparison, width: int, encoding: str = "utf-8", **more: Any) -> str:
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding)
+def printed(comparison: Comparison, width: int, **more: Any) -> str:
+    file = io.StringIO()
     print_comparison(Console(file=file, width=width), comparison, **more)
-    file.flush()
-    return raw.getvalue().decode(encoding)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
