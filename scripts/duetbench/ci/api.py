@@ -97,13 +97,11 @@ class GitHub:
     def _json(self, method: str, path: str, absent: Collection[int], **content: Any) -> Any:
         try:
             body = self.download(path, LARGEST, method, **content)
-            return json.loads(body) if body else None
-        except ValueError as error:
-            raise ServiceError(f"{path}: expected JSON, found: {short(str(error))}") from error
         except ServiceError as error:
             if error.status not in absent:
                 raise
             return None
+        return json.loads(body) if body else None
 
     @retry(
         retry=retry_if_exception_type(_TemporaryError),

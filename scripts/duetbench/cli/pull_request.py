@@ -63,7 +63,7 @@ def sides_command(
     artifact = f"{ARTIFACT}-{name}" if name else ARTIFACT
     if not _ARTIFACT.fullmatch(artifact):
         raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
-    context = Context.of(os.environ)
+    context = Context(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
         before, head = event.sides(context.event_name, context.event(), sha, github, base)
@@ -198,7 +198,7 @@ def report_command(
     """
     if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
         words = ""
-    with GitHub(Context.of(os.environ)) as github:
+    with GitHub(Context(os.environ)) as github:
         run = github.context.event()["workflow_run"]
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
         sent, problems = _fetch_results(github, run["id"])
