@@ -1,8 +1,8 @@
 """Causes: releases and commits that changed something, as searches find them."""
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from duetbench.core.comparison import Finding
 from duetbench.core.model import Artefact, Frozen, Many
@@ -59,12 +59,6 @@ class Share(Frozen):
     def interval(self) -> Interval:
         """The ratio of what was searched, head over base; 1 for what has none."""
         return self.findings[0].interval or Interval(1.0)
-
-    @model_validator(mode="after")
-    def _it_names_something(self) -> Self:
-        if not (self.releases or self.commits):
-            raise ValueError("expected releases or commits")
-        return self
 
 
 class Cause(Artefact):

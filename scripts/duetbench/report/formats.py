@@ -211,20 +211,12 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 def markdown(section: Section) -> str:
     """Write a section of a report as Markdown."""
-    return "\n\n".join(
-        filter(
-            None,
-            (
-                f"#### {section.title}" if section.title else "",
-                facts(section.lines),
-                grid(section.head, ["---"] * len(section.head), section.rows)
-                if section.rows
-                else "",
-                # Indented, rather than fenced: no text can close an indented block.
-                textwrap.indent(visible(section.command), "    "),
-            ),
-        )
-    )
+    parts = [f"#### {section.title}" if section.title else "", facts(section.lines)]
+    if section.rows:
+        parts.append(grid(section.head, ["---"] * len(section.head), section.rows))
+    # Indented, rather than fenced: no text can close an indented block.
+    parts.append(textwrap.indent(visible(section.command), "    "))
+    return "\n\n".join(filter(None, parts))
 
 
 GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
