@@ -24,7 +24,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge import session
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge.session import Question
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
@@ -128,7 +128,7 @@ class _Played:
         cases = tuple(CaseComparison(case=pair.case, because=pair.reason) for pair in pairs)
         found = (self.found.model_copy(update={"case": pair.case.id}) for pair in pairs)
         status = "partial" if self.interrupted else "complete"
-        made = empty_comparison(question).model_copy(
+        made = question.nothing().model_copy(
             update={"cases": cases, "findings": (*found,), "status": status, "notes": ()}
         )
         if self.interrupted:

@@ -18,7 +18,7 @@ from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected, session
 from duetbench.judge.affected import Diff
 from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge.session import Question
 from duetbench.report.report import make_report
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
@@ -409,7 +409,7 @@ def test_what_no_request_loads_is_not_measured(
 
     def measure(question: Question, *_: Any) -> Comparison:
         asked.append(question)
-        return empty_comparison(question)
+        return question.nothing()
 
     monkeypatch.setattr(session, "compare", measure)
     files = {

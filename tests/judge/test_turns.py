@@ -209,7 +209,7 @@ def test_two_threads_serve_more_without_the_gil(
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
     gains, others = [0.0], [0.0]
     while len(gains) < 4 and gains[-1] <= 1.2:
-        loop.launch([pair], lambda one, found: one.add(found), 60)
+        loop.launch([pair], 60)
         found = pair.all[-1]
         assert not found.failed, found
         assert found.alone

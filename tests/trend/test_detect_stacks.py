@@ -19,7 +19,7 @@ from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.judge import causes, comparison, session
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge.session import Question
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -94,7 +94,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
 
     def compare(question: Question, reporter: Reporter, *_: object) -> Comparison:
         asked.append((question, reporter))
-        return empty_comparison(question)
+        return question.nothing()
 
     monkeypatch.setattr(session, "compare", compare)
     return asked

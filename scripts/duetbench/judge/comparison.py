@@ -24,7 +24,7 @@ from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.repetition import command
-from duetbench.judge.session import Extent, Question, empty_comparison
+from duetbench.judge.session import Extent, Question
 
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
@@ -89,7 +89,7 @@ def compare(
         )
         announce(question)
         if sides.empty_reason:
-            return empty_comparison(question)
+            return question.nothing()
         comparison = session.compare(question, reporter, Real(), place)
         if why := explain(comparison, both):
             comparison = comparison.model_copy(update={"why": why})

@@ -7,7 +7,7 @@ First the instructions of all cases are counted, since counts repeat where clock
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,6 +20,7 @@ from duetbench.core.comparison import (
     Comparison,
     Coverage,
     Duet,
+    Instructions,
 )
 from duetbench.core.errors import CountError, RecordError, UsageError
 from duetbench.core.metrics import MATERIAL, METRICS, Concern
@@ -27,7 +28,7 @@ from duetbench.core.model import EffectKind, ResultStatus
 from duetbench.core.text import short
 from duetbench.core.units import utc_now
 from duetbench.counts import counting
-from duetbench.counts.counted import CASE_SECONDS, Counts
+from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.signals import InterruptedRun
@@ -94,6 +95,37 @@ class Question:
     seen: Seen = field(default_factory=Seen)  # what one request does
     spent: float = 0.0  # seconds of the budget that observing has taken
 
+    def record(self, started: str, status: ResultStatus = "complete", **found: Any) -> Comparison:
+        """Make the record of a comparison with what it has `found`."""
+        sides, extent = self.sides, self.extent
+        base, head = sides.base, sides.head
+        commit = (head.record.commit or "nocommit")[:8]
+        return Comparison(
+            id=f"{re.sub('[-:]', '', started)}-compare-{commit}",  # so that names sort by time
+            status=status,
+            started=started,
+            budget_seconds=extent.seconds,
+            duetbench=__version__,
+            machine=head.testbed.machine,
+            cross=sides.cross,
+            start=extent.start,
+            base=base.record,
+            head=head.record,
+            packages=sides.packages,
+            counts_only=bool(extent.only),
+            planned=len(sides.pairs),
+            untouched=sides.untouched,
+            coverage=self.coverage,
+            missing=sides.missing,
+            reproduce=self.reproduce,
+            to_repeat=self.to_repeat,
+            **found,
+        )
+
+    def nothing(self) -> Comparison:
+        """Record that there is nothing to judge, and why."""
+        return self.record(utc_now(), nothing=self.sides.empty_reason, notes=self.sides.notes)
+
 
 class InterruptedComparison(InterruptedRun):
     """The comparison was interrupted; the partial result is attached, and already saved."""
@@ -121,7 +153,7 @@ def compare(
     """
     session = _Session(question, reporter, instruments, clock)
     try:
-        session.run()
+        session.measure()
     except InterruptedRun as interruption:
         session.note(f"interrupted by {interruption} at {utc_now()}")
         partial = session.comparison("partial")
@@ -137,14 +169,8 @@ def compare(
     return complete
 
 
-def empty_comparison(question: Question) -> Comparison:
-    """Record a comparison in which there is nothing to judge, and why."""
-    sides = question.sides
-    return _record(question, utc_now(), nothing=sides.empty_reason, notes=sides.notes)
-
-
-class _Session:
-    """A comparison under way, and the loop's rule: it measures each case until it is decided."""
+class _Session(Loop):
+    """A comparison under way, which measures each case until it is decided."""
 
     def __init__(
         self,
@@ -153,37 +179,34 @@ class _Session:
         instruments: Instruments,
         clock: Callable[[], float],
     ) -> None:
-        self.question, self.reporter, self.instruments = question, reporter, instruments
-        self.clock, self.extent, self.pairs = clock, question.extent, question.sides.pairs
-        self.limits = {**MATERIAL, **self.extent.material}
+        extent, seen, reach = question.extent, question.seen, question.coverage
+        super().__init__(instruments, reporter, extent.seed, clock)
+        self.question, self.extent, self.pairs = question, extent, question.sides.pairs
+        self.limits = {**MATERIAL, **extent.material}
         self.started, self.began = utc_now(), clock()
-        self.seconds = math.inf if self.extent.seconds is None else self.extent.seconds
-        self.ends = self.began + self.seconds - question.spent
-        self.loop = Loop(instruments, reporter, self.extent.seed, clock)
+        self.budget = math.inf if extent.seconds is None else extent.seconds
+        self.ends = self.began + self.budget - question.spent
         self.notes = [*question.sides.notes]
-        reach, seen = question.coverage, question.seen
+        for pair in self.pairs:
+            pair.seen = seen.effects.get(pair.case.id)
         # Single requests that run the same code execute the same instructions.
-        same = reach is not None and reach.alone and not reach.entered and not self.extent.only
-        counted = () if self.extent.start or same else self.pairs
+        same = reach is not None and reach.alone and not reach.entered and not extent.only
+        counted = () if extent.start or same or extent.only == "effects" else self.pairs
         self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
-        endless = {
+        self.counts: dict[str, Instructions | str] = {
             case: seen.reasons[case].removeprefix(f"{case_names.of(pair.case).what}: ")
             for case, pair in self.counted.items()
             if case in seen.endless
         }
-        served = {name: pair.sides for name, pair in self.counted.items()}
-        self.counts = Counts(instruments.instructions, served, endless)
-        for pair in self.pairs:
-            pair.seen = seen.effects.get(pair.case.id)
 
-    def run(self) -> None:
+    def measure(self) -> None:
         """Count instructions, then run duets."""
         if self.extent.only != "effects":
             self._count()
         if not self.extent.only:
-            soonest = rule.FEWEST * min(map(self.loop.seconds, self.pairs), default=0.0)
+            soonest = rule.FEWEST * min(map(self.seconds, self.pairs), default=0.0)
             if soonest <= self.ends - self.clock():
-                self.loop.run(self, self.ends)
+                self.run(self.ends)
             self._conclude()
         failed = any(p.void for p in self.pairs) and not any(p.usable for p in self.pairs)
         for reason in dict.fromkeys(self.question.seen.reasons.values()) if not failed else ():
@@ -192,39 +215,41 @@ class _Session:
     def _count(self) -> None:
         """Count instructions first: they are an answer."""
         only, pairs, began = self.extent.only, self.open(), self.clock()
-        seconds = rule.FEWEST * self.loop.seconds(*pairs)
+        seconds = rule.FEWEST * self.seconds(*pairs)
         if only or not pairs:
             seconds = CASE_SECONDS * len(self.pairs)
         self.reporter.begin(len(pairs), seconds, self.extent.seconds)
         share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
 
         def left() -> float:
-            return began + share * self.seconds - self.clock()
+            return began + share * self.budget - self.clock()
 
+        sides = {case: pair.sides for case, pair in self.counted.items()}
+        ends = began + most * (self.ends - began)
+        count, note = self.instruments.instructions, self.reporter.note
         with self.reporter.when_long("instructions: still counted"):
-            ends = began + most * (self.ends - began)
-            self.counts.count(self.counted, left, self.reporter.note, ends)
+            count_each(count, sides, self.counts, left, note, ends)
 
-    def open(self) -> Sequence[Pair]:
+    def open(self) -> Mapping[Pair, int]:
         """List the cases that need another duet and for which there is time, at least one.
 
         A case with fewer duets than any decision takes would be time lost for the others: those
         that were begun come first, and new ones must surely reach a decision.
         """
-        waiting = [pair for pair in self.pairs if rule.wants(pair, self.limits)]
-        waiting.sort(key=lambda pair: (not pair.all, self.missing(pair)))
+        missing = {
+            pair: max(1, rule.FEWEST - len(pair.all))
+            for pair in self.pairs
+            if rule.wants(pair, self.limits)
+        }
         left, chosen = self.ends - self.clock(), dict[Pair, int]()
-        for pair in waiting:
-            more = {**chosen, pair: self.missing(pair)}
-            if not chosen or self.loop.remaining(more) <= left * (1 if pair.all else SAFE):
+        for pair in sorted(missing, key=lambda pair: (not pair.all, missing[pair])):
+            more = {**chosen, pair: missing[pair]}
+            if not chosen or self.remaining(more) <= left * (1 if pair.all else SAFE):
                 chosen = more
-        return [*chosen]
-
-    def missing(self, pair: Pair) -> int:
-        return max(1, rule.FEWEST - len(pair.all))
+        return chosen
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        pair.add(duet)
+        super().add(pair, duet)
         if known := rule.evidence(pair, pair.leading[0], self.limits):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
@@ -253,54 +278,22 @@ class _Session:
 
     def comparison(self, status: ResultStatus) -> Comparison:
         """Return the comparison, judged by all that is known so far."""
-        for name, pair in self.counted.items() if self.extent.only != "effects" else ():
-            pair.counts = None if pair.void else self.counts.outcome(name)
-        cases = tuple(
-            CaseComparison(
-                case=pair.case,
-                because=pair.reason,
-                duets=tuple(pair.all),
-                effects=pair.effects,
-            )
-            for pair in self.pairs
-        )
-        limits, loaded = self.question.limits, not self.extent.only
-        return _record(
-            self.question,
+        for case, pair in self.counted.items():
+            pair.counts = None if pair.void else self.counts.get(case, NO_TIME)
+        loaded = not self.extent.only
+        return self.question.record(
             self.started,
-            status=status,
+            status,
             wall_seconds=self.clock() - self.began,
-            cases=cases,
-            findings=rule.judge(self.pairs, self.limits, limits, loaded=loaded),
+            cases=tuple(
+                CaseComparison(
+                    case=pair.case,
+                    because=pair.reason,
+                    duets=tuple(pair.all),
+                    effects=pair.effects,
+                )
+                for pair in self.pairs
+            ),
+            findings=rule.judge(self.pairs, self.limits, self.question.limits, loaded=loaded),
             notes=tuple(self.notes),
         )
-
-
-def _record(
-    question: Question, started: str, status: ResultStatus = "complete", **found: Any
-) -> Comparison:
-    """Make the record of a comparison with what it has `found`."""
-    sides, extent = question.sides, question.extent
-    base, head = sides.base, sides.head
-    commit = (head.record.commit or "nocommit")[:8]
-    return Comparison(
-        id=f"{re.sub('[-:]', '', started)}-compare-{commit}",  # so that names sort by time
-        status=status,
-        started=started,
-        budget_seconds=extent.seconds,
-        duetbench=__version__,
-        machine=head.testbed.machine,
-        cross=sides.cross,
-        start=extent.start,
-        base=base.record,
-        head=head.record,
-        packages=sides.packages,
-        counts_only=bool(extent.only),
-        planned=len(sides.pairs),
-        untouched=sides.untouched,
-        coverage=question.coverage,
-        missing=sides.missing,
-        reproduce=question.reproduce,
-        to_repeat=question.to_repeat,
-        **found,
-    )
