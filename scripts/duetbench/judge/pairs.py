@@ -230,7 +230,7 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    tree: str | None = None  # the git tree of `root`; None if it is no revision
+    tree: str = ""  # the git tree of `root`; empty if it is no revision
 
     @property
     def subject(self) -> Subject:
