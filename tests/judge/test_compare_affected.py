@@ -135,12 +135,14 @@ def test_what_more_than_the_observed_requests_may_run_counts_as_loaded(
     changes: dict[str, Any], whole: bool
 ) -> None:
     case = make_case(ONE, **changes)
-    assert ids(selected(Diff(files=("src/more.py",)), [case], LOADED)) == [ONE] * (not whole)
+    assert ids(selected(Diff(files={"src/more.py": {"*": 1}}), [case], LOADED)) == [ONE] * (
+        not whole
+    )
 
 
 def test_packages_and_interpreters_affect_their_cases() -> None:
     cases = [make_case(ONE), make_case(TWO, stack="other"), make_case("two/py3.14t")]
-    files, versions = ("src/more.py",), {"3.14t": "3.14.7 → 3.14.8"}
+    files, versions = {"src/more.py": {"*": 1}}, {"3.14t": "3.14.7 → 3.14.8"}
     for before, after in (("1.0", "1.1"), (None, "1.1"), ("1.0", None)):
         move = moved("h11", before, after)
         found = selected(Diff(packages=(move,)), cases, LOADED)

@@ -80,7 +80,7 @@ def compared(
         for one in (side("base", (base,)), side("head", (head,)))
     )
     pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
-    sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
+    sides = Sides(before, after, folder, (pair,), (), cross=base != head)
     fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
     found = session.compare(
         Question(sides, Extent(seconds=seconds)), SilentReporter(), fake, folder, lambda: fake.now

@@ -190,12 +190,6 @@ class Pair(CaseDuets):
     def sides(self) -> tuple[SideCase, SideCase]:
         return self.base, self.head
 
-    @property
-    def unequal(self) -> bool:
-        """Whether the declarations give the sides unequal workers, threads or connections."""
-        cases = [side.case for side in self.sides]
-        return len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
-
     def _compete(self) -> bool:
         """Whether two servers at once would keep each other from cores that one could use.
 
@@ -207,7 +201,7 @@ class Pair(CaseDuets):
                      for case in cases}  # fmt: skip
         several = len(self.head.testbed.server_cores(self.head.case)) > 1
         return (
-            self.unequal
+            len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
             or len({case.server for case in cases}) > 1
             or len(computing) > 1
             or any(case.scales for case in cases)
