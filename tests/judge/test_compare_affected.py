@@ -15,10 +15,11 @@ from duetbench.app import stacks
 from duetbench.app.testbed import Testbed
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load
-from duetbench.judge import affected, session
+from duetbench.judge import affected
+from duetbench.judge import comparison as comparisons
 from duetbench.judge.affected import Diff
+from duetbench.judge.comparison import Question
 from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Question
 from duetbench.report.report import make_report
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
@@ -413,7 +414,7 @@ def test_what_no_request_loads_is_not_measured(
         asked.append(question)
         return question.nothing()
 
-    monkeypatch.setattr(session, "compare", measure)
+    monkeypatch.setattr(comparisons, "measure", measure)
     files = {
         "pyproject.toml": PROJECT, ".python-version": "3.14\n", "shop/__init__.py": "",
         "shop/main.py": MAIN, "shop/items.py": ITEMS, "shop/tools.py": "x = 1\n",

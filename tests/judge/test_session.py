@@ -21,11 +21,11 @@ from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
-from duetbench.judge import session
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Extent, Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import exit_code, longer_budget
 from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Extent, Question
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
@@ -219,7 +219,7 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
     fake = FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8)
     told = SilentReporter()
-    with pytest.raises(session.InterruptedComparison) as caught:
+    with pytest.raises(comparisons.InterruptedComparison) as caught:
         compare(fake, NAMES[:2], told=told)
     assert caught.value.exit_code == 130
     partial = caught.value.comparison
@@ -239,7 +239,7 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
 
     monkeypatch.setattr(result_files, "save_comparison", save)
     told = SilentReporter()
-    with pytest.raises(session.InterruptedComparison) as caught:
+    with pytest.raises(comparisons.InterruptedComparison) as caught:
         compare(FakeInstruments(stop=4), (ONE,), told=told)
     assert caught.value.comparison.cases[0].duets
     assert told.notes[-1] == "not saved: the disk is full"

@@ -16,10 +16,10 @@ from duetbench.app import locks
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.judge import causes, comparison, session
+from duetbench.judge import causes, comparison
+from duetbench.judge.comparison import Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.session import Question
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -96,7 +96,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
         asked.append((question, reporter))
         return question.nothing()
 
-    monkeypatch.setattr(session, "compare", compare)
+    monkeypatch.setattr(comparison, "measure", compare)
     return asked
 
 

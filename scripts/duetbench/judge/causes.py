@@ -25,11 +25,10 @@ from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
 from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError
-from duetbench.judge.comparison import compare
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Extent
 
 Look = Callable[[State, State, Extent, Reporter], Comparison]
 """Compares two states on this machine."""

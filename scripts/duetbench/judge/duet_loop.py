@@ -1,7 +1,7 @@
 """The one loop that runs duets: rounds over the cases that need another one, while there is time.
 
 A kind of loop says which cases need another duet. A comparison continues until all cases are
-decided (`session`), points of trends until each ratio is known to a standard error. Cases that
+decided (`comparison`), points of trends until each ratio is known to a standard error. Cases that
 share a server are measured on one launch of each side. The order of a round is random. So is the
 side that starts first in a server's first duet; the sides then swap from duet to duet.
 

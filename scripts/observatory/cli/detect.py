@@ -15,8 +15,8 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files, machine
 from duetbench.host.console import Console, errors, write_summary
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import DEFAULT_SEED
 from duetbench.report.formats import change, title
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
