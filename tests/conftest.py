@@ -21,7 +21,6 @@ import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases ha
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
 from duetbench.app import testbed, tools
-from duetbench.core import protocol
 from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
@@ -216,7 +215,6 @@ def bench(
     token = str(tmp_path / "marked")
     monkeypatch.setenv("PATH", os.pathsep.join((os.environ["PATH"], token)))
     monkeypatch.setenv("DUETBENCH_ROOT", str(checkout))
-    monkeypatch.setitem(protocol.WINDOW_SECONDS, "quick", 0.1)  # nobody keeps these figures
     bench = Bench(checkout, tmp_path, token, capsys, monkeypatch)
     yield bench
     for process in bench.alive():  # none, unless the test has failed

@@ -15,7 +15,7 @@ def test_roles_are_queries_of_the_rows() -> None:
     assert metrics.BRIEF == (CPU, "throughput", "response_p50")
     leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
     starts = ("start_cpu", "start_time", "pss_start", "import_time")
-    beside = ("response_slow_half", "service_slow_half", "cpu_idle")
+    beside = ("response_slow_half", "service_slow_half")
     assert (*leading, "response_p99", "service_p99", *starts, *beside) == metrics.JUDGED
     some = (CPU, "response_p50", "efficiency", "pss_steady")
     assert metrics.judged_in({"always", "ceiling", "response"}) == some
@@ -28,9 +28,8 @@ def test_every_metric_has_bounds() -> None:
         assert metric.wrong(0.5) is None
         assert all(metric.wrong(value) for value in (1e16, math.inf, math.nan, 1e-13))
         assert bool(metric.wrong(-0.5)) is not metric.shrinks
-    assert {metric.unit for metric in METRICS.values() if metric.shrinks} == {"B"}
-    assert METRICS["memory_per_request"].wrong(-1e16) == (
-        "expected memory_per_request to be 0, or 1e-12 to 1e+15, found -1e+16"
+    assert METRICS[CPU].wrong(-0.5) == (
+        "expected server_cpu_per_request to be 0, or 1e-12 to 1e+15, found -0.5"
     )
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from acting import MAKEFILE, PROJECT, TOKEN, Outcome, Stage, load, need
 from duetbench.ci import workflows
-from duetbench.host.git import HopelessError, ask, ask_or_none
+from duetbench.core.errors import HistoryError
+from duetbench.host.git import ask, ask_or_none
 from fake_github import BOT
 from linting import actionlint, zizmor
 from repos import commit, git, write
@@ -319,7 +320,7 @@ def test_a_checkout_of_another_user_is_read(
     }.items():
         monkeypatch.setenv(name, str(tmp_path / value))
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    with pytest.raises(HopelessError, match=r"safe\.directory .*; it belongs to another user"):
+    with pytest.raises(HistoryError, match=r"safe\.directory .*; it belongs to another user"):
         ask_or_none(tmp_path / "theirs", "status")
     for _ in range(2):
         subprocess.run(["bash", "-e", "-c", step["run"]], check=True)

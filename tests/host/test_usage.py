@@ -54,7 +54,7 @@ def test_a_buffer_shared_by_fork_counts_once(tmp_path: Path) -> None:
     """Parent and child share 50 MB: 25 MB each proportionally."""
     with launch(tmp_path, "share", 50) as session:
         said(session, "ready")
-        sample = TreeSampler(session.members).sample()
+        (sample,) = TreeSampler(session.members).samples
         session.stop(0)  # the child would not hear of a SIGTERM to its parent
     assert len(sample.pids) == 2
     assert sample.pss is not None

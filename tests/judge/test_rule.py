@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from comparing import BASE, CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
+from comparing import CPU, GROWING, NOISY, UNSTEADY, WRONG, busy, duet, duets, paced, sampled
 from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import CPU_IDLE, MATERIAL
+from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Flag, Verdict
 from duetbench.host import files
 from duetbench.judge import rule
@@ -54,10 +54,10 @@ def wants(*samples: Duet) -> bool:
 def test_each_kind_of_case_is_judged_by_what_can_move() -> None:
     name = CASE.id
     leading = (CPU, "response_p50", "efficiency", "pss_steady")
-    tails = ("response_p99", "import_time", "response_slow_half", "cpu_idle")
+    tails = ("response_p99", "import_time", "response_slow_half")
     assert choose_metrics(busy(name))[0] == (CPU, "throughput", "pss_steady")
     assert choose_metrics(make_case(name)) == (leading, tails)
-    tails = ("service_p99", "import_time", "service_slow_half", "cpu_idle")
+    tails = ("service_p99", "import_time", "service_slow_half")
     assert choose_metrics(paced(name)) == ((CPU, "service_p50", "pss_steady"), tails)
 
 
@@ -195,24 +195,6 @@ def test_limits_are_the_sizes_that_somebody_acts_on() -> None:
         assert found.verdict is verdict, limit
 
 
-def idle(base: float, head: float) -> Duet:
-    """A duet of servers that use so much CPU a second without requests."""
-    made = duet(CASE.id)
-    return made.model_copy(
-        update={"base": {**BASE, CPU_IDLE: base}, "head": {**BASE, CPU_IDLE: head}}
-    )
-
-
-@pytest.mark.parametrize("sides", [slice(None), slice(None, None, -1)])
-def test_cpu_without_requests_is_judged_if_a_side_needs_it(sides: slice) -> None:
-    """10 ms a second beside 0.1 ms count as twice the 5 ms that matter at least."""
-    loud = [idle(*([0.0001, 0.01 + 1e-5 * n][sides])) for n in range(6)]
-    found = judged(*loud)[CPU_IDLE]
-    assert found.ratio == pytest.approx(2.0 if sides.step is None else 0.5, rel=0.01)
-    assert found.moved
-    assert CPU_IDLE not in judged(*[idle(*([0.0, 0.0049][sides]))] * 6)
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_times_of_a_queue_are_not_judged(sign: int) -> None:
     """Recorded: base answered three at a time and head five, so that a slower head looked faster.
@@ -242,14 +224,6 @@ def test_a_median_is_judged_where_a_load_below_saturation_shows_it(*, waits: boo
     assert {name: name in found for name in names} == names
     assert not rule.wants(samples, MATERIAL)
     assert (samples.mean("response_p50") is not None) is waits
-
-
-def test_a_median_is_judged_where_nobody_computes() -> None:
-    """Recorded: delayed acknowledgements, 44 ms, went: 7.9 times the requests per second."""
-    flag = Flag(name=FlagName.NOT_BUSY, detail="0.1 cores, 44 ms")
-    ratios = {"response_p50": 0.12, "throughput": 7.9}
-    found = judged(*[duet(CASE.id, ratios, base_flags=[flag])] * 6)
-    assert found["response_p50"].verdict is found["throughput"].verdict is Verdict.BETTER
 
 
 def test_a_side_that_fails_twice_is_not_comparable() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bench import Bench
 from duetbench.core.comparison import Comparison, SideName
-from duetbench.core.metrics import CPU, CPU_IDLE
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Run
 from duetbench.host import files
 from repos import asgi, work_in
@@ -18,17 +18,6 @@ import asyncio, itertools, os, threading, time
 
 NUMBERS = itertools.count()
 
-
-def spin():
-    while True:
-        end = time.thread_time() + 0.003
-        while time.thread_time() < end:
-            pass
-        time.sleep(0.007)
-
-
-if "SPIN" in os.environ:
-    threading.Thread(target=spin, daemon=True).start()
 
 
 """,
@@ -93,16 +82,6 @@ EITHER = pytest.mark.parametrize(
 EACH = pytest.mark.parametrize(
     "server", ["uvicorn", pytest.param("granian", marks=pytest.mark.thorough)]
 )
-
-
-@pytest.mark.real
-@EITHER
-def test_a_thread_that_computes_while_idle_is_cpu_without_requests(
-    bench: Bench, server: str, side: SideName
-) -> None:
-    """By 0.3 of a core, beside next to nothing."""
-    found = compared(bench, "--with", f"server={server}", f"--{side}=env.SPIN=1")
-    assert min(ratios(found, CPU_IDLE, side)) > 5
 
 
 @pytest.mark.real

@@ -308,7 +308,7 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
         )
         for python in ("3.14", "3.14t")
     ]
-    assert [section["name"] for section in described["sections"]] == ["gil-in-process", "scaling"]
+    assert [section["name"] for section in described["sections"]] == ["gil-in-process"]
     assert not (repository / "results").exists()
 
 

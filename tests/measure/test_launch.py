@@ -16,11 +16,12 @@ from duetbench.app.testbed import ENTRY, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
-from duetbench.host import files, ports, proc, result_files
+from duetbench.host import files, result_files
 from duetbench.host.command import scrub
 from duetbench.host.console import Progress
 from duetbench.host.machine import allocate
-from duetbench.load import launch, runner, validity
+from duetbench.host.process_session import Session
+from duetbench.load import launch, oha, runner, validity
 from duetbench.load.summary import summarise
 from observatory.matrix.checkout import Checkout
 from observatory.show.published_page import make_page
@@ -64,7 +65,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     ) -> Launch:
         given = testbed(assemble(Checkout.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log, window=0.1)
+        outcome = launch.perform(case, given, log)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
@@ -107,15 +108,24 @@ def test_workers_and_cores(
     judged: list[validity.Facts],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two workers that log nothing: both are met, watched, counted, and pinned as the server is."""
+    """Two workers that log nothing: both are met, watched, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
-    real = ports.connections_per_process
+    servers: list[Session] = []
+    real_start, real_over = Session.start, oha.Generation.over
 
-    def midway(port: int, members: list[proc.Stat]) -> dict[int, int]:
-        affinities.update({p.pid: sorted(os.sched_getaffinity(p.pid)) for p in members})
-        return real(port, members)
+    def start(*arguments: Any, **named: Any) -> Session:
+        session = real_start(*arguments, **named)
+        if named["role"] == "server":
+            servers.append(session)
+        return session
 
-    monkeypatch.setattr(ports, "connections_per_process", midway)
+    def over(self: oha.Generation) -> bool:
+        pids = [process.pid for process in servers[0].members()]
+        affinities.update({pid: sorted(os.sched_getaffinity(pid)) for pid in pids})
+        return real_over(self)
+
+    monkeypatch.setattr(Session, "start", start)
+    monkeypatch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
     case = case.model_copy(update={"workers": 2, "server": server, "endpoint": quiet})
@@ -127,8 +137,6 @@ def test_workers_and_cores(
     own, others = allocate()
     if own != others:
         assert {tuple(found) for found in affinities.values()} == {own}
-    assert len(facts.connections) == 2
-    assert sum(facts.connections) == case.load.connections
 
 
 @pytest.mark.real

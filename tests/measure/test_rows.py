@@ -78,19 +78,6 @@ def test_an_open_load_is_not_blamed_for_its_first_answers_on_the_way() -> None:
     assert (found["unsent"], found["lag"]) == (0, 0)
 
 
-def test_thirds_of_a_closed_loop_are_medians_of_windows() -> None:
-    """12 windows of 0.25 s: 10 answers each, 20 from 1 s on, 40 from 2 s on; a pause is none."""
-    counts = [10] * 4 + [20, 20, 0, 20] + [40] * 4
-    ends = [0.25 * n + 0.25 * (k + 0.5) / c for n, c in enumerate(counts) for k in range(c)]
-    answered = made(*[(end - 0.001, end) for end in ends], (2.99, 3.01))
-    assert oha_results.throughput_thirds(answered, closed(1, 3), status=200) == (40, 80, 160)
-    # Four waves of 0.0625 s are a window.
-    answered.start[:] = answered.end - 0.063
-    assert oha_results.throughput_thirds(answered, closed(1, 3), status=200) == ()
-    paced = Load(connections=5, rate=2, duration=3, timeout=5)
-    assert oha_results.throughput_thirds(answered, paced, status=200) == ()
-
-
 def test_thirds_of_times_are_by_the_send() -> None:
     """Five in each third, 30, 20 and 10 ms; the last one is sent at the deadline. Four are few."""
     sent = [0.0, 0.1, 0.2, 0.3, 0.99, 1.0, 1.1, 1.2, 1.3, 1.99, 2.0, 2.1, 2.2, 2.3, 3.0]

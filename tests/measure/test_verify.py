@@ -10,7 +10,6 @@ from bench import eventually
 from duetbench.app.expectation import check_answer
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, InterpreterRecord
-from duetbench.load import reading
 from duetbench.load.identity import Identity, check_identity, probe
 from duetbench.load.verify import Answer as Found
 from duetbench.load.verify import (
@@ -20,7 +19,6 @@ from duetbench.load.verify import (
     tells_error,
     verify,
 )
-from duetbench.load.verify import ask as ask_once
 from synthetic import make_case
 from tiny_http import Answer, serving
 
@@ -237,14 +235,10 @@ def test_every_answer_counts(answers: list[Answer], flag: FlagName) -> None:
 def test_an_answer_without_end_is_read_up_to_a_time_and_a_size(
     answer: Answer, seconds: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LARGEST_ANSWER", 100_000)
-    with serving(answer) as server:
-        for ask in (
-            lambda: verify(endpoint(), server.port, timeout=seconds),
-            lambda: ask_once(endpoint(), "/x", server.port, "GET /x", timeout=seconds),
-        ):
-            with pytest.raises(LaunchError, match=f"GET /x: an answer without end: {words}"):
-                ask()
+    monkeypatch.setattr("duetbench.load.verify.LARGEST_ANSWER", 100_000)
+    expected = f"GET /x: an answer without end: {words}"
+    with serving(answer) as server, pytest.raises(LaunchError, match=expected):
+        verify(endpoint(), server.port, timeout=seconds)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
 
 def perform(case: Case, testbed: Testbed) -> Launch:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(case, testbed, testbed.logs / "server.log", window=0.1)
+        outcome = launch.perform(case, testbed, testbed.logs / "server.log")
         if not failures(outcome) & {"impossible", "no_answer"}:
             break
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))

@@ -61,7 +61,7 @@ def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> Non
     """Once before, once as a wave, once after; the wave's generator starts as well."""
     one = case(floor=3, connections=10, duration=30)
     start, verify, warm_up, load = FIRST_WORKER, PROBES + 2 * 3, GENERATOR + 3, GENERATOR + 30 + 3
-    seconds = launch_seconds(one, "nightly")
+    seconds = launch_seconds(one)
     assert 0 < seconds - (start + verify + warm_up + load) < 0.5  # it stops, too
 
 

@@ -135,7 +135,7 @@ Review all repository rules at https://github.com/me/it/rules?ref=refs%2Fheads%2
 
 
 def test_a_push_against_the_rules_of_github_says_which(remote: Remote) -> None:
-    """No further try: all that the server says is shown, before git's own words and the remedy."""
+    """No further try: all that the server says is shown, before git's own words."""
     hook(remote, "pre-receive", f"cat >&2 <<'END'\n{GH013}END\nexit 1\n")
     with pytest.raises(HistoryError) as problem:
         sent(remote, file("alpha"))
@@ -144,7 +144,6 @@ def test_a_push_against_the_rules_of_github_says_which(remote: Remote) -> None:
     reasons = " / ".join(line.strip() for line in GH013.splitlines() if line)
     assert f"git push failed; it said: {reasons} / " in said
     assert " / ! [remote rejected] HEAD -> " in said
-    assert "check the token's rights" in said
 
 
 def test_a_program_in_the_configuration_of_a_checkout_is_not_started(tmp_path: Path) -> None:
@@ -312,7 +311,7 @@ def test_a_full_disk(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with small_disk(disk) as fill:
         fill()
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
-        with pytest.raises(HistoryError, match=r"make room"):
+        with pytest.raises(HistoryError, match=r" in 1 tries; "):
             sent(remote, *files)
     monkeypatch.setattr(tempfile, "tempdir", None)
     assert not git(place_of(remote), "for-each-ref")
@@ -351,7 +350,7 @@ def test_the_token_goes_to_github_alone(
         monkeypatch.setenv("GITHUB_SERVER_URL", ours)
         remote = remote_of(tmp_path, address)
         assert "secret" not in repr(remote)
-        with pytest.raises(HistoryError, match=r"check the token's rights") as problem:
+        with pytest.raises(HistoryError, match=r"403") as problem:
             push([file("alpha")], remote, subject="x", patience=few)
         assert "secret" not in str(problem.value)
     expected = base64.b64encode(b"x-access-token:secret-token").decode()

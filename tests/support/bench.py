@@ -31,7 +31,7 @@ Once = Callable[[str, Callable[[Path], object]], Path]
 """Returns a folder by its name, which the function has filled; all workers share it."""
 _MAIN = """
 from duetbench.core import protocol
-protocol.WINDOW_SECONDS |= dict.fromkeys(protocol.WINDOW_SECONDS, 0.1)  # nobody keeps the figures
+protocol.WINDOW_SECONDS = 0.1  # nobody keeps the figures
 from observatory.cli import main
 main()
 """

@@ -96,8 +96,8 @@ BASE: Final = {
     "efficiency": 0.9,
 }
 UNSTEADY: Final = Flag(name=FlagName.NOT_STEADY, detail="it still got quicker")
-NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
 GROWING: Final = Flag(name=FlagName.MEMORY_GROWS, detail="2 kB per request")
+NOISY: Final = Flag(name=FlagName.HOST_NOISE, detail="0.3 cores; 0.05 allowed")
 WRONG: Final = Flag(name=FlagName.WRONG_ANSWER, detail="expected hi, found ho")
 
 

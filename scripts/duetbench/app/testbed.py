@@ -30,7 +30,7 @@ from duetbench.app.servers import SERVERS
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.core.errors import FlagName, LaunchError, UsageError
-from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Machine
+from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface, Load, Machine
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import machine, paths, ports, proc
 from duetbench.host.command import AT, last_exception, last_words, read_log
@@ -122,11 +122,8 @@ class Testbed:
     """Variables recorded by name only; `{tmp}` and `{port}` are filled in their values."""
     patience: float = math.inf
     """Most seconds for an answer of an idle server, beside the load's own limit."""
-    light: dict[str, int | None] = field(default_factory=dict, compare=False)
-    """Connections that leave cores idle, by case that waits (None: it computes): the first duet
-    chooses them for all."""
-    quiet: set[str] = field(default_factory=set, compare=False)
-    """Cases whose servers use next to no CPU without requests, by their first duet."""
+    loads: dict[str, tuple[Load, bool]] = field(default_factory=dict, compare=False)
+    """Load of the duets of a case, and whether it leaves cores idle: the first one chooses it."""
 
     def server_cores(self, case: Case) -> tuple[int, ...]:
         server, client = self.machine.server_cores, self.machine.client_cores

@@ -60,10 +60,10 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
             sys.exit(CLOSED_PIPE)
         raise
     except OSError as error:
-        from duetbench.host.files import remedy
+        from duetbench.host.files import ADVICE
 
         where = f"{error.filename}: " if error.filename else ""
-        _say(name, f"{where}{error.strerror or error}; {remedy(error)}")
+        _say(name, f"{where}{error.strerror or error}; {ADVICE}")
         sys.exit(UsageError.exit_code if error.errno == errno.ENAMETOOLONG else FAILED)
     except Exception:
         traceback.print_exc()

@@ -60,14 +60,12 @@ def _oha(spec: OhaSpec) -> tuple[bool, str]:
 
 def _conditions(facts: Machine) -> dict[str, str]:
     server, client = (", ".join(map(str, c)) for c in (facts.server_cores, facts.client_cores))
-    shared = machine.siblings_split(facts.server_cores, facts.client_cores)
     time_limit, memory_limit = machine.limits()
     cores = "unlimited" if time_limit is None else units.cores(time_limit)
     memory = "unlimited" if memory_limit is None else units.size(memory_limit)
     return {
         "CPU": facts.cpu,
-        "cores": f"{facts.cores}: server {server}, generator {client}"
-        + (f"; hyper-threads of one core: {shared}" if shared else ""),
+        "cores": f"{facts.cores}: server {server}, generator {client}",
         "pinning": "each on its own cores" if facts.pinned else "impossible: one core for both",
         "memory": units.size(facts.memory),
         "system": f"{facts.os}, kernel {facts.kernel}",

@@ -83,7 +83,7 @@ def sides_command(
 
 
 def _fetch(root: Path, commits: tuple[str, ...]) -> None:
-    """Fetch the commits that are missing; raises GitError or HopelessError."""
+    """Fetch the commits that are missing; raises HistoryError."""
     missing = [
         commit
         for commit in dict.fromkeys(commits)

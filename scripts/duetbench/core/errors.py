@@ -150,13 +150,7 @@ class FlagName(StrEnum):
     )
 
     OVERLOADED = "overloaded", "note", "the server did not keep up with the offered rate"
-    NOT_BUSY = (
-        "not_busy",
-        "note",
-        "requests waited although cores of server and generator were idle",
-    )
     ERROR_INSIDE = "error_inside", "note", "a body with the declared status reports an error"
-    WORKER_IMBALANCE = "worker_imbalance", "note", "the connections were spread unevenly"
     FEW_CORES = "few_cores", "note", "server, generator and workers share cores"
     FEW_SAMPLES = "few_samples", "note", "too few requests for the tail percentiles"
     FEW_LAUNCHES = "few_launches", "note", "too few launches for an interval"

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from duetbench.core import units
 from duetbench.core.units import cores, count, octets, rate, seconds, share, size
 
-Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start", "idle"]
+Concern = Literal["cpu", "throughput", "latency", "tail", "memory", "start"]
 
 MATERIAL: Final[dict[Concern, float]] = {
     "cpu": 0.02,
@@ -19,7 +19,6 @@ MATERIAL: Final[dict[Concern, float]] = {
     "tail": 0.1,
     "memory": 0.05,
     "start": 0.1,
-    "idle": 0.5,
 }
 """The relative change from which it is material, by concern; docs/comparing.md gives the reasons.
 Reports show smaller changes too, but not as news."""
@@ -60,9 +59,9 @@ class Metric:
 
     Its situation says in which cases comparisons judge it, and nights look for steps. always: all.
     unlimited: closed loops whose handlers do not wait. ceiling: closed loops with a declared
-    ceiling. response, service: the other cases, by the times that describe the server. Tails, start
-    and idle use the same duets and never prolong a comparison. start alone: comparisons of starts,
-    which also judge start and memory after start. idle: servers that compute without requests.
+    ceiling. response, service: the other cases, by the times that describe the server. Tails and
+    start use the same duets and never prolong a comparison. start alone: comparisons of starts,
+    which also judge start and memory after start.
     """
 
     name: str  # key in run files
@@ -76,7 +75,6 @@ class Metric:
     situation: str = ""  # empty: it is never judged
     verb: str = "has"  # what a case does if the figure moved
     floor: float = 0.0  # change, relative, up to which nothing moved; 0: a tenth of its limit
-    least: float = 0.0  # stands for smaller figures; it is judged only if a side has more
     shrinks: bool = False  # figures below zero are possible
     one: str = ""  # what a request does once, after the verb: an `SQL statement`
     many: str = ""  # the plural of that
@@ -99,7 +97,7 @@ class Metric:
     @property
     def executes(self) -> bool:
         """Whether a request's instructions may say something about it: not of memory, a start."""
-        return self.unit != "B" and self.concern not in {"start", "idle"}
+        return self.unit != "B" and self.concern != "start"
 
     @property
     def limit(self) -> float:
@@ -158,112 +156,40 @@ def _latency(kind: str, meaning: str) -> Iterator[Metric]:
     )
 
 
-CPU_IDLE: Final = "cpu_idle"
-
 _ROWS: Final[list[Metric]] = [
-    Metric(
-        "throughput",
-        rate,
-        "Good answers (declared status) per second of the load window.",
-        noun="requests per second",
-        label="requests/s",
-        better="higher",
-        concern="throughput",
-        situation="unlimited",
-        verb="serves",
-    ),
+    Metric("throughput", rate, "Good answers (declared status) per second of the load window.",
+           noun="requests per second", label="requests/s", better="higher",
+           concern="throughput", situation="unlimited", verb="serves"),
     *_latency("response", "Time from the scheduled start (closed loop: the send) to the answer"),
     *_latency("service", "Time from the send to the answer"),
     Metric("errors", count, "Transport errors."),
-    Metric(
-        "server_cpu_per_request",
-        seconds,
-        "CPU time of the whole server process tree per answered request.",
-        "CPU per request",
-        situation="always",
-        verb="needs",
-    ),
+    Metric("server_cpu_per_request", seconds,
+           "CPU time of the whole server process tree per answered request.", "CPU per request",
+           situation="always", verb="needs"),
     Metric("server_cores", cores, "Cores used by the whole server process tree.", "server cores"),
     Metric("pss_idle", size, "Proportional set size before the load.", "PSS idle"),
-    Metric(
-        "pss_steady",
-        size,
-        "Median proportional set size of the server tree under load.",
-        "PSS steady",
-        "memory",
-        concern="memory",
-        situation="always",
-        verb="needs",
-    ),
-    Metric(
-        "ready_time",
-        seconds,
-        "Time from the start of the server until every worker has answered.",
-        "ready",
-    ),
-    Metric(
-        "start_cpu",
-        seconds,
-        "CPU time of the whole server process tree until its first right answer.",
-        "CPU to start",
-        concern="start",
-        situation="start alone",
-        verb="needs",
-    ),
-    Metric(
-        "start_time",
-        seconds,
-        "Time from the start of the server, with nothing beside it, to its first right answer.",
-        concern="start",
-        situation="start alone",
-        verb="has a",
-    ),
-    Metric(
-        "pss_start",
-        size,
-        "Proportional set size of the server tree after its first right answers, without a load.",
-        "memory after start",
-        concern="memory",
-        situation="memory after start",
-        verb="needs",
-    ),
-    Metric(
-        "import_time",
-        seconds,
-        "CPU time of a worker for importing the application, or for creating it.",
-        "CPU to import",
-        "CPU to import the application",
-        "CPU to import",
-        concern="start",
-        situation="start",
-        verb="needs",
-    ),
-    Metric(
-        CPU_IDLE,
-        seconds,
-        "CPU time per second of the whole server process tree after its start, without requests.",
-        "idle CPU per second",
-        "CPU per second without requests",
-        "CPU without requests",
-        concern="idle",
-        situation="idle",
-        verb="needs",
-        least=0.005,
-    ),
-    Metric(
-        "unit_service",
-        seconds,
-        "Fastest request of a series sent one at a time to the idle server.",
-        "single request",
-    ),
-    Metric(
-        "efficiency",
-        share,
-        "Throughput over its ceiling.",
-        better="higher",
-        concern="throughput",
-        situation="ceiling",
-    ),
+    Metric("pss_steady", size, "Median proportional set size of the server tree under load.",
+           "PSS steady", "memory", concern="memory", situation="always", verb="needs"),
+    Metric("ready_time", seconds,
+           "Time from the start of the server until every worker has answered.", "ready"),
+    Metric("start_cpu", seconds,
+           "CPU time of the whole server process tree until its first right answer.",
+           "CPU to start", concern="start", situation="start alone", verb="needs"),
+    Metric("start_time", seconds,
+           "Time from the start of the server, with nothing beside it, to its first right answer.",
+           concern="start", situation="start alone", verb="has a"),
+    Metric("pss_start", size,
+           "Proportional set size of the server tree after its first right answers, without a "
+           "load.", "memory after start",
+           concern="memory", situation="memory after start", verb="needs"),
+    Metric("import_time", seconds,
+           "CPU time of a worker for importing the application, or for creating it.",
+           "CPU to import", "CPU to import the application", "CPU to import",
+           concern="start", situation="start", verb="needs"),
+    Metric("unit_service", seconds,
+           "Fastest request of a series sent one at a time to the idle server.", "single request"),
+    Metric("efficiency", share, "Throughput over its ceiling.",
+           better="higher", concern="throughput", situation="ceiling"),
     *(
         Metric(name, form, meaning, title, better="neither", shrinks=form is octets)
         for name, form, title, meaning in (
@@ -356,7 +282,7 @@ def row(name: str) -> Metric:
 HEADLINES: Final = (
     CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady", "response_p99",
     "service_p99", "service_p95", "server_cores", "ready_time", "unit_service", "start_cpu",
-    "start_time", "pss_start", "import_time", "response_slow_half", "service_slow_half", CPU_IDLE,
+    "start_time", "pss_start", "import_time", "response_slow_half", "service_slow_half",
 )  # fmt: skip
 """The metrics that people look at first, the first one first."""
 

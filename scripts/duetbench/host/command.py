@@ -34,25 +34,6 @@ _CAUSES: Final = {
 }  # fmt: skip
 
 
-_UNBUILT: Final = re.compile(r"(Failed to (?:download and )?build\s.*)$", re.MULTILINE)
-"""What uv prints before a compiler's output, which names no package; it wraps long lines."""
-
-_VAGUE: Final = re.compile(r"The build backend returned|Call to `")
-"""Causes that say only that there is another one."""
-
-_BUILD_ERRORS: Final = tuple(
-    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    for pattern in (
-        r"(fatal error: .*)",
-        r":\d+: (error: .*)",
-        r"^\s*(error(?:\[\w+\])?: (?!command |failed to ).*)",
-        r"\A[\s\S]*^\s*([\w.]*(?:Error|Exception|Exit): (?!command |failed to ).*)",
-        r"\A[\s\S]*^\s*caused by: (.*)",
-        r"^\s*(error: command .*)",
-    )
-)
-"""A compiler's line, a tool's, the last exception, a tool's about another one; the best first."""
-
 _ERROR: Final = re.compile(r"^\s*((?:error|fatal).*)$", re.IGNORECASE | re.MULTILINE)
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
@@ -182,22 +163,13 @@ def _last_line(log: Path) -> str:
 
 
 def _explanation(log: Path) -> str:
-    text, words = read_log(log), _last_line(log)
-    tail = text[-_TAIL:]
-    # The first line that names itself an error, with the causes that uv lists below.
-    unbuilt = _UNBUILT.search(text)
-    if first := unbuilt or _ERROR.search(tail):
-        causes = re.findall(r"^\s+cause: (.*\S)", first.string[first.end() :], re.MULTILINE)
-        # `uv build` prints the backend's words before its own.
-        errors = filter(None, (pattern.search(first.string) for pattern in _BUILD_ERRORS))
-        if unbuilt and (error := next(errors, None)):
-            causes = [*(cause for cause in causes if not _VAGUE.match(cause)), error[1].strip()]
-        words = ": ".join(filter(None, (" ".join(first[1].split()), "; ".join(causes))))
-    if len(words) > MOST:
-        words = f"{words[:MOST]} …"
+    text = read_log(log)
+    words, first = _last_lines(text), _ERROR.search(text)
+    if first and first[1] not in words:  # it names the package whose build's output follows
+        words = f"{first[1]} {words}"
     for pattern, cause in _CAUSES.items():
         # What a build prints may contain any word.
-        if re.search(pattern, words if unbuilt else tail, re.IGNORECASE):
+        if "Failed to build" not in words and re.search(pattern, words, re.IGNORECASE):
             return f"{cause}, then repeat; finished steps are kept. It said: {words}"
     return f"it said: {words.removesuffix('.')}"
 

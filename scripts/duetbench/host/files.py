@@ -5,7 +5,6 @@ one beside it and flushes it to the disk first. Whatever happens, the earlier fi
 """
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -30,18 +29,11 @@ MOST_CHARACTERS: Final = 4000
 """Longest text in a result. The longest actual one, a note, has a tenth of it."""
 
 _ROOM: Final = 500_000  # bytes: several times the size of a night's file
-REMEDIES: Final = {
-    errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "the quota of the disk is used up: free some space",
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
-    errno.EIO: "check the disk",
-    errno.EACCES: "no permission: make the folder writable for you",
-    errno.EPERM: "no permission: make the folder writable for you",
-    errno.EROFS: "the file system is read-only: remount it, or use another checkout; "
-    "XDG_CACHE_HOME and XDG_STATE_HOME move duetbench's own folders",
-}
-"""What to do if no file can be written; other errors are of a single one."""
-_OF_ONE: Final = {errno.ENAMETOOLONG: "choose a shorter name"}
+ADVICE: Final = (
+    "free some space, or make the folder writable; XDG_CACHE_HOME and XDG_STATE_HOME move "
+    "duetbench's own folders"
+)
+"""What to do if a file cannot be written."""
 
 
 def encode(value: Artefact) -> bytes:
@@ -178,7 +170,7 @@ def replace(path: Path, data: bytes) -> None:
             os.close(handle)
     except OSError as problem:
         raise RecordError(
-            f"{path}: the file could not be saved ({problem.strerror}); {remedy(problem)}. "
+            f"{path}: the file could not be saved ({problem.strerror}); {ADVICE}. "
             "Earlier results are unharmed"
         ) from problem
     finally:
@@ -196,7 +188,7 @@ def require_writable(path: Path) -> None:
                 os.posix_fallocate(file.fileno(), 0, _ROOM)
     except OSError as problem:
         raise RecordError(
-            f"{path}: cannot be written ({problem.strerror}); {remedy(problem)}. Nothing was done"
+            f"{path}: cannot be written ({problem.strerror}); {ADVICE}. Nothing was done"
         ) from problem
     finally:
         if new:
@@ -207,11 +199,3 @@ def require_writable(path: Path) -> None:
 def require_room(folder: Path) -> None:
     """Check that a results folder can be written, before hours are spent; raises RecordError."""
     require_writable(folder / f".{os.getpid()}.tmp")
-
-
-def remedy(problem: OSError) -> str:
-    """What to do if a file cannot be written."""
-    known = {**REMEDIES, **_OF_ONE}
-    folder = "check whether the folder is writable"
-    other = folder if problem.filename else "try again, and report it if that does not help"
-    return known.get(problem.errno or 0, other)

@@ -7,9 +7,7 @@ shows.
 import atexit
 import base64
 import os
-import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -42,28 +40,14 @@ _SETTINGS: Final = {
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
 }
-_HOPELESS: Final = {
-    r"authentication failed|could not read (username|password)|invalid username"
-    r"|permission .{0,80}denied|error: 40[13]|terminal prompts disabled"
-    r"|protected branch|write access to repository not granted"
-    r"|GH013|repository rule violations|refusing to allow":
-        "check the token's rights (contents: write), and the branch's protection and rulesets",
-    r"repository .{0,200}not found|does not appear to be a git repository":
-        "check the remote's address (--remote)",
-    r"dubious ownership":
-        "it belongs to another user: if you trust it, tell git so, as its message says",
-    r"no space left|disk quota exceeded|file too large":
-        "make room, or raise the limit of file sizes (ulimit -f)",
-}  # fmt: skip
-"""Failures that a further try does not mend (case-insensitive), and what to do."""
 
 
 class GitError(HistoryError):
-    """Git failed; trying again may help."""
+    """Git failed; `said` is all that it said, and its exit code."""
 
-
-class HopelessError(HistoryError):
-    """Git failed, and will fail again until somebody fixes the cause."""
+    def __init__(self, message: str, said: str = "") -> None:
+        self.said = said
+        super().__init__(message)
 
 
 def credentials(
@@ -97,7 +81,7 @@ def ask(root: Path, *arguments: str, stdin: str = "", env: Mapping[str, str] | N
 
 
 def ask_or_none(root: Path, *arguments: str) -> str | None:
-    """Git's answer in a checkout; None if it fails. HopelessError if there is no git."""
+    """Git's answer in a checkout; None if it fails. HistoryError if there is no git."""
     try:
         return ask(root, *arguments)
     except GitError:
@@ -109,7 +93,7 @@ def revision(root: Path) -> tuple[str | None, bool]:
     status = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
     try:
         return ask_or_none(root, "rev-parse", "HEAD"), bool(ask_or_none(root, *status))
-    except HopelessError:
+    except HistoryError:
         return None, False
 
 
@@ -132,7 +116,7 @@ def elsewhere(root: Path) -> Mapping[str, str]:
 def run(
     arguments: Sequence[str], environment: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> bytes:
-    """Run git with a larger environment; return its output, or raise GitError or HopelessError."""
+    """Run git with a larger environment; return its output. Raises HistoryError."""
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     if _own_objects.cache_info().currsize:
         inherited[_MORE_OBJECTS] = str(_own_objects())
@@ -148,7 +132,7 @@ def run(
             env={**inherited, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})},
         )
     except FileNotFoundError as error:
-        raise HopelessError("git is needed, but is not on PATH") from error
+        raise HistoryError("git is needed, but is not on PATH") from error
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} did not end within {_TIMEOUT_S} s") from error
     if process.returncode != 0:
@@ -159,10 +143,9 @@ def run(
         ours = [line for line in lines if not line.startswith(("remote:", "hint:"))]
         words = " / ".join(filter(None, (short(server, 600), *ours[-3:])))
         words = words or f"nothing (exit code {process.returncode})"
-        if process.returncode == -signal.SIGXFSZ:
-            message = "file too large"
-        for pattern, remedy in _HOPELESS.items():
-            if re.search(pattern, message, re.IGNORECASE):
-                raise HopelessError(f"git {verb} failed; it said: {words}; {remedy}")
-        raise GitError(f"git {verb} failed; it said: {words}")
+        if "dubious ownership" in message:
+            mine = "it belongs to another user: if you trust it, tell git so, as its message says"
+            raise HistoryError(f"git {verb} failed; it said: {words}; {mine}")
+        said = f"{message}\nexit code {process.returncode}"
+        raise GitError(f"git {verb} failed; it said: {words}", said)
     return process.stdout

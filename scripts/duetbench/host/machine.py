@@ -134,14 +134,6 @@ def governor(cores: Sequence[int]) -> str | None:
     return ", ".join(sorted(governors - {""})) or None
 
 
-def siblings_split(server: Sequence[int], client: Sequence[int]) -> list[int]:
-    """Server cores that share a physical core with one of the generator's."""
-    lists = (_read(_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list") for core in client)
-    parts = (part.partition("-") for text in lists for part in filter(None, text.split(",")))
-    shared = {core for a, _, z in parts for core in range(int(a), int(z or a) + 1)}  # `0-3,8`
-    return sorted(shared & set(server) - set(client))
-
-
 def core_times() -> CoreTimes:
     """Read how all cores have spent their time since boot."""
     times, harness = psutil.cpu_times(), time.process_time()
@@ -216,11 +208,6 @@ LOCK: Final = "DUETBENCH_LOCK"
 
 _LOCK_NAME: Final = "duetbench-measuring"
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
-_COMMAND: Final = re.compile(
-    r"[/\0](duetbench|observatory)\0([a-z]+)(?:.*?\0(--app)[=\0]([\w.:-]+))?", re.DOTALL
-)
-"""What may be told of a command line: the verb and the application; other words may be private."""
-
 _NAMED: Final = 3  # processes that take core time
 _POLL_SECONDS: Final = 0.5
 
@@ -293,8 +280,5 @@ def _describe(pid: int | None) -> str:
         if pid:
             process = psutil.Process(pid)
             since = datetime.fromtimestamp(process.create_time()).astimezone()
-            said = _COMMAND.search("\0".join(process.cmdline()))
-            command = f": {' '.join(filter(None, said.groups()))}" if said else ""
-            who = f"pid {process.pid} of {process.username()}, since {since:%Y-%m-%d %H:%M}"
-            return f" ({who}{command})"
+            return f" (pid {pid} of {process.username()}, since {since:%Y-%m-%d %H:%M})"
     return ""

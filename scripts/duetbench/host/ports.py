@@ -9,12 +9,11 @@ import random
 import socket
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -52,47 +51,34 @@ def free_port() -> int:
     )
 
 
-def listeners(port: int) -> dict[int | None, str]:
-    """The processes that listen on `port`, at any local address, IPv4 or IPv6: a sentence by pid.
-
-    If several processes hold a socket, the youngest counts; None: this user may not see it.
-    """
-    if not listening(port):  # the usual case: reading the sockets of every process takes 0.1 s
-        return {}
-    sentences = {}
-    for connection in psutil.net_connections("tcp"):
-        local = connection.laddr
-        if connection.status == psutil.CONN_LISTEN and local and local.port == port:
-            pid, host = connection.pid, local.ip
-            who = "a process that this user may not see" if pid is None else proc.describe(pid)
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            sentences[pid] = f"{who} listens on {address}"
-    return sentences
-
-
 def require_free(port: int, within: float = 0.0) -> None:
     """Refuse a port that something listens on for `within` s, by LaunchError stray_process."""
     deadline = time.monotonic() + within
     while listening(port) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    if open_listeners := listeners(port):
+    if others := listeners(port):
         raise LaunchError(
             FlagName.STRAY_PROCESS,
-            f"expected port {port} to be free, but {'; '.join(open_listeners.values())}; "
-            "end it, or choose another port",
+            f"expected port {port} to be free, but {'; '.join(others)}; end it",
         )
 
 
-def foreign_listeners(port: int, members: Iterable[proc.Stat]) -> list[str]:
-    """Name the listeners on `port` that are no members of a session, one sentence each."""
+def listeners(port: int, members: Iterable[proc.Stat] = ()) -> list[str]:
+    """Name what listens on `port`, at any local address, and is no member of a session."""
     pids = {process.pid for process in members}
+    # Reading the sockets of every process takes 0.1 s.
     if listening(port) <= {socket for pid in pids for socket in proc.sockets(pid)}:
         return []
-    return [
-        f"{sentence}, and does not belong to the server"
-        for pid, sentence in listeners(port).items()
-        if pid not in pids
-    ]
+    found = {
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+        and (address := connection.laddr)
+        and address.port == port
+    }
+    hidden = "a process that this user may not see"
+    names = (proc.describe(pid) if pid else hidden for pid in found if pid not in pids)
+    return [f"{name} listens on it" for name in names]
 
 
 def listening(port: int) -> set[int]:
@@ -106,21 +92,6 @@ def listening(port: int) -> set[int]:
                 if int(local.rpartition(":")[2], 16) == port:
                     inodes.add(int(inode))
     return inodes
-
-
-def connections_per_process(port: int, members: Iterable[proc.Stat]) -> dict[int, int]:
-    """Count the accepted connections on `port` of each of these processes that has any.
-
-    A socket of several processes counts for the youngest pid: a worker, not the master that it
-    inherited the socket from.
-    """
-    holders: dict[Any, int] = {}
-    for process in members:  # one by one: reading all of the machine's takes ten times as long
-        with suppress(psutil.Error):
-            for connection in psutil.Process(process.pid).net_connections("tcp"):
-                if connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == port:
-                    holders[connection.raddr] = max(process.pid, holders.get(connection.raddr, 0))
-    return dict(Counter(holders.values()))
 
 
 def clients(port: int) -> frozenset[int]:

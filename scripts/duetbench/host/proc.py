@@ -26,7 +26,6 @@ _STAT_BYTES: Final = 4096  # more than any line has
 TICK: Final[float] = 1 / os.sysconf("SC_CLK_TCK")
 """Length of a clock tick in seconds: the resolution of the times in /proc/<pid>/stat."""
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED: Final = 2  # clock_getcpuclockid(3): the precise clock of a whole process
 _GONE: Final = (ProcessLookupError, FileNotFoundError)
 _SCRATCH: Final = "duetbench-scratch"  # prefix of folders without one of their own
@@ -143,46 +142,12 @@ def cpu_clock(pid: int) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None  # a zombie's clock stands at 0
 
 
-def pss(pid: int) -> int | None:
-    """Read a process's memory, bytes, a shared page in parts; None: there is no process.
-
-    It is read from its page tables, which delays the process. PermissionError.
-    """
-    try:
-        text = (PROC / str(pid) / "smaps_rollup").read_bytes()
-    except _GONE:
-        return None
-    return int(text.partition(b"\nPss:")[2].split()[0]) * 1024
-
-
-def anonymous(pid: int) -> int | None:
-    """Read a process's memory without mapped files, bytes; None if there is no such process.
-
-    It is the kernel's own count, which lags by some pages per core, and delays nothing.
-    """
-    try:
-        resident, shared = (PROC / str(pid) / "statm").read_bytes().split()[1:3]
-    except _GONE:
-        return None
-    return (int(resident) - int(shared)) * _PAGE
-
-
 def threads(pid: int) -> list[int]:
     """List the ids of a process's threads; empty if no process has that pid."""
     try:
         return [int(tid) for tid in os.listdir(PROC / str(pid) / "task")]  # noqa: PTH208 - names
     except _GONE:
         return []
-
-
-def runnable(pid: int) -> bool:
-    """Whether any thread of a process runs, or could if it got a core."""
-    for tid in threads(pid):
-        with suppress(*_GONE):
-            text = (PROC / str(pid) / "task" / str(tid) / "stat").read_text("utf-8", "replace")
-            if parse_stat(text).state == "R":
-                return True
-    return False
 
 
 def sockets(pid: int) -> set[int]:

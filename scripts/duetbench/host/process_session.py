@@ -48,7 +48,6 @@ _RLIMIT_LOCKS: Final = 10  # Python's `resource` does not name it
 _MARKS: Final = 2**62  # of 2**63 values: large ones mean "unlimited"
 _MARKING: Final = threading.Lock()
 _STRAGGLERS_SECONDS: Final = 2.0  # for members to end after the master
-_GLANCE_SECONDS: Final = 0.1  # between looks at the members of a session that is waited for
 _EXIT_GRACE: Final = 5.0  # for the stop at the end of a context
 _INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)  # `signals.InterruptedRun` among them
 
@@ -170,7 +169,6 @@ class Session:
         self._killed: set[int] = set()
         self._report: StopReport | None = None
         self._strangers: set[tuple[int, int]] = set()
-        self._known: set[tuple[int, int]] = set()
         atexit.register(self._leave)
 
     @classmethod
@@ -217,11 +215,8 @@ class Session:
         """Wait for the master to end; None if it still lives after `timeout` seconds."""
         if timeout is None:
             return self._observe(0)
-        deadline = time.monotonic() + timeout
-        while not self._exited and (left := deadline - time.monotonic()) > 0:
-            if proc.wait_ended([self.pid], min(left, _GLANCE_SECONDS)):
-                break
-            self.members()  # a member may leave session and parent, and reset its limits
+        if not self._exited:
+            proc.wait_ended([self.pid], max(0.0, timeout))
         return self.poll()
 
     def move(self, cores: Sequence[int]) -> None:
@@ -291,25 +286,19 @@ class Session:
     def members(self) -> list[proc.Stat]:
         """List all live processes of the session, the master first if it lives.
 
-        Members have its session id, or carry its record's mark, or are children of others.
+        Members have its session id, or carry its record's mark.
         """
         if self._report is not None:  # other processes may have the ids by now
             return []
-        everybody = {item.pid: item for item in proc.stats()}
-        mine = {pid for pid, item in everybody.items() if self._owns(item)}
-        while children := {p for p, i in everybody.items() if i.parent in mine} - mine:
-            mine |= children
-        mine.discard(os.getpid())
-        # A member stays a member: its parent may end before the next listing.
-        self._known |= {(pid, everybody[pid].start) for pid in mine}
-        return sorted((everybody[pid] for pid in mine), key=lambda i: (i.pid != self.pid, i.pid))
+        mine = [i for i in proc.stats() if i.pid != os.getpid() and self._owns(i)]
+        return sorted(mine, key=lambda item: (item.pid != self.pid, item.pid))
 
     def _owns(self, item: proc.Stat) -> bool:
         identity = (item.pid, item.start)
-        if item.session == self.pid or identity in self._known:
-            return True
         # The mark is inherited, so a stranger stays a stranger and is read once.
-        if identity not in self._strangers and proc.lock_limit(item.pid) == self.record.mark:
+        if item.session == self.pid or (
+            identity not in self._strangers and proc.lock_limit(item.pid) == self.record.mark
+        ):
             return True
         self._strangers.add(identity)
         return False
@@ -333,7 +322,6 @@ class Session:
         self.poll()
         if self._exited:
             return  # its orphans will not end by themselves
-        self.members()  # record the master's children while it lives
         os.kill(self.pid, signal.SIGTERM)
         if not proc.wait_ended([self.pid], max(0.0, deadline - time.monotonic())):
             return

@@ -1,24 +1,24 @@
 """What a process tree, and the machine around it, used between two moments.
 
 CPU is a difference between two edges, from the CPU clock of each process (ns, ended threads
-included) if the kernel offers it, else from the ticks of /proc/<pid>/stat. A thread samples memory
-and threads at 1 Hz, with at most 1 % of its time: reading a process's page tables holds a lock that
-its mmap calls need. Anonymous memory, which shows growth, is sampled at 5 Hz.
+included) if the kernel offers it, else from the ticks of /proc/<pid>/stat.
 
 Source: proc(5); Documentation/filesystems/proc.rst on smaps_rollup.
 """
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
+
+import psutil
 
 from duetbench.host import proc
 
 COURSE_SECONDS: Final = 0.2
-"""Seconds between two readings of anonymous memory; one takes 13 µs per process."""
+"""Seconds between two readings of anonymous memory."""
 
 Members = Callable[[], Sequence[proc.Stat]]
 _INTERVAL: Final = 1.0  # s between two samples of memory
@@ -95,37 +95,30 @@ def edge(members: Members) -> Edge:
 
 
 class TreeSampler:
-    """Samples all processes of a session, as `Session.members` lists them. A context manager.
+    """Samples all processes of a session, as `Session.members` lists them: at once, and by `look`.
 
-    Entering takes the idle sample at once; then a thread takes one per second, and adds the
+    `look` is to be called often; it takes a sample a second, with at most 1 % of the time: reading
+    a process's page tables holds a lock that its mmap calls need. Five times a second it adds the
     anonymous bytes of all processes to the `course`, each with its moment.
     """
 
     def __init__(self, members: Members) -> None:
-        self._members = members
+        self._members, self._due = members, 0.0
         self.samples: list[MemorySample] = []
         self.course: list[tuple[float, int]] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._cost = 0.0  # CPU seconds of sampling so far
+        self.look()
 
-    def __enter__(self) -> Self:
-        self.sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def sample(self) -> MemorySample:
-        """Take a memory sample now; it counts like those of the thread."""
-        began = time.thread_time()
+    def look(self) -> None:
+        """Take a memory sample, if it is time."""
+        began = time.monotonic()
+        if self.samples and (not self.course or began >= self.course[-1][0] + COURSE_SECONDS):
+            self.course.append((began, anonymous(self.samples[-1].pids)))
+        if began < self._due:
+            return
         sample = memory_of(self._members)
         if sample.pids:  # the memory of an ended tree means nothing
             self.samples.append(sample)
-        self._cost += time.thread_time() - began
-        return sample
+        self._due = began + max(_INTERVAL, (time.monotonic() - began) / _COST_SHARE)
 
     def metrics(self, start: float, end: float) -> dict[str, float]:
         """Compute the metrics of memory and threads between two moments of the monotonic clock.
@@ -144,19 +137,18 @@ class TreeSampler:
             metrics["pss_steady"] = statistics.median(readable)
         return metrics
 
-    def _run(self) -> None:
-        due = time.monotonic() + _INTERVAL
-        while not self._stop.wait(max(0.0, min(COURSE_SECONDS, due - time.monotonic()))):
-            began, cost = time.monotonic(), self._cost
-            if began >= due:
-                self.sample()
-                spent = self._cost - cost
-                due = max(due + _INTERVAL, began + spent / _COST_SHARE)
-            started = time.thread_time()
-            sizes = [proc.anonymous(pid) for pid in self.samples[-1].pids]
-            if None not in sizes:
-                self.course.append((time.monotonic(), sum(size for size in sizes if size)))
-            self._cost += time.thread_time() - started
+
+def anonymous(pids: Sequence[int]) -> int:
+    """Sum up the memory of processes without mapped files, bytes; those that have ended have none.
+
+    It is the kernel's own count, which lags by some pages per core, and delays nothing.
+    """
+    size = 0
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            memory = psutil.Process(pid).memory_info()
+            size += memory.rss - memory.shared
+    return size
 
 
 def memory_of(members: Members) -> MemorySample:
@@ -164,12 +156,11 @@ def memory_of(members: Members) -> MemorySample:
     sizes: dict[proc.Stat, int] = {}
     readable = True
     for process in members():
-        try:
-            size = proc.pss(process.pid)
-        except PermissionError:
-            size, readable = 0, False
-        if size is not None:
-            sizes[process] = size
+        with suppress(psutil.NoSuchProcess):
+            try:
+                sizes[process] = psutil.Process(process.pid).memory_full_info().pss
+            except psutil.AccessDenied:
+                sizes[process], readable = 0, False
     threads = sum(process.threads for process in sizes)
     pids = tuple(process.pid for process in sizes)
     return MemorySample(time.monotonic(), pids, sum(sizes.values()) if readable else None, threads)

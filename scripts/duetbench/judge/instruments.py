@@ -24,7 +24,7 @@ from duetbench.app.testbed import SideCase, Testbed, server_of
 from duetbench.core.comparison import Duet, Instructions, SideName
 from duetbench.core.errors import FlagName
 from duetbench.core.model import Launch
-from duetbench.core.protocol import WINDOW_SECONDS, duet_load
+from duetbench.core.protocol import duet_load
 from duetbench.counts import counted
 from duetbench.host import cache, command, paths, proc
 from duetbench.judge.pairs import Mode, Pair
@@ -64,8 +64,7 @@ class Real:
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
-        log, window = self._logs(side.case.id)("head"), WINDOW_SECONDS["quick"]
-        return launch.perform(side.case, side.testbed, log, window=window)
+        return launch.perform(side.case, side.testbed, self._logs(side.case.id)("head"))
 
     def start(self, side: SideCase) -> Launch:
         """Start one side with nothing beside it, without load."""

@@ -105,7 +105,7 @@ class CaseDuets:
         self.leading, self.tails = choose_metrics(
             self.case,
             start=self.mode is Mode.START,
-            timed=self._timed or self._most(lambda duet: bool(_flagged(duet, FlagName.NOT_BUSY))),
+            timed=self._timed,
             waits=self.waits,
         )
         names, enough = (*self.leading, *self.tails), SHARE * len(self.usable)
@@ -122,7 +122,7 @@ class CaseDuets:
 
     def expects(self, metric: str) -> bool:
         """Whether a leading metric is judged, or too few usable duets have what all could have."""
-        return metric in self.metrics or not (METRICS[metric].least or self._unsettled(metric))
+        return metric in self.metrics or not self._unsettled(metric)
 
     def count(self, metric: str) -> int:
         """Count the usable duets that have a metric on both sides."""
@@ -139,8 +139,7 @@ class CaseDuets:
         """Return the log ratios of a metric from the usable duets that have it."""
         having = [duet for duet in self.usable if _has(duet, metric)]
         figures = np.array([(duet.base[metric], duet.head[metric]) for duet in having])
-        least = metrics.row(metric).least
-        base, head = np.log(np.maximum(figures.reshape(-1, 2), least).T)
+        base, head = np.log(figures.reshape(-1, 2).T)
         return np.asarray(head - base)
 
     def mean(self, metric: str) -> float | None:
@@ -148,7 +147,7 @@ class CaseDuets:
 
         Where handlers wait, it leaves the cores idle, and so changes no times.
         """
-        untouched = {*metrics.judged_in({"start"}), metrics.CPU, metrics.CPU_IDLE}
+        untouched = {*metrics.judged_in({"start"}), metrics.CPU}
         waited = self.waits and METRICS[metric].concern == "latency"
         if not (self.alone or waited or metric in untouched or METRICS[metric].unit == "B"):
             return None
@@ -267,10 +266,7 @@ def require_code(option: str, contrast: Contrast) -> None:
 
 
 def _has(duet: Duet, metric: str) -> bool:
-    values = [duet.metrics(side).get(metric, math.nan) for side in SIDES]
-    if least := metrics.row(metric).least:
-        return max(values) > least and all(map(math.isfinite, values))
-    return all(0 < value < math.inf for value in values)
+    return all(0 < duet.metrics(side).get(metric, 0.0) < math.inf for side in SIDES)
 
 
 def _flagged(duet: Duet, name: FlagName) -> set[SideName]:
@@ -298,8 +294,7 @@ def choose_metrics(
     - If a load leaves cores idle because its handlers wait (`waits`), the median latency shows it,
       and throughput follows from that.
     - Starts alone have no load.
-    - If the sides' connections differ, or nobody computes (`timed`), latency is judged as well.
-    - CPU without requests is judged if a side needs any, so that it costs other metrics nothing.
+    - If the sides' connections differ (`timed`), latency is judged as well.
     """
     if start:
         return metrics.judged_in({"start", "start alone"}), metrics.judged_in(
@@ -312,4 +307,4 @@ def choose_metrics(
     elif case.load.rate is None:
         situations |= {"ceiling"}
     situations |= {case.load.times} if timed else set()
-    return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start", "idle"})
+    return metrics.judged_in(situations), metrics.judged_in({f"{times} tail", "start"})

@@ -15,23 +15,26 @@ other has ended, and what it gained is added to both sides' figures.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import SIDES, Duet, SideName
 from duetbench.core.errors import FlagName
-from duetbench.core.metrics import CPU_IDLE, METRICS
-from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, UNLIKE, below_saturation, duet_load
+from duetbench.core.model import Load
+from duetbench.core.protocol import DUET_SECONDS, DUET_WARM_UP, DUET_WAVES, duet_load
 from duetbench.host import tree_usage
 from duetbench.load import warmup
 from duetbench.load.launch import Observation
-from duetbench.load.server import rest
-from duetbench.load.side_run import SideRun
+from duetbench.load.side_run import QUEUE_SECONDS, SideRun
+
+UNSATURATED: Final = 0.5
+"""Largest share of the server cores that both servers of a duet use if their handlers wait. With
+more, a queue would hide what a user feels: ten per cent more of a wait."""
 
 _POLL_SECONDS: Final = 0.02
 _SHARED: Final = ("pss_idle", "pss_steady")  # metrics that the other side's server makes smaller
@@ -84,6 +87,24 @@ def own_memory(
     return {name: metrics[name] + gain for name in _SHARED if name in metrics}
 
 
+def in_time(seconds: float, least: int) -> int:
+    """The most connections that get their answers within `QUEUE_SECONDS`.
+
+    A request needs the cores for `seconds` s, and the server works on `least` at once.
+    """
+    return max(least, math.floor(QUEUE_SECONDS / max(seconds, 1e-6)))
+
+
+def below_saturation(busy: float, cores: int, slots: int) -> int:
+    """The most connections of waiting handlers that leave the server cores half idle; 0: none do.
+
+    `busy` is the share of its time in which one request at a time to each server computes; `slots`
+    are the requests that a server handles at once (0: any number).
+    """
+    most = math.floor(UNSATURATED * cores / max(busy, 1e-6))
+    return min(most, slots or most)
+
+
 class _Duets:
     """The duets of one pair of launches; `run` is the protocol, the other methods are its steps."""
 
@@ -103,7 +124,6 @@ class _Duets:
                 stack.enter_context(side)
             self._each(lambda side: side.begin(aside=side is self.order[1]))
             self._each(SideRun.meet)
-            self._rest()
             for cases in zip(*(side.cases for side in self.sides), strict=True):
                 if results and self._over:
                     break
@@ -114,31 +134,17 @@ class _Duets:
             self._unshare(results)
         return results
 
-    def _rest(self) -> None:
-        """Measure what both servers of a target use without requests.
-
-        If that is next to nothing in a case's first duet, its later ones spend no time on it.
-        """
-        testbed, case = self.sides[1].testbed, self.sides[1].case.id
-        if testbed.subject.fixed or case in testbed.quiet or self._void:
-            return
-        rest(*self.sides)
-        if max(side.cpu_idle or 0.0 for side in self.sides) <= METRICS[CPU_IDLE].least:
-            testbed.quiet.add(case)
-
     def _duet(self) -> dict[str, Any]:
         """Verify, warm up, measure, verify: each step on both sides."""
-        began, wait = time.monotonic(), None
+        began = time.monotonic()
         base, head = self.sides
         # Ask each side even if the other has failed: perhaps only the other fails.
         self._each(SideRun.probe)
         self._compare_errors()
-        self._each(lambda side: side.shorten(self.sides))
-        if self._warm_up():
-            wait = self._lighten()
-            if self._measure():
-                self._each(self._finish)
-                self._compare_errors()
+        wait = self._choose_load()
+        if self._warm_up() and self._measure():
+            self._each(self._finish)
+            self._compare_errors()
         connections = head.case.load.connections
         return {
             "case": head.case.id,
@@ -151,37 +157,37 @@ class _Duets:
             "head": head.metrics,
         }
 
-    def _lighten(self) -> float | None:
-        """Leave cores idle for handlers that wait; return the longer wait, s, or None without one.
+    def _choose_load(self) -> float | None:
+        """Choose a target's load by both sides; return the longer wait, s, if it leaves cores idle.
 
-        The first duet of a case chooses the load for all of them, so that they are alike.
+        A handler that computes gets as many connections as the slower side answers in time; one
+        that mostly waits gets so few that cores stay idle, unless requests wait for each other.
+        The first duet of a case chooses for all of them, so that they are alike.
         """
-        head = self.sides[1]
-        light, case = head.testbed.light, head.case
-        if case.id not in light:
-            light[case.id] = self._light_connections()
-        if (connections := light[case.id]) is None:
+        testbed, case = self.sides[1].testbed, self.sides[1].case
+        if self._void or testbed.subject.fixed:
             return None
-        load = case.load.model_copy(update={"connections": connections})
+        if case.id not in testbed.loads:
+            testbed.loads[case.id] = self._load(len(testbed.server_cores(case)))
+        load, light = testbed.loads[case.id]
         self._each(lambda side: side.offer(load))
-        return max(0.0, *(side.wait for side in self.sides))
+        return max(0.0, *(side.wait for side in self.sides)) if light else None
 
-    def _light_connections(self) -> int | None:
-        """Choose the connections of a load below saturation; None if the handlers compute.
-
-        The warm-up, with all connections, shows what a request costs, and what a light load would
-        hide: that one side serves fewer at once.
-        """
-        case, testbed = self.sides[1].case, self.sides[1].testbed
-        windows = [window for side in self.sides for window in side.warm_up.windows] or [1.0]
-        single = [side.single for side in self.sides]
-        explained = max(single) / min(single)  # by what a request takes alone
-        unlike = max(windows) > UNLIKE * explained * min(windows)
-        if unlike or testbed.subject.fixed or not any(side.waits for side in self.sides):
-            return None
-        busy = sum(side.work / side.single for side in self.sides)
-        slots = case.workers * case.threads if case.threads else None
-        return below_saturation(case.load, busy, len(testbed.server_cores(case)), slots)
+    def _load(self, cores: int) -> tuple[Load, bool]:
+        """Choose the load of a case, and whether it leaves cores idle."""
+        case, least = self.sides[1].case, self.sides[1].least
+        blocked = max(side.blocked for side in self.sides)
+        computed = sum(side.work for side in self.sides) / min(cores, 2 * least)
+        wave = max(side.single for side in self.sides)
+        load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
+        if load.rate is not None:
+            return load, False
+        number, few = in_time(max(computed, blocked / least), least), 0
+        if not blocked and any(side.waits for side in self.sides):
+            busy = sum(side.work / side.single for side in self.sides)
+            few = below_saturation(busy, cores, case.workers * (case.threads or 0))
+        number = min(load.connections, number, few or number)
+        return load.model_copy(update={"connections": number}), few > 0
 
     def _compare_errors(self) -> None:
         """Fail a side if it alone answers with an error: an error is no faster answer.
@@ -235,23 +241,19 @@ class _Duets:
                     metrics.update(own_memory(metrics, last.beside, alone))
 
     def _warm_up(self) -> bool:
-        """Warm up both at once, slow ones by one full wave; False if an answer was wrong."""
+        """Warm up both at once, slow ones by a wave; False if an answer was wrong."""
         slow = any(side.slow for side in self.order)
-        running: dict[SideRun, tuple[tree_usage.Edge, warmup.Burst]] = {}
+        running: dict[SideRun, warmup.Burst] = {}
         with ExitStack() as stack:
 
             def begin(side: SideRun) -> None:
-                client, edge = replace(side.client, load=side.warming), side.edge()
-                requests = warmup.wave_size(side.case, side.warming) if slow else 0
-                burst = warmup.Burst(client, seconds=DUET_WARM_UP * (not slow), requests=requests)
-                running[side] = edge, stack.enter_context(burst)
+                slots, seconds = side.case.slots, warmup.WAVE_SECONDS if slow else DUET_WARM_UP
+                few = min(slots, side.case.load.connections) if slots else None
+                burst = warmup.Burst(side.client, seconds, few)
+                running[side] = stack.enter_context(burst)
 
             def collect(side: SideRun) -> None:
-                edge, burst = running[side]
-                side.warm_up = burst.collect()
-                used = tree_usage.between(edge, side.edge()).cpu_seconds
-                for window in side.warm_up.windows:  # a busy server needs less for each
-                    side.work = min(side.work, used / (window * side.warm_up.seconds))
+                side.warm_up = running[side].collect()
 
             return self._both(begin, collect)
 
@@ -260,7 +262,7 @@ class _Duets:
         with ExitStack() as stack:
 
             def observe(side: SideRun) -> None:
-                tree = stack.enter_context(tree_usage.TreeSampler(side.session.members))
+                tree = tree_usage.TreeSampler(side.session.members)
                 self.observed[side] = Observation(side, tree, side.warm_up)
 
             def offer(side: SideRun) -> None:
@@ -284,7 +286,7 @@ class _Duets:
             for side in tuple(pending):
                 with side.blamed():
                     side.require_running("it to live under load", FlagName.SERVER_DIED)
-                    if self.observed[side].generation.over():
+                    if self.observed[side].over():
                         pending.remove(side)
             if pending and not self._void:
                 self.observed[pending[0]].generation.session.wait(_POLL_SECONDS)

@@ -17,7 +17,7 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Frozen, InterpreterRecord
 from duetbench.core.text import short
 from duetbench.host.files import first_problem
-from duetbench.load import reading
+from duetbench.load import verify
 
 BATCH: Final = 4  # connections opened at once, per expected worker
 
@@ -69,7 +69,7 @@ def probe(
                 if len(workers) >= workers_expected or left <= 0:
                     break
                 check()
-                opened = [stack.enter_context(reading.connect(port, left)) for _ in range(batch)]
+                opened = [stack.enter_context(verify.connect(port, left)) for _ in range(batch)]
                 before = len(workers)
                 try:
                     for connection in opened:
@@ -97,7 +97,7 @@ def _read(connection: HTTPConnection, path: str, seconds: float) -> Identity:
     """Read the identity of the worker that answers; OSError, HTTPException if none does in time."""
     where = f"GET {path}"
     try:
-        answer, body = reading.receive(connection, where, max(0.0, seconds))
+        answer, body = verify.receive(connection, where, max(0.0, seconds))
     except LaunchError as error:
         raise TimeoutError(error.detail) from error
     if answer.status != HTTPStatus.OK:

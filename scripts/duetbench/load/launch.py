@@ -7,17 +7,27 @@ Duets use the same observation under load, and derive figures and flags from it 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from duetbench.app.testbed import Testbed
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Launch
-from duetbench.core.protocol import SIZE_REQUESTS, SIZE_SECONDS, SLOW_SECONDS, UNIT_REQUESTS
+from duetbench.core.protocol import SLOW_SECONDS, UNIT_REQUESTS
 from duetbench.host import machine, ports, tree_usage
 from duetbench.load import oha, oha_results, validity, warmup
-from duetbench.load.server import Serving, rest
+from duetbench.load.server import Serving
 from duetbench.load.validity import Facts
 from duetbench.load.verify import SpotChecks, right_sizes
+
+SIZE_REQUESTS: Final = 20
+SIZE_SECONDS: Final = 2.0
+"""Requests to the idle server after a load that had bodies of other sizes than before it.
+
+As many as had 20 of these under load, but only for about 2 s.
+"""
+
+_POLL_SECONDS: Final = 0.05  # between looks at a load: 0.1 % of a core
 
 
 def perform(
@@ -25,42 +35,35 @@ def perform(
     testbed: Testbed,
     log: Path,
     *,
-    window: float = 1.0,
     number: int = 0,
     order: int = 0,
 ) -> Launch:
     """Do one launch; its server's output goes to `log`. Raises only `InterruptedRun`.
 
-    `window` is that of the warm-up, s; `number` the launch's round, `order` its place in the run.
+    `number` is the launch's round, `order` its place in the run.
     """
     metrics: dict[str, float] = {}
     with Serving(case, testbed, log) as serving, serving.blamed():
         serving.start()
         serving.meet()
-        if not testbed.subject.fixed:
-            rest(serving)
         # A declared wait is longer than any unit: one request is enough to verify it.
         serving.verify(1 if case.endpoint.floor >= SLOW_SECONDS else UNIT_REQUESTS)
-        metrics = _measure(serving, window).finish()
+        metrics = _measure(serving).finish()
         serving.stop()  # after a good launch, a bad stop is its failure
     return serving.result(metrics, number, order)
 
 
-def _measure(serving: Serving, window: float) -> "Observation":
-    with tree_usage.TreeSampler(serving.session.members) as tree:
-        if serving.slow:  # one full wave; others warm up until they are steady
-            requests = warmup.wave_size(serving.case, serving.case.load)
-            with warmup.Burst(serving.client, requests=requests) as wave:
-                warm = wave.collect()
-        else:
-            warm = warmup.warm_up(serving.client, window=window, limit=10 * window)
-        serving.require_same(collect=True)
-        observation = Observation(serving, tree, warm)
-        with observation.load() as generation:
-            generation.wait_load()
-            observation.end()
-            observation.collect()
-        return observation
+def _measure(serving: Serving) -> "Observation":
+    tree = tree_usage.TreeSampler(serving.session.members)
+    warm = warmup.warm_up(serving.client, slots=serving.case.slots, once=serving.slow)
+    serving.require_same(collect=True)
+    observation = Observation(serving, tree, warm)
+    with observation.load() as generation:
+        while not observation.over():
+            generation.session.wait(_POLL_SECONDS)
+        observation.end()
+        observation.collect()
+    return observation
 
 
 class Observation(Facts):
@@ -88,28 +91,22 @@ class Observation(Facts):
 
     @contextmanager
     def load(self) -> Iterator[oha.Generation]:
-        """Run the load, count connections in the middle of it, and check answers meanwhile."""
+        """Run the load, and check answers meanwhile."""
         serving, case, windows = self.serving, self.case, self.warm_up.windows
         checks = SpotChecks(
             serving.request,
             serving.port,
             timeout=case.load.timeout,
             cores=serving.client.cores,
-            throughput=case.load.rate or (windows[-1] if windows else 0.0),
+            throughput=case.load.rate or windows[-1],
         )
-        # Per worker process; unknown if workers share a process.
-        apart = len({worker.pid for worker in serving.workers}) == len(serving.workers)
         with oha.Generation(serving.client) as self.generation, checks as self.checks:
-            if case.workers > 1 and apart:
-                self.generation.midway = self._count_connections
             yield self.generation
 
-    def _count_connections(self) -> bool:
-        serving = self.serving
-        counts = ports.connections_per_process(serving.port, serving.session.members())
-        if counts:
-            self.connections = [counts.get(worker.pid, 0) for worker in serving.workers]
-        return bool(counts)
+    def over(self) -> bool:
+        """Whether the last request has ended; as `Generation.over`. It looks at the memory, too."""
+        self.tree.look()
+        return self.generation.over()
 
     def end(self) -> None:
         """Read usage and host after the last request, and end the checks before that."""
@@ -142,10 +139,9 @@ class Observation(Facts):
             figures["server_cpu_per_request"] = used.cpu_seconds / requests
         if result.client_cores is not None:
             figures["client_cores"] = result.client_cores
-        if result.began is not None:
-            course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
-            if growth := oha_results.growth(course, rows.end, result.began):
-                figures |= zip(("memory_per_request", "least_kept"), growth, strict=True)
+        course = [(at, size) for at, size in self.tree.course if at <= self.window[1]]
+        if growth := oha_results.growth(course, rows.end, result.began):
+            figures |= zip(("memory_per_request", "least_kept"), growth, strict=True)
         self.serving.require_running("it to live under load", FlagName.SERVER_DIED)
         self.serving.require_ours()
         if problem := self.checks.problem:  # the first wrong answer under load
@@ -181,16 +177,12 @@ class Observation(Facts):
             "unit_service": serving.unit,
             "warm_up": self.warm_up.seconds,
         }
-        if serving.cpu_idle is not None:
-            figures["cpu_idle"] = serving.cpu_idle
         if "client_cores" in figures:
             clients = [one.generation.client_cores or 0.0 for one in ours]
             self.client_beside = sum(clients) - clients[0]
             known = sum(clients) + sum(one.usage.cores for one in ours)
             host = self.host
             figures["host_other"] = max(0.0, (host.busy - host.harness) / host.at - known)
-        if other is None:  # in duets only the ratio is steady
-            self.throughputs = oha_results.throughput_thirds(rows, load, status=status)
         self.times = oha_results.time_thirds(rows, load, status=status)
         self.right_sizes = right_sizes(serving.request, serving.answers)
         for flag in validity.judge(self):

@@ -4,11 +4,11 @@ oha writes its summary when the load is over and its rows after that (measured: 
 nothing while it sends). So a launch can use the server between the two: see `Generation`.
 """
 
+import math
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -18,19 +18,18 @@ from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Load
 from duetbench.core.text import to_bytes
 from duetbench.host import proc
-from duetbench.host.command import free_gb, last_words, read_log
+from duetbench.host.command import last_words, read_log
 from duetbench.host.process_session import Session
 from duetbench.load.oha_results import OhaSummary, Rows, read_rows, read_summary
 
 START_SECONDS: Final = 10.0  # for oha to start: 5 ms measured, more on a busy machine
 STORE_SECONDS: Final = 120.0  # for oha to store its rows: 4 s per million measured
+_SHORTEST_SECONDS: Final = 0.2  # of a load whose cores are known
 _POLL_SECONDS: Final = 0.05  # between readings of a clock and a file size: 0.1 % of a core
 SUMMARY: Final = "summary.json"
 URLS: Final = "urls.txt"
 _BODY: Final = "body"
 PREFIX: Final = "duetbench-load"
-_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder with a secret name is made in it
-_ROOM_GB: Final = 0.5  # for the rows of the longest load; a container has 64 MB of such memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Generator:
 
     def __init__(self, client: Client, shape: Sequence[str] = ()) -> None:
         """Start oha; `shape` replaces the client's load. LaunchError load_failed."""
-        self.client, self.folder = client, proc.make_scratch(PREFIX, scratch_base())
+        self.client, self.folder = client, proc.make_scratch(PREFIX)
         try:
             client.write(self.folder)
             self.session = Session.start(
@@ -142,12 +141,10 @@ class Generation(Generator):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        # Called from the middle of the load on, until it returns something true.
-        self.midway: Callable[[], object] = lambda: False
-        # Start of the rows' clock, on the monotonic clock (s; up to 50 ms late); None: the load
-        # was over before the first poll.
-        self.began: float | None = None
-        self._clock: list[tuple[float, float]] = []
+        # Start of the rows' clock, on the monotonic clock (s), less than a poll late.
+        self.began = math.inf
+        # Cores that it used while it sent; None if the load was too short.
+        self.client_cores: float | None = None
 
     def wait_load(self) -> None:
         """Wait until the last request has ended, before the rows are stored; errors as `over`."""
@@ -167,9 +164,14 @@ class Generation(Generator):
             if code:
                 raise self.failed("exit code 0", f"{code}")
             return True
-        self._sample(summary)
+        if summary.exists():  # oha creates it right before it starts to send
+            self.began = min(self.began, time.monotonic())
+        elapsed, used = time.monotonic() - self.session.started, proc.cpu_clock(self.session.pid)
+        # After the load it computes and stores.
+        if used is not None and _SHORTEST_SECONDS <= elapsed <= self.client.load.duration:
+            self.client_cores = used / elapsed
         limit = START_SECONDS + self.client.load.duration + self.client.load.timeout + START_SECONDS
-        if time.monotonic() > self.session.started + limit:
+        if elapsed > limit:
             raise self.failed(f"the load to be over after {limit:.0f} s", "it still runs")
         return False
 
@@ -191,41 +193,9 @@ class Generation(Generator):
         self.stop()
         return self
 
-    def _sample(self, summary: Path) -> None:
-        """Read the generator's CPU clock, but only while it sends.
-
-        oha creates the summary's file right before it starts, and computes and stores afterwards.
-        """
-        now = time.monotonic()
-        if self.began is None:
-            if not summary.exists():
-                return
-            self.began = now
-        if now >= self.began + self.client.load.duration / 2 and self.midway():
-            self.midway = lambda: False
-        used = proc.cpu_clock(self.session.pid)
-        if used is not None and now <= self.began - _POLL_SECONDS + self.client.load.duration:
-            self._clock.append((now, used))
-
-    @property
-    def client_cores(self) -> float | None:
-        """Cores that it used while it sent; None if the load was too short (0.2 s)."""
-        if len(self._clock) < 4:  # with fewer, the polls themselves matter
-            return None
-        (begin, before), (finish, after) = self._clock[0], self._clock[-1]
-        return (after - before) / (finish - begin)
-
-
-def scratch_base() -> Path:
-    """The folder for generators' files: in memory, to spare the disk, if there is room."""
-    usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    if usable and free_gb(_SHARED_MEMORY) >= _ROOM_GB:
-        return _SHARED_MEMORY
-    return Path(tempfile.gettempdir())
-
 
 def sweep() -> None:
-    """Remove the files of killed launches: in memory they would stay for ever."""
+    """Remove the files of killed launches."""
     proc.sweep_scratch()
     proc.sweep_scratch(testbed.PREFIX)
-    proc.sweep_scratch(PREFIX, scratch_base())
+    proc.sweep_scratch(PREFIX)

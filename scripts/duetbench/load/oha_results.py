@@ -32,8 +32,6 @@ LAST_WAVE: Final = 1.5
 One service time explains an unfinished wave; the half more allows for the spread within one.
 """
 
-THIRD_WINDOWS: Final = 4  # windows whose median is the level of a third
-WAVES_PER_WINDOW: Final = 4  # at least, or one wave more or less would look like another level
 THIRD_ANSWERS: Final = 5  # fewest for a median of times
 GROWTH_WINDOWS: Final = 5  # fewest for an interval
 
@@ -182,22 +180,6 @@ def sizes(rows: Rows, status: int) -> dict[int, int]:
     """Count the answers of the declared status by the bytes of their bodies."""
     sizes, counts = np.unique(rows.length[rows.status == status], return_counts=True)
     return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
-
-
-def throughput_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:
-    """Good answers/s in the thirds of a closed loop's load; empty if windows are too short.
-
-    Each is the median of four windows, so a pause of the machine is no change of level.
-    """
-    end = rows.end[rows.status == status]
-    length = load.duration / (3 * THIRD_WINDOWS)
-    if load.rate is not None or not len(end):
-        return ()
-    usual = float(np.median(rows.end - rows.start))
-    if usual * WAVES_PER_WINDOW > length:
-        return ()
-    counts, _ = np.histogram(end, bins=3 * THIRD_WINDOWS, range=(0, load.duration))
-    return tuple(np.median(counts.reshape(3, THIRD_WINDOWS), axis=1) / length)
 
 
 def time_thirds(rows: Rows, load: Load, *, status: int) -> tuple[float, ...]:

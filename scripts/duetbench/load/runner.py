@@ -17,7 +17,6 @@ from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
 from duetbench.core.model import Case, CaseResult, Launch, Plan, ResultStatus, Run, Status
-from duetbench.core.protocol import WINDOW_SECONDS
 from duetbench.core.units import rounded, utc_now
 from duetbench.host import files, git, paths, result_files
 from duetbench.host.console import Console, Narrator, Progress, duration
@@ -50,11 +49,11 @@ def launch_all(
     folder = testbed.logs / start.id
     folder.mkdir(parents=True, exist_ok=True)
     paths.keep_newest_logs(testbed.logs)
-    numbers, window = count(sum(1 for _ in folder.iterdir())), WINDOW_SECONDS[plan.profile]
+    numbers = count(sum(1 for _ in folder.iterdir()))
 
     def launch(case: Case, number: int, order: int) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return perform(case, testbed, log, window=window, number=number, order=order)
+        return perform(case, testbed, log, number=number, order=order)
 
     return execute(
         plan,

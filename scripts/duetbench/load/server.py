@@ -20,8 +20,8 @@ from duetbench.core.units import utc_now
 from duetbench.host import ports
 from duetbench.host.command import AT, last_words, read_log, scrub
 from duetbench.host.process_session import Session, StopReport
-from duetbench.host.tree_usage import Edge, between, edge
-from duetbench.load import identity, reading, verify
+from duetbench.host.tree_usage import Edge, edge
+from duetbench.load import identity, verify
 from duetbench.load.oha import Client
 
 GRACE_SECONDS: Final = 10.0  # for a clean stop after the last answer
@@ -29,8 +29,6 @@ FREE_SECONDS: Final = 5.0  # for the kernel to close a stopped server's listenin
 _SEE_LOG: Final = "see the server's log"  # end of messages that the server's output may explain
 _POLL_SECONDS: Final = 0.02
 _TRACEBACK_SECONDS: Final = 0.5
-_SETTLE_SECONDS: Final = 0.3
-_REST_SECONDS: Final = 1.0  # a thread that wakes every half second shows in it
 
 
 class Serving:
@@ -43,7 +41,6 @@ class Serving:
         self.workers: tuple[identity.Identity, ...] = ()
         self.ready_time = 0.0  # s from the start until every worker had answered
         self.import_time = 0.0  # core time of a worker, s
-        self.cpu_idle: float | None = None  # core time per second without requests; None: unknown
         self.port = ports.free_port()
         self.workspace = Workspace(testbed, case, self.port, log)
         self._session: Session | None = None
@@ -188,7 +185,7 @@ class Serving:
         if login is None or self.workspace.identity:
             return
         where, timeout = f"--login {login.method} {login.path}", self.case.load.timeout
-        with reading.connect(self.port, timeout) as connection:
+        with verify.connect(self.port, timeout) as connection:
             answer, _ = verify.exchange(connection, login, login.path, where, timeout)
         headers = answer.headers.multi_items()
         try:
@@ -265,7 +262,7 @@ class Serving:
 
     def require_ours(self) -> None:
         """Check that only our server listens on its port; LaunchError stray_process."""
-        if foreign := ports.foreign_listeners(self.port, self.session.members()):
+        if foreign := ports.listeners(self.port, self.session.members()):
             raise LaunchError(
                 FlagName.STRAY_PROCESS,
                 f"expected only our server on port {self.port}, but {'; '.join(foreign)}",
@@ -325,13 +322,3 @@ class Serving:
             report = self._session.stop(grace)
             ports.require_free(self.port, FREE_SECONDS)
             return report
-
-
-def rest(*servers: Serving) -> None:
-    """Measure what servers use without requests, all at once, after they have settled."""
-    wait = servers[0].session.wait
-    wait(_SETTLE_SECONDS)
-    before = [server.edge() for server in servers]
-    wait(_REST_SECONDS)
-    for server, earlier in zip(servers, before, strict=True):
-        server.cpu_idle = between(earlier, server.edge()).cores

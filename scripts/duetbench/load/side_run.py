@@ -1,14 +1,11 @@
-"""One side of a running duet: its server, how its handler behaves, and the load that follows.
+"""One side of a running duet: its server, and how its handler behaves.
 
-A handler that computes gets as many connections as it answers in time; one that mostly waits gets
-so few that cores stay idle. Single requests to the idle server tell which it is.
+Single requests to the idle server tell whether it computes or mostly waits.
 """
 
 from __future__ import annotations
 
 import math
-import socket
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,25 +13,23 @@ from typing import Final
 from duetbench.app.testbed import SideCase, server_of
 from duetbench.core.comparison import SideName
 from duetbench.core.model import Case, Load
-from duetbench.core.protocol import (
-    DUET_QUEUE,
-    DUET_WARM_UP,
-    DUET_WAVES,
-    LEAST_WAIT,
-    UNIT_REQUESTS,
-    bound_queue,
-    duet_load,
-)
-from duetbench.host import proc, tree_usage
-from duetbench.load import reading, verify, warmup
+from duetbench.core.protocol import UNIT_REQUESTS
+from duetbench.host import tree_usage
+from duetbench.load import warmup
 from duetbench.load.server import Serving
+
+QUEUE_SECONDS: Final = 1.0
+"""Most seconds that a target's connections take in turn: half of the load, as all may be answered
+last. Loads that are fixed stay as they are."""
+
+LEAST_WAIT: Final = 0.001
+"""Seconds of an answer in which neither server nor client computes, from which its handler waits.
+Less is the kernel's hand-over between them."""
 
 REPEATED: Final = 12
 """Requests that show how much of a waiting one is work: the first ones to a server are dearer."""
 
 _TWICE: Final = 1.6  # times a single request from which some at once are two waves
-_LOOKS: Final = 50  # at a server that seems to wait
-_LOOK_SECONDS: Final = 0.001  # between them, at least
 
 
 class SideRun(Serving):
@@ -55,7 +50,7 @@ class SideRun(Serving):
 
     def take(self, case: Case) -> None:
         super().take(case)
-        self.declared = self.warming = case.load
+        self.declared = case.load
         self.work = 0.0  # core time of a request to the idle server, s
         self.wait = 0.0  # rest of its time, in which neither server nor client computes, s
         self.blocked = 0.0  # of its time, in which further requests have to wait, s
@@ -90,39 +85,14 @@ class SideRun(Serving):
             self.work = min(self.work, used / len(answers))
             waited = min(waited, *(answer.waited for answer in answers))
             self.wait = waited - self.work
-            light = self.work * self.case.load.connections <= DUET_QUEUE and not self.waits
+            light = self.work * self.case.load.connections <= QUEUE_SECONDS and not self.waits
             if light or self.testbed.subject.fixed:
                 return
         if self.waits:
-            self.wait = min(self.wait, self._asleep() * (self.wait + self.work))
             # One more than it works on at once takes twice as long if they are answered in turn.
             single = self.wait + self.work
-            with warmup.Burst(self.client, requests=self.least + 1) as burst:
+            with warmup.Burst(self.client, warmup.WAVE_SECONDS, self.least + 1) as burst:
                 self.blocked = single * (burst.collect().seconds > _TWICE * single)
-
-    def _asleep(self) -> float:
-        """Share of some requests' time in which no thread of the server could run; 1 if unknown.
-
-        Threads that a busy machine keeps from cores do not wait. How long they are kept tells less:
-        several may be at once.
-        """
-        looks: list[bool] = []
-        pids = [process.pid for process in self.session.members()]
-        pause, timeout = max(_LOOK_SECONDS, self.wait / _LOOKS), self.case.load.timeout
-
-        def watch(connection: socket.socket) -> None:
-            ends = time.monotonic() + timeout
-            while time.monotonic() < ends and not reading.readable(connection, pause):
-                asleep = not any(map(proc.runnable, pids))
-                if not reading.readable(connection):  # else it is not of this request
-                    looks.append(asleep)
-
-        request, path = self.request, self.request.path
-        for _ in range(REPEATED):
-            if len(looks) < _LOOKS / 2:
-                where = f"{request.method} {path}"
-                verify.ask(request, path, self.port, where, timeout=timeout, watch=watch)
-        return sum(looks) / len(looks) if looks else 1.0
 
     @property
     def least(self) -> int:
@@ -138,17 +108,3 @@ class SideRun(Serving):
     def waits(self) -> bool:
         """Whether its handler spends more time on waiting than on computing."""
         return self.wait > max(LEAST_WAIT, self.work)
-
-    def shorten(self, sides: Sequence[SideRun]) -> None:
-        """Choose a target's load by the slower of both sides: a wave of it fits, and no queue."""
-        case, least = self.case, self.least
-        if not self.testbed.subject.fixed:
-            cores = min(len(self.testbed.server_cores(case)), 2 * least)
-            blocked = max(side.blocked for side in sides)
-            seconds = max(sum(side.work for side in sides) / cores, blocked / least)
-            wave = max(side.single for side in sides)
-            load = duet_load(case, max(case.load.duration, DUET_WAVES * wave))
-            load = bound_queue(load, seconds, DUET_QUEUE, least)
-            if load != case.load:
-                self.offer(load)
-                self.warming = bound_queue(load, seconds, DUET_WARM_UP, least)

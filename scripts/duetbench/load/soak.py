@@ -13,7 +13,7 @@ import psutil
 
 from duetbench.app.testbed import Testbed
 from duetbench.core.model import Case
-from duetbench.host import proc
+from duetbench.host.tree_usage import anonymous
 from duetbench.load import warmup
 from duetbench.load.growth import Curve
 from duetbench.load.server import Serving
@@ -49,7 +49,7 @@ def perform(
         curve, began = _next(serving, curve, 0), time.monotonic()
         while (spent := time.monotonic() - began) < seconds and curve.memory[-1] < room:
             look(spent, curve)
-            with warmup.Burst(serving.client, seconds=each) as burst:
+            with warmup.Burst(serving.client, each) as burst:
                 warm = burst.collect()
             curve = _next(serving, curve, round(sum(warm.windows) * warm.seconds))
         look(spent, curve)
@@ -64,7 +64,7 @@ def perform(
 def _next(serving: Serving, curve: Curve, requests: int) -> Curve:
     """Extend the curve by what the server holds now, after `requests` more requests."""
     members = serving.session.members()
-    held = sum(proc.anonymous(member.pid) or 0 for member in members)
+    held = anonymous([member.pid for member in members])
     threads = sum(member.threads for member in members)
     so_far = curve.requests[-1] if curve.requests else 0
     return curve.model_copy(

@@ -49,7 +49,8 @@ def _first_answer(serving: Serving) -> float:
             serving.log_in()
             request = serving.request
             where = f"{request.method} {request.path}, the first request"
-            verify.ask(request, request.path, serving.port, where, timeout=timeout)
+            with verify.connect(serving.port, timeout) as connection:
+                verify.ask(connection, request, request.path, where, timeout)
         except LaunchError as problem:
             refused = isinstance(problem.__cause__, ConnectionError)
             if not refused or time.monotonic() > deadline:

@@ -41,20 +41,10 @@ SCHEDULE_LAG: Final = (0.010, 0.10)
 hides waiting from the response times. The generator's timers have a resolution of 1 ms. A virtual
 machine sometimes pauses for some 20 ms, which moves only percentiles above the 99th."""
 
-IMBALANCE: Final = 1.25
-"""Multiple of the fair share of the connections that the busiest worker may hold. Two workers with
-160 and 40 connections act like little more than one; 53 to 47 is chance."""
-
 SIZES_SHOWN: Final = 3  # wrong body sizes that a flag names
 
-MOVED: Final = 1.25
-"""Factor by which the throughput of a load's thirds may differ. If windows of a sixth of a second
-scatter by 5 %, thirds differ by 1.05 on average and never by 1.25 (simulated). A server that gets
-twice as fast before the last sixth of the load gives 1.4 or more."""
-
 QUICKER: Final = 3.0
-"""The same for median service times, for loads whose throughput is fixed by a rate, and for duets,
-of which only the ratio of throughputs is steady."""
+"""Factor by which the median service times of a load's first third may exceed those of its last."""
 
 GROWTH_PER_REQUEST: Final = 1000.0
 GROWTH_TOTAL: Final = 16e6
@@ -65,11 +55,8 @@ keep 2.6 kB of each of the first 600. All other handlers here keep less than 3 M
 
 REOPENED: Final = 0.001
 """Connections per request that may be reopened. One costs a server about two requests (see
-`protocol.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
+`verify.SPOT_SHARE`), so these cost 0.2 % of its core time: the smallest change that matters."""
 
-IDLE: Final = 0.25  # cores that server and generator use at most when all wait
-WAITS: Final = 0.005  # median answer time in s from which a wait is reported
-POOL: Final = (1.5, 0.75)  # requests at once, and share of the connections: between them, a pool
 FEW: Final = 10  # good answers that even a p90 needs; see `metrics.PERCENTILES`
 
 
@@ -88,12 +75,10 @@ class Facts:
     pinned: bool = True
     pids_before: frozenset[int] = frozenset()
     pids_after: frozenset[int] = frozenset()
-    connections: Sequence[int] = ()  # per worker process, under load
     steady: bool = True
     right_sizes: frozenset[int] = frozenset()  # bytes of the bodies that passed verification
     sizes: Mapping[int, int] = field(default_factory=dict)  # bytes of a body → answers under load
     excerpts: Mapping[int, str] = field(default_factory=dict)  # of some of these bodies
-    throughputs: Sequence[float] = ()  # in each third of the load, 1/s
     times: Sequence[float] = ()  # median service time of the requests sent in each third, s
 
     def __getitem__(self, name: str) -> float:
@@ -223,12 +208,8 @@ def _disturbed(facts: Facts) -> Iterator[Flag]:
     if not facts.steady:
         length = units.seconds(facts.figures.get("warm_up", 0.0))
         yield _flag(FlagName.NOT_STEADY, f"the throughput still changed after {length} of warm-up")
-    levels, times = facts.throughputs, facts.times
-    if levels and max(levels) > MOVED * min(levels):
-        words = ", ".join(map(units.rate, levels))
-        yield _flag(FlagName.NOT_STEADY, f"the throughput changed in the load, by thirds: {words}")
     # Only faster answers: times also grow with a queue.
-    elif times and times[0] > QUICKER * times[-1]:
+    if (times := facts.times) and times[0] > QUICKER * times[-1]:
         words = ", ".join(map(units.seconds, times))
         yield _flag(FlagName.NOT_STEADY, f"answers became quicker in the load, by thirds: {words}")
     if least > GROWTH_PER_REQUEST and least * requests > GROWTH_TOTAL:
@@ -258,16 +239,6 @@ def _notes(facts: Facts) -> Iterator[Flag]:
     case, cores = facts.case, facts.server_cores
     if reasons := "; ".join(_overload(facts)):
         yield _flag(FlagName.OVERLOADED, reasons)
-    if wait := _wait(facts):
-        yield _flag(FlagName.NOT_BUSY, wait)
-    held = sum(facts.connections)
-    if held and max(facts.connections) * len(facts.connections) > IMBALANCE * held:
-        yield _flag(
-            FlagName.WORKER_IMBALANCE,
-            f"the busiest of {len(facts.connections)} workers held "
-            f"{units.share(max(facts.connections) / held)} of the connections "
-            f"({', '.join(map(str, facts.connections))})",
-        )
     if case.workers > cores:
         yield _flag(FlagName.FEW_CORES, f"{case.workers} workers on {cores} server core(s)")
     if case.cores == "shared":
@@ -289,28 +260,3 @@ def _overload(facts: Facts) -> Iterator[str]:
     idle = facts.figures.get("service_min", 0.0) - facts.case.endpoint.floor * load.open
     if answered < KEPT_UP * load.rate * max(0.0, 1 - max(0.0, idle) / facts["window"]):
         yield f"{units.rate(load.rate)} were offered, {units.rate(answered)} answered"
-
-
-def _wait(facts: Facts) -> str:
-    """Say what undeclared wait the figures show, while cores are idle; empty if they show none."""
-    load, median, single = facts.case.load, facts["response_p50"], facts["unit_service"]
-    used = facts["server_cores"] + facts["client_cores"]
-    declared = load.rate is not None or facts.case.endpoint.floor > 0
-    starved = facts["host_other"] > facts.server_cores / 2
-    if declared or starved or not (used <= IDLE and median >= WAITS):
-        return ""
-    waits = (
-        f"server and generator used {units.cores(used)} cores, and the median answer took "
-        f"{units.seconds(median)}"
-    )
-    together, (least, most) = single * facts["throughput"], POOL
-    if least <= together <= most * load.connections:
-        return (
-            f"{waits}: about {together:.0f} of {load.connections} requests were in progress at a "
-            f"time (one alone takes {units.seconds(single)}); is there a pool, of database "
-            "connections or of threads, that is smaller than the connections?"
-        )
-    return (
-        f"{waits}: it waits for something else, such as a timer, a lock, another machine or a "
-        "delayed acknowledgement (40 ms); throughput and latency measure that wait"
-    )

@@ -7,11 +7,13 @@ import json
 import math
 import os
 import re
+import select
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Final, NamedTuple, Self
 
 import httpx
@@ -19,13 +21,19 @@ import httpx
 from duetbench.app.expectation import PAGE, check_answer, excerpt
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint
-from duetbench.core.protocol import SPOT_SECONDS, SPOT_SHARE
-from duetbench.core.text import to_bytes
+from duetbench.core.text import LARGEST_ANSWER, endless, to_bytes
 from duetbench.host.command import page_text
-from duetbench.load import reading
 from duetbench.load.validity import FLOOR_SLACK
 
 _ERROR: Final = re.compile(r"(?i)\b(error|exception|not found|forbidden|unavailable|denied)\b")
+
+SPOT_SECONDS: Final = 0.2
+SPOT_SHARE: Final = 4000
+"""Least time between two spot checks under load, s, and fewest requests between them.
+
+With its connection a check costs a server the core time of about three requests, but counts as one:
+CPU per request is at most 0.06 % too high.
+"""
 
 MIXED: Final = 16  # most paths of a mix that are requested before and after a load
 
@@ -58,40 +66,23 @@ def verify(
     LaunchError wrong_answer, no_answer, or impossible (too fast to be true).
     """
     first, *others = choose_paths(endpoint)
-    with reading.connect(port, timeout) as connection:
+    with connect(port, timeout) as connection:
         return [
-            _ask(connection, endpoint, path, f"{endpoint.method} {path}", timeout)
+            ask(connection, endpoint, path, f"{endpoint.method} {path}", timeout)
             for path in [first] * max(1, repeats) + others
         ]
 
 
 def ask(
-    endpoint: Endpoint,
-    path: str,
-    port: int,
-    where: str,
-    *,
-    timeout: float,
-    watch: Callable[[socket.socket], object] = bool,
-) -> Answer:
-    """Send one request on a new connection, and check its answer; LaunchError as `verify`.
-
-    `watch` is called after the request was sent.
-    """
-    with reading.connect(port, timeout) as connection:
-        return _ask(connection, endpoint, path, where, timeout, watch)
-
-
-def _ask(
     connection: http.client.HTTPConnection,
     endpoint: Endpoint,
     path: str,
     where: str,
     timeout: float,
-    watch: Callable[[socket.socket], object] = bool,
 ) -> Answer:
+    """Send one request, and check its answer; LaunchError as `verify`."""
     began, core = time.perf_counter(), time.thread_time()
-    answer, size = exchange(connection, endpoint, path, where, timeout, watch)
+    answer, size = exchange(connection, endpoint, path, where, timeout)
     seconds = time.perf_counter() - began
     waited = seconds - (time.thread_time() - core)
     check_answer(endpoint, where, answer.status_code, answer.headers, answer.content)
@@ -176,7 +167,8 @@ class SpotChecks:
         endpoint, path = self._endpoint, next(self._paths)
         where = f"{endpoint.method} {path}, spot check {self.sent + 1} under load"
         self.sent += 1
-        answer = ask(endpoint, path, self._port, where, timeout=self._timeout)
+        with connect(self._port, self._timeout) as connection:
+            answer = ask(connection, endpoint, path, where, self._timeout)
         self.excerpts.setdefault(answer.size, answer.excerpt)
 
 
@@ -186,16 +178,12 @@ def exchange(
     path: str,
     where: str,
     timeout: float,
-    watch: Callable[[socket.socket], object] = bool,
 ) -> tuple[httpx.Response, int]:
-    """Send a request; return its answer, and the bytes of the body as sent; LaunchError if none.
-
-    `watch` is called after the request was sent.
-    """
+    """Send a request; return its answer, and the bytes of the body as sent; LaunchError if none."""
     # The headers that the generator sends, and no others: an answer may depend on any.
     headers, body = {"accept": "*/*", **endpoint.headers}, to_bytes(endpoint.body)
     try:
-        if connection.sock and reading.readable(connection.sock):
+        if connection.sock and readable(connection.sock):
             connection.close()  # as the server did
         connection.putrequest(
             endpoint.method, path, skip_host="host" in headers, skip_accept_encoding=True
@@ -205,8 +193,7 @@ def exchange(
         if body:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-        watch(connection.sock)
-        reply, sent = reading.receive(connection, where, timeout)
+        reply, sent = receive(connection, where, timeout)
         # httpx decompresses the body.
         answer = httpx.Response(reply.status, headers=reply.getheaders(), content=sent)
     except (OSError, http.client.HTTPException, httpx.DecodingError) as error:
@@ -216,6 +203,45 @@ def exchange(
             "see the server's log",
         ) from error
     return answer, len(sent)
+
+
+def connect(port: int, timeout: float) -> closing[http.client.HTTPConnection]:
+    """Provide a connection to a server, which it opens for its first request."""
+    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout))
+
+
+def readable(connection: socket.socket, seconds: float = 0.0) -> bool:
+    """Whether there is something to read, or the end, within a time."""
+    poll = select.poll()  # select(2) has a limit of 1,024 files
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def receive(
+    connection: http.client.HTTPConnection, where: str, seconds: float
+) -> tuple[http.client.HTTPResponse, bytes]:
+    """Return the answer to a request that was sent, and its body as sent.
+
+    Raises LaunchError if it does not end, or OSError or HTTPException.
+    """
+    began, server = time.monotonic(), connection.sock
+    end = threading.Timer(seconds, server.shutdown, [socket.SHUT_RDWR])
+    end.daemon = True
+    end.start()
+    try:
+        reply = connection.getresponse()
+        body = reply.read(LARGEST_ANSWER + 1)
+    except (OSError, http.client.HTTPException) as error:
+        if time.monotonic() - began < seconds:
+            raise
+        body = getattr(error, "partial", b"")
+    finally:
+        end.cancel()
+    spent = time.monotonic() - began
+    if spent >= seconds or len(body) > LARGEST_ANSWER:
+        problem = endless(where, min(seconds, spent), len(body))
+        raise LaunchError(FlagName.NO_ANSWER, f"{problem}; see the server's log")
+    return reply, body
 
 
 def tells_error(body: bytes) -> bool:

@@ -7,12 +7,14 @@ from typing import Final
 
 import numpy as np
 
+from duetbench.core import protocol
 from duetbench.core.errors import FlagName, LaunchError
-from duetbench.core.model import Case, Load
 from duetbench.core.protocol import RATE_WINDOWS
 from duetbench.load.oha import START_SECONDS, Client, Generator, milliseconds
 
 STEADY_WINDOWS: Final = 5
+MOST_WINDOWS: Final = 10
+WAVE_SECONDS: Final = 0.001  # each connection sends one request
 STEADY_SPREAD: Final = 0.05
 """Largest distance of a window's throughput from the mean, and largest fitted change, as shares.
 Windows of one second differ by 1 to 2 % on a quiet two-core machine."""
@@ -53,24 +55,20 @@ def is_steady(windows: Sequence[float]) -> bool:
 class Burst(Generator):
     """A load without rows, which is not measured."""
 
-    def __init__(self, client: Client, *, seconds: float = 0.0, requests: int = 0) -> None:
-        """Send for `seconds` s, or send `requests` all at once, one per connection."""
+    def __init__(self, client: Client, seconds: float, connections: int | None = None) -> None:
+        """Send for `seconds` s over so many connections; None: as the load, few if it is paced."""
         load = client.load
-        self._limit, self._requests = seconds + load.timeout, requests
-        if requests:
-            shape = ["-c", str(requests), "-n", str(requests)]
-        else:
-            most = load.connections if load.rate is None else RATE_CONNECTIONS
-            connections = min(load.connections, most)
-            shape = ["-c", str(connections), "-z", milliseconds(seconds), "-w"]
-        super().__init__(client, shape)
+        usual = load.connections if load.rate is None else RATE_CONNECTIONS
+        number = connections or min(load.connections, usual)
+        self._limit = seconds + load.timeout + 2 * START_SECONDS
+        super().__init__(client, ["-c", str(number), "-z", milliseconds(seconds), "-w"])
 
     def collect(self) -> WarmUp:
-        """Wait until all requests have ended; the result has one window, or none for `requests`.
+        """Wait until all requests have ended; the result has one window.
 
         LaunchError load_failed; wrong_answer or no_answer unless all answers are good.
         """
-        summary = self.end(self._limit + 2 * START_SECONDS)
+        summary = self.end(self._limit)
         if summary.failures:
             kinds = ", ".join(f"{number} times {text}" for text, number in summary.failures.items())
             raise LaunchError(
@@ -85,30 +83,26 @@ class Burst(Generator):
                 f"expected status {status} for the {good} requests of the warm-up, "
                 f"found {summary.statuses}; see the server's log",
             )
-        if not good or good != (self._requests or good):
-            raise self.failed(f"{self._requests or 'some'} requests to end", f"{good}")
+        if not good:
+            raise self.failed("requests", "none was sent")
         # All requests, over the time until the last answer: no wave is cut.
-        windows = () if self._requests else (good / summary.seconds,)
-        return WarmUp(summary.seconds, windows, steady=True)
+        return WarmUp(summary.seconds, (good / summary.seconds,), steady=True)
 
 
-def warm_up(client: Client, *, window: float = 1.0, limit: float = 20.0) -> WarmUp:
-    """Load the server in windows until its throughput is steady, or the limit is reached.
+def warm_up(client: Client, *, slots: int | None = None, once: bool = False) -> WarmUp:
+    """Load the server in windows until its throughput is steady, or ten windows are over.
 
-    Each window is a burst, with about 20 ms between two of them. No window begins after `limit` s.
-    LaunchError as of `Burst.collect`, at the first wrong answer.
+    Each window is a burst, with about 20 ms between two of them, over no more connections than
+    `slots`. `once`: a wave is enough, as of a handler for which windows are too short. LaunchError
+    as of `Burst.collect`, at the first wrong answer.
     """
-    began = time.monotonic()
+    began, window = time.monotonic(), WAVE_SECONDS if once else protocol.WINDOW_SECONDS
     windows: tuple[float, ...] = ()
     steady = False
-    while not steady and time.monotonic() - began < limit:
-        with Burst(client, seconds=window) as burst:
+    few = min(slots, client.load.connections) if slots else None
+    while not steady and time.monotonic() - began < MOST_WINDOWS * window:
+        with Burst(client, window, few) as burst:
             windows += burst.collect().windows
         paced = client.load.rate is not None
-        steady = len(windows) >= RATE_WINDOWS if paced else is_steady(windows)
+        steady = once or (len(windows) >= RATE_WINDOWS if paced else is_steady(windows))
     return WarmUp(time.monotonic() - began, windows, steady)
-
-
-def wave_size(case: Case, load: Load) -> int:
-    """The number of requests that occupies every slot of a case, or else every connection."""
-    return min(load.connections, case.slots or load.connections)

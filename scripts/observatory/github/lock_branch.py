@@ -14,7 +14,6 @@ from typing import Final
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
-from duetbench.host.git import GitError, HopelessError
 from observatory.store.remotes import Patience, Remote, author
 
 LOCKS: Final = "apps/stacks"
@@ -99,7 +98,7 @@ def advance(
 
     try:
         return (patience or Patience()).keep_trying(attempt, say)
-    except (GitError, HopelessError) as problem:
+    except HistoryError as problem:
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
 
 

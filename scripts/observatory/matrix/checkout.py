@@ -21,11 +21,11 @@ from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.core.comparison import PackageChange, differences
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile
 from duetbench.host import paths
 from duetbench.host.console import Narrator
-from duetbench.host.git import GitError, HopelessError, run
+from duetbench.host.git import run
 from observatory.matrix import (
     declared_interpreters,
     titles,  # noqa: F401 - names of cases
@@ -242,7 +242,7 @@ class Checkout(Subject):
 def _git(root: Path, *arguments: str) -> bytes | None:
     try:
         return run(["-C", str(root), *arguments], {})
-    except (GitError, HopelessError):
+    except HistoryError:
         return None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from duetbench.core.errors import HistoryError
-from duetbench.host.git import GitError, HopelessError, run
+from duetbench.host.git import run
 from observatory.store.kinds import File, kind_of
 from observatory.store.remotes import Patience, Remote, author
 
@@ -63,7 +63,7 @@ def push(
 
     try:
         return patience.keep_trying(attempt, log)
-    except (GitError, HopelessError) as problem:
+    except HistoryError as problem:
         raise HistoryError(
             f"the files could not be pushed to {remote.branch} in {tries} tries; the last one: "
             f"{problem}. The files are unchanged: push them again later"
@@ -123,7 +123,7 @@ def pull(
             work = Path(folder) / "work"
             tip = (patience or Patience()).keep_trying(lambda: _clone(remote, work), log)
             return _lay_out(work, results, tip)
-    except (GitError, HopelessError) as problem:
+    except HistoryError as problem:
         raise HistoryError(f"the history could not be fetched: {problem}") from problem
     except OSError as problem:
         raise HistoryError(

@@ -1,20 +1,32 @@
 """The remote that keeps the history: its address and credentials, and how often to try it."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
+from duetbench.core.errors import HistoryError
 from duetbench.host import git
-from duetbench.host.git import GitError, HopelessError
+from duetbench.host.git import GitError
 
 T = TypeVar("T")
 
 BRANCH: Final = "gh-pages"
+
+_HOPELESS: Final = re.compile(
+    r"authentication failed|could not read (username|password)|invalid username|permission .*denied"
+    r"|error: 40[13]|terminal prompts disabled|protected branch|repository .*not found"
+    r"|write access to repository not granted|GH013|repository rule violations|refusing to allow"
+    r"|does not appear to be a git repository|no space left|quota exceeded"
+    r"|file too large|exit code -25",  # SIGXFSZ
+    re.IGNORECASE,
+)
+"""What git says of failures that a further try does not mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,7 @@ class Patience:
             report(f"try {state.attempt_number} of {self.tries}: {problem}")
 
         return Retrying(
-            retry=retry_if_exception_type(GitError),
+            retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(self.tries),
             wait=wait_random_exponential(multiplier=self.first, max=self.longest),
             before_sleep=waiting,
@@ -54,13 +66,17 @@ class Patience:
         )(attempt)
 
 
+def _may_pass(problem: BaseException) -> bool:
+    return isinstance(problem, GitError) and not _HOPELESS.search(problem.said)
+
+
 def remote_of(root: Path, name: str, branch: str = BRANCH) -> Remote:
-    """Find a remote (a name, URL or path) and its credentials; raises HopelessError."""
+    """Find a remote (a name, URL or path) and its credentials; raises HistoryError."""
     try:
         address = git.ask(root, "remote", "get-url", "--", name)
     except GitError:
         if "/" not in name:
-            raise HopelessError(
+            raise HistoryError(
                 f"{name!r}: expected a remote of {root}, a URL or a path, found none of these; "
                 "name one with --remote"
             ) from None

@@ -12,7 +12,7 @@ from typing import Final
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.core.errors import DeclarationError
-from duetbench.core.model import Case, Plan, Profile, Run
+from duetbench.core.model import Case, Plan, Run
 from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
 
@@ -28,10 +28,10 @@ _WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
 
 def plan_seconds(plan: Plan) -> float:
     """Predict the seconds that a plan takes."""
-    return plan.launches * sum(launch_seconds(case, plan.profile) for case in plan.cases)
+    return plan.launches * sum(map(launch_seconds, plan.cases))
 
 
-def launch_seconds(case: Case, profile: Profile) -> float:
+def launch_seconds(case: Case) -> float:
     """Predict the seconds of one launch of a case."""
     single = max(case.endpoint.takes, case.endpoint.floor)
     waves = drain(case)
@@ -39,7 +39,7 @@ def launch_seconds(case: Case, profile: Profile) -> float:
     verify, warm_up = 2 * single, GENERATOR + waves
     if single < SLOW_SECONDS:
         windows = _WINDOWS if case.load.rate is None else RATE_WINDOWS
-        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS[profile]
+        verify, warm_up = UNIT_REQUESTS * single, windows * WINDOW_SECONDS
     load = GENERATOR + case.load.duration + waves
     return start(case.workers) + PROBES + verify + warm_up + load + _STOP
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
+from duetbench.core.errors import HistoryError
 from duetbench.host import git
 from duetbench.load.summary import RunSummary
 from duetbench.report.attribution import AttributionText
@@ -338,7 +339,7 @@ def gather(
 def _remote(root: Path) -> str | None:
     try:
         return git.ask_or_none(root, "remote", "get-url", "origin")
-    except git.HopelessError:
+    except HistoryError:
         return None
 
 
