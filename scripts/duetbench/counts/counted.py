@@ -29,11 +29,8 @@ LONGEST: Final = 80.0
 """Time that the counts of a case may take, on a machine that does other work as well, s."""
 
 PROCESSES_DIFFER: Final = 5.0
-"""Times by which counts of two processes of one program differ more than those of their rounds.
-
-It holds for programs whose rounds differ by more than `RESOLUTION`, as the addresses of objects or
-threads have a part in what they execute: equal code of a FastAPI application with SQLAlchemy
-differed by 0.0 to 1.6 % in nine comparisons, by 0.3 to 4.5 times the scatter of its rounds."""
+"""Times by which counts of two processes differ more than those of their rounds, if these differ by
+more than `RESOLUTION`: equal code differed by 0.3 to 4.5 times the scatter of its rounds."""
 
 LAYOUTS: Final = (100, 1000)
 """Bytes that further processes have more in their environment, which moves what they allocate."""
@@ -41,10 +38,8 @@ LAYOUTS: Final = (100, 1000)
 LAYOUT: Final = 0.04
 """Half width of the interval of a program whose rounds differ, if it was counted in one layout.
 
-Where objects lie decides which keys of tables collide: in six layouts one Flask application with
-SQLAlchemy executed 4.00 to 4.20 million instructions for the same request, and the ratio to another
-release of Flask was 0.972 to 1.034. The layout is the same for equal code, so that it shows only
-where the sides differ. Four other applications differed by 0.02 to 0.2 %."""
+Where objects lie decides which keys of tables collide (docs/decides.md has figures). The layout is
+the same for equal code, so that it shows only where the sides differ."""
 
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""

@@ -55,7 +55,6 @@ MOST_COUNTING: Final = 0.7
 SAFE: Final = 0.75
 """Share of the time that is left in which the first duets of a new case must fit."""
 
-
 _SHARE: Final = 1 / 8
 """Share of a budget that an answer of an idle server may take."""
 

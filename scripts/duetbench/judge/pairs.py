@@ -100,7 +100,7 @@ class CaseDuets:
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
-        self.overloaded = self._most(lambda duet: _flagged(duet, FlagName.OVERLOADED) == {*SIDES})
+        self.overloaded = self._most(_overloads)
         self.waits = self._most(lambda duet: duet.wait is not None)
         self.leading, self.tails = choose_metrics(
             self.case,
@@ -269,8 +269,8 @@ def _has(duet: Duet, metric: str) -> bool:
     return all(0 < duet.metrics(side).get(metric, 0.0) < math.inf for side in SIDES)
 
 
-def _flagged(duet: Duet, name: FlagName) -> set[SideName]:
-    return {side for side in SIDES if any(flag.name is name for flag in duet.flags(side))}
+def _overloads(duet: Duet) -> bool:
+    return all(any(f.name is FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:
