@@ -61,7 +61,7 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
         (("nowhere",), "'nowhere' is no revision here"),
         (
             ("--limit", "speed=5%"),
-            "one of cpu, throughput, latency, tail, memory, start, idle, sql=N",
+            "one of cpu, throughput, latency, tail, memory, start, sql=N",
         ),
         (("--limit", "memory=5"), "expected a size such as 2.5%, found '5'"),
     ):
@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     played = Removing(SAME)
     done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
     assert (done.code, " ".join(done.out.split()).count("= same: ")) == (4, 1)
-    assert "No such file or directory; check whether the folder is writable" in done.err
+    assert "No such file or directory; free some space, or make the folder writable" in done.err
 
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)

@@ -13,7 +13,6 @@ import yaml
 from acting import HOSTED, PROJECT, Stage, load, need
 from anchored_files import CPU, of, ratio
 from detecting import detect
-from duetbench.app import configuration
 from duetbench.core.change import Release
 from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.model import StackRecord, Verdict
@@ -105,7 +104,6 @@ def confirmed(folder: Path, history: Sequence[Points]) -> Change:
     evidence, record = conclusion(
         candidate,
         saw,
-        oha=configuration.load(PROJECT).oha.version,
         started=datetime.now(UTC).isoformat(),
         played={"case": short},
     )

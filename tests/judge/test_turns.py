@@ -130,7 +130,8 @@ def test_what_scales_is_as_much_faster_as_it_is_alone(
         assert throughput.verdict is (Verdict.BETTER if ratio > 1 else Verdict.WORSE)
         assert throughput.alone
         assert judged(found, CPU).ratio == pytest.approx(1, abs=0.03)
-        assert "launches of each side alone" in dict(lines(make_report(found), ""))["by turns"]
+        turns = dict(lines(make_report(found), ""))["by turns"]
+        assert "each side alone, one right after the other" in turns
 
 
 def test_a_launch_alone_that_fails_leaves_no_figures() -> None:

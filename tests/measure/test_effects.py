@@ -398,7 +398,7 @@ def test_what_is_not_seen_and_not_measured_is_said(
     assert effects.unmeasured == "there was no time"
     assert effects.unseen == (("exceptions (from Python 3.12 on)",) if unseen else ())
     said = list(announce(judged_case("x/a/py3.14", SAME).case.case, effects))
-    assert "x/a/py3.14 shows no difference (seen in 0 s): " in said[0]
+    assert said[0].startswith("x/a/py3.14 shows no difference: ")
     assert said[1] == "  memory: not measured, there was no time"
     assert len(said) == 2 + unseen
 

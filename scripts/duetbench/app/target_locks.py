@@ -27,7 +27,6 @@ from duetbench.app.pyproject import project_name, read_pyproject
 from duetbench.app.stacks import Stack
 from duetbench.app.target import Target
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.core.text import short
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 
@@ -395,7 +394,7 @@ def install(
         try:
             _install(root, ["--editable", root], python, narrator)
         except SetupError as error:
-            narrator.say(f"note: measured from source, without metadata: {short(str(error))}")
+            narrator.say(f"note: measured from source, without metadata: {error}")
     named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
     places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
     own = (os.path.relpath(place, root) for place in places if place.is_absolute())
