@@ -45,9 +45,6 @@ _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist",
 _TRIES: Final = 5
 """Most applications served until one answers."""
 
-_SHOWN: Final = 3
-"""Most wrong answers that a message quotes."""
-
 
 @with_target
 def init_command(
@@ -127,17 +124,21 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
 
     Raises UsageError if none does, or one lacks only variables.
     """
+    narrator, asked = Narrator(console), options["requests"]
     candidates = (options["app"],) if options["app"] else applications(root)
     for candidate in candidates[:_TRIES]:
         try:
-            requests = _answered(candidate, root, options, Narrator(console))
+            declared = with_options(root, {**options, "app": candidate})
+            with revisions.copies() as copies:
+                copy = deployment.working(declared, narrator, copies)
+                right = trial.serve_once(copy, narrator, find=not asked)
         except UsageError as error:
             if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
             console.say(f"not {candidate}: {str(error).removeprefix(f'{candidate}: ')}")
             continue
         console.say(f"application: {candidate}")
-        return candidate, requests
+        return candidate, asked or right
     if candidates:
         raise UsageError(
             "no application answers, for the reasons above: add what they lack, or name another "
@@ -147,18 +148,6 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
         f"{root}: expected an application that a command line starts or a framework makes, "
         "found none: name it with --app module:attribute"
     )
-
-
-def _answered(candidate: str, root: Path, options: Options, narrator: Narrator) -> Sequence[str]:
-    """Serve an application once; return the requests to measure; UsageError if none is right."""
-    declared = with_options(root, {**options, "app": candidate})
-    asked: Sequence[str] = options["requests"]
-    with revisions.copies() as copies:
-        copy = deployment.working(declared, narrator, copies)
-        right, wrong = trial.serve_once(copy, narrator, find=not asked)
-    if wrong and (asked or not right):
-        raise UsageError("; ".join(wrong[:_SHOWN]))
-    return asked or right
 
 
 def _toml(value: Any) -> str:

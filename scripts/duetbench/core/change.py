@@ -1,11 +1,11 @@
 """Causes: releases and commits that changed something, as searches find them."""
 
-from typing import Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from duetbench.core.comparison import Finding
-from duetbench.core.model import Frozen, Many
+from duetbench.core.model import Artefact, Frozen, Many
 from duetbench.core.units import Interval
 
 
@@ -52,16 +52,13 @@ class Share(Frozen):
         """The ratio of what was searched, head over base; 1 for what has none."""
         return self.findings[0].interval or Interval(1.0)
 
-    @model_validator(mode="after")
-    def _it_names_something(self) -> Self:
-        if not (self.releases or self.commits):
-            raise ValueError("expected releases or commits")
-        return self
 
-
-class Cause(Frozen):
+class Cause(Artefact):
     """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
+    noun: ClassVar[str] = "a search's result"
+
+    format: Literal[1] = 1
     shares: Many[Share] = Field(default=(), description="The largest first.")
     whole: Finding | None = Field(default=None, description="Of all packages that moved.")
     rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")
