@@ -23,8 +23,8 @@ from duetbench.core.comparison import CaseComparison, Comparison, Finding
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import session
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Question
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
@@ -128,16 +128,16 @@ class _Played:
         cases = tuple(CaseComparison(case=pair.case, because=pair.reason) for pair in pairs)
         found = (self.found.model_copy(update={"case": pair.case.id}) for pair in pairs)
         status = "partial" if self.interrupted else "complete"
-        made = empty_comparison(question).model_copy(
+        made = question.nothing().model_copy(
             update={"cases": cases, "findings": (*found,), "status": status, "notes": ()}
         )
         if self.interrupted:
-            raise session.InterruptedComparison(signal.SIGINT, made)
+            raise comparisons.InterruptedComparison(signal.SIGINT, made)
         return made
 
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    patch.setattr(session, "compare", played)
+    patch.setattr(comparisons, "measure", played)
     return bench("observatory", "compare", *SELECTED, *arguments)
 
 

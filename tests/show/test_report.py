@@ -239,7 +239,8 @@ def test_a_report_says_why_it_has_its_exit_code(code: int, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "ends"), [(CPU, "why aaaaaaaaaaaa bbbbbbbbbbbb"), ("pss_steady", "")]
+    ("subject", "ends"),
+    [(CPU, "compare --why aaaaaaaaaaaa bbbbbbbbbbbb --profile quick"), ("pss_steady", "")],
 )
 def test_what_to_type_next_looks_into_what_moved(subject: str, ends: str) -> None:
     moved = MUCH_WORSE.model_copy(update={"subject": subject})

@@ -15,10 +15,10 @@ from detecting import CPU, MACHINE, moved_at, run_of
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.judge import causes, comparison, session
+from duetbench.judge import causes, comparison
+from duetbench.judge.comparison import Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.session import Question, empty_comparison
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -93,9 +93,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
 
     def compare(question: Question, reporter: Reporter, *_: object) -> Comparison:
         asked.append((question, reporter))
-        return empty_comparison(question)
+        return question.nothing()
 
-    monkeypatch.setattr(session, "compare", compare)
+    monkeypatch.setattr(comparison, "measure", compare)
     return asked
 
 

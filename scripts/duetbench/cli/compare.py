@@ -33,8 +33,8 @@ from duetbench.core.metrics import MATERIAL, Concern
 from duetbench.host.console import Console, write_summary
 
 if TYPE_CHECKING:
+    from duetbench.judge.comparison import Extent, Question
     from duetbench.judge.duet_loop import Reporter
-    from duetbench.judge.session import Extent, Question
 
 
 @with_target
@@ -95,7 +95,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.judge.session import Extent
+    from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
     console = console_beside(written)
@@ -132,11 +132,10 @@ def run(
     `find` returns the project. `options` are those of a target, and `words` repeat what else was
     chosen. `keep` gets a complete comparison. `how` is for `comparison.compare`.
     """
-    from duetbench.judge.comparison import compare
+    from duetbench.judge.comparison import InterruptedComparison, compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
-    from duetbench.judge.session import InterruptedComparison
     from duetbench.report.comparison_text import as_markdown, print_comparison, texts_of
     from duetbench.report.report import check_line
 

@@ -16,10 +16,6 @@ class Release(Frozen):
     version: str
     previous: str | None = Field(description="The version before it; null: the package was new.")
 
-    @property
-    def name(self) -> str:
-        return self.package
-
     def __str__(self) -> str:
         return f"{self.package} {self.previous or 'new'} → {self.version}"
 
@@ -30,10 +26,6 @@ class Commit(Frozen):
     id: str = Field(description="40 hex digits.")
     subject: str = Field(description="The first line of its message.")
     merge: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self)
 
     def __str__(self) -> str:
         return f"{self.id[:10]} {self.subject}"

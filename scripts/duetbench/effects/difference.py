@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, get_args
 
@@ -85,8 +85,7 @@ class Seen:
 def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    If both sides are the same one, what they do is described rather than compared. It takes at most
-    `SHARE` of a `budget`, s, or `LEAST`.
+    It takes at most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
@@ -132,8 +131,6 @@ def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
         both = _look(pair, ends, at_once=False)
         effects = compare(*both)
     together = both[0].with_(both[1])
-    if pair[0] is pair[1]:
-        effects = describe(together)
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
@@ -259,13 +256,6 @@ def compare(base: Activity, head: Activity) -> Effects:
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
-
-
-def describe(side: Activity) -> Effects:
-    """Describe what requests do: each effect is one that a request without any lacks. Pure."""
-    rounds = len(side.events)
-    idle = replace(side, calls=[0] * rounds, functions=(), events=[()] * rounds)
-    return compare(idle, side)
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:

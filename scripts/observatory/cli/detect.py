@@ -16,8 +16,8 @@ from duetbench.core.errors import UsageError
 from duetbench.core.metrics import row
 from duetbench.host import files, machine
 from duetbench.host.console import Console, errors, write_summary
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import DEFAULT_SEED
 from duetbench.report.formats import change
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change

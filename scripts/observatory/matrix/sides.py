@@ -64,7 +64,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         cases = own.cases(side)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-        parts.append(Part(preparation.record_of(state), own, cases, state.tree))
+        parts.append(Part(state, own, cases))
     pairs, missing = match(parts, scope, contrast.crossing)
     lost = dict[str, str]()
     for index, (part, side) in enumerate(zip(parts, settings, strict=True)):
@@ -81,7 +81,8 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     if pairs and not left and "setting" in contrast.kinds:
         raise UsageError("no selected case can be served both ways")
     missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
-    return preparation.join(checkout.root, contrast, scope, parts, left, missing)
+    both = preparation.join(checkout.root, contrast, scope, parts, left)
+    return replace(both, missing=tuple(missing))
 
 
 def _needs(case: Case) -> frozenset[str]:
@@ -272,8 +273,8 @@ class Anchored:
             except SetupError as error:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
-        record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record)
+        state = replace(self._part.state, label=label)
+        part = replace(self._part, state=state, kind="stack")
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
@@ -296,8 +297,7 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
-    record = preparation.record_of(revision).model_copy(update={"kind": "revision"})
-    part = Part(record, place, place.cases(), revision.tree)
+    part = Part(revision, place, place.cases(), "revision")
     cases = tuple(case for case in part.cases if case.id in wanted)
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
     lost |= unattainable(cases, place.declared, place.lock, scope.narrator)

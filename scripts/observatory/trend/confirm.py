@@ -21,11 +21,10 @@ from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.comparison import compare
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Extent
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
 from observatory.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
