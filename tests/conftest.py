@@ -20,7 +20,7 @@ from rich.console import Console
 import observatory.matrix.checkout  # noqa: F401 - whatever runs first, cases have titles
 from bare import NOBODY, Programs
 from bench import Bench, Once, make_checkout
-from duetbench.app import testbed, tools
+from duetbench.app import tools, workspace
 from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
@@ -84,7 +84,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     home = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     yield home
-    testbed.forget(tmp_path)
+    workspace.forget(tmp_path)
 
 
 @pytest.fixture(scope="module")

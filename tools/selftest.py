@@ -49,9 +49,8 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import student
 from duetbench.host import machine
 from duetbench.host.console import Console
-from duetbench.judge.comparison import compare
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import Extent
 from duetbench.judge.statistics import Logs
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import prepare

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duetbench.app.target import Target
     from duetbench.core.comparison import Comparison
     from duetbench.core.model import Run
-    from duetbench.judge.session import Extent
+    from duetbench.judge.comparison import Extent
 
 __all__ = [
     "Comparison",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from duetbench.app import revisions
-from duetbench.app.pyproject import results_dir
+from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target, of
-from duetbench.app.testbed import prepare_all
+from duetbench.app.workspace import prepare_all
 from duetbench.core.comparison import Comparison, Duet, Finding
 from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Effects, Run
@@ -26,11 +26,11 @@ from duetbench.host.machine import measuring
 from duetbench.host.signals import interruptible
 from duetbench.judge import comparison as comparisons
 from duetbench.judge import preparation, rule
+from duetbench.judge.comparison import DEFAULT_SEED, Extent
 from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import DEFAULT_SEED, Extent
 from duetbench.report import comparison_text
 from duetbench.report.html.comparison_page import one_file
 
@@ -113,7 +113,7 @@ def observe(sides: Sides) -> Mapping[str, Effects]:
 def duet(pair: Pair) -> Duet:
     """Load both sides of a case at the same time, once. A failure is a flag of the duet."""
     loop = Loop(_instruments(), _silent(), DEFAULT_SEED + len(pair.all))
-    loop.launch([pair], lambda of, made: of.add(made), 0.0)
+    loop.launch([pair], 0.0)
     return pair.all[-1]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bench import Done, invoke
-from duetbench.app import locks
 from duetbench.host import files
 from fake_sessions import FakeInstruments
 from observatory.github import incoming
@@ -58,7 +57,7 @@ def scene(
     file.write_text(both.replace("quick = {", "nightly = { seconds = 1 }\nquick = {"))
     with serving(monkeypatch, tmp_path / "uv") as index:
         index.add("alpha", "1.0", "2026-01-10")
-        write(root, "apps/stacks/one.txt", locks.resolve(Checkout(root), "one", date(2026, 1, 15)))
+        write(root, "apps/stacks/one.txt", Checkout(root).resolve("one", date(2026, 1, 15)))
         git(root, "init", "--quiet", "--initial-branch=main")
         commit(root, "Everything")
         made = Scene(root, tmp_path / "results", lambda *words: invoke(capsys, monkeypatch, words))

@@ -17,14 +17,14 @@ import pytest
 
 from bench import Bench, Done, eventually, launches
 from comparing import SAME, WORSE
-from duetbench.app import configuration
+from duetbench.app import target
 from duetbench.cli.options import budget_seconds
 from duetbench.core.comparison import CaseComparison, Comparison, Finding
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import session
-from duetbench.judge.session import Question, empty_comparison
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Question
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
@@ -72,14 +72,14 @@ def test_wrong_usage_is_refused(bench: Bench) -> None:
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
         write(tmp_path / name, "duetbench.toml", f"limits = {{ tail = '{size}', sql = 10 }}\n")
-    right = configuration.load(tmp_path / "right")
+    right = target.configuration(tmp_path / "right")
     assert (right.material, right.most) == ({"tail": 0.2}, {"sql": 10})
     with pytest.raises(DeclarationError, match=r"expected a size such as 2\.5%, found '20'"):
-        configuration.load(tmp_path / "wrong")
+        target.configuration(tmp_path / "wrong")
     for number, limit in enumerate(("inf", "1e400", "nan")):
         write(tmp_path / str(number), "duetbench.toml", f"limits = {{ sql = {limit} }}\n")
         with pytest.raises(DeclarationError, match=r"limits\.sql: found (inf|nan); allowed: a fin"):
-            configuration.load(tmp_path / str(number))
+            target.configuration(tmp_path / str(number))
 
 
 @pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])
@@ -128,16 +128,16 @@ class _Played:
         cases = tuple(CaseComparison(case=pair.case, because=pair.reason) for pair in pairs)
         found = (self.found.model_copy(update={"case": pair.case.id}) for pair in pairs)
         status = "partial" if self.interrupted else "complete"
-        made = empty_comparison(question).model_copy(
+        made = question.nothing().model_copy(
             update={"cases": cases, "findings": (*found,), "status": status, "notes": ()}
         )
         if self.interrupted:
-            raise session.InterruptedComparison(signal.SIGINT, made)
+            raise comparisons.InterruptedComparison(signal.SIGINT, made)
         return made
 
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    patch.setattr(session, "compare", played)
+    patch.setattr(comparisons, "measure", played)
     return bench("observatory", "compare", *SELECTED, *arguments)
 
 

@@ -1,6 +1,5 @@
 """Options that tell a target, and `init`, which finds and keeps one."""
 
-import re
 import shlex
 import subprocess
 import sys
@@ -70,20 +69,6 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     ):
         done = bench(*arguments)
         assert (done.code, sentence in done.err) == (2, True), done
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize(
-    "words",
-    [("compare", "--app", "a:b"), ("show",), ("run", "--app", "a:b", "--with"),
-     ("run", "--app", "a:b", "--env-file")],
-)  # fmt: skip
-def test_a_long_name_is_refused_and_cut(bench: Bench, words: tuple[str, ...]) -> None:
-    done = bench(*words, "begin" + 5000 * "x" + "end")
-    assert done.code == 2, done
-    assert re.search("beginx+…x+end", done.err)
-    assert len(done.err) < 1000
 
 
 @pytest.mark.real

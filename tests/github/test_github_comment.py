@@ -111,7 +111,6 @@ def test_github_down_is_told_and_leaves_what_was_there(step: Step) -> None:
     done = told(step)
     assert done.code == 4
     assert "GitHub answered 503 to PATCH" in done.err
-    assert "try again later" in done.err
     assert step.ours() == before
 
 
@@ -411,13 +410,8 @@ def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:
     assert nothing_started(step)
 
 
-@pytest.mark.parametrize("event", ["", "{}"])
-def test_a_broken_event_or_another_one_is_refused(event: str, step: Step) -> None:
+def test_another_event_is_refused(step: Step) -> None:
     step.comment(f"/bench {HEAD}")
-    (step.folder / "event.json").write_text(event, "utf-8")
-    done = step("slash")
-    assert done.code in {2, 4}
-    assert done.err.startswith("observatory: ")
     step.set(GITHUB_EVENT_NAME="pull_request_target")
     done = step("slash")
     assert (done.code, "expected issue_comment" in done.err) == (2, True)

@@ -17,7 +17,6 @@ from bench import Done
 from comparing import SAME, WORSE
 from duetbench.ci import actions, comments, event, proposals
 from duetbench.ci.event import NONE
-from duetbench.ci.proposals import FoundCause
 from duetbench.cli import pull_request
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, Coverage, PackageChange
@@ -57,7 +56,6 @@ ALONE: Final = synthetic.share(
     low=1.015, ratio=1.0209, high=1.027, n=14,
 )  # fmt: skip
 CAUSE: Final = Cause(whole=WORSE.model_copy(update={"n": 9}), shares=(ALONE,))
-UPGRADE: Final = FoundCause(cause=CAUSE)
 
 
 def compared(**changes: Any) -> Comparison:
@@ -71,7 +69,7 @@ def compared(**changes: Any) -> Comparison:
 
 NAMES: Final = {
     Comparison: proposals.COMPARISON,
-    FoundCause: proposals.CAUSE,
+    Cause: proposals.CAUSE,
 }
 
 
@@ -109,34 +107,6 @@ def test_where_others_code_would_have_our_rights_nothing_begins(asked: Step) -> 
     assert asked.github.requests == []
 
 
-PROJECT_FILE: Final = '[project]\nname = "shop"\nversion = "1"\ndependencies = ["httpx>=0.27"]\n'
-CHANGES: Final[dict[str, tuple[bool, dict[str, str]]]] = {
-    "a lock": (True, {"uv.lock": "2"}),
-    "a lock and what it is made from": (
-        True,
-        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace("0.27", "0.28")},
-    ),
-    "requirements": (True, {"deploy/requirements-prod.txt": "2", "requirements/dev.in": "2"}),
-    "a lock and the version": (
-        True,
-        {"uv.lock": "2", "pyproject.toml": PROJECT_FILE.replace('"1"', '"2"')},
-    ),
-    "a lock and code": (False, {"uv.lock": "2", "src/shop/api.py": "2"}),
-}
-
-
-def test_an_upgrade_changes_locks_and_nothing_else(tmp_path: Path) -> None:
-    """What names a cache follows the locks, and not the words."""
-    root = tmp_path / "shop"
-    git(tmp_path, "init", "--quiet", str(root))
-    first = {"uv.lock": "1", "pyproject.toml": PROJECT_FILE, "deploy/requirements-prod.txt": "1"}
-    base = commit(root, "First", **first, **{"README.md": "1", "src/shop/api.py": "1"})
-    for name, (expected, changed) in CHANGES.items():
-        git(root, "switch", "--quiet", "--detach", base)
-        head = commit(root, name, **changed)
-        assert event.is_upgrade(root, base, head) is expected, name
-
-
 def test_sides_are_fetched_into_a_shallow_clone(
     asked: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +130,7 @@ def test_sides_are_fetched_into_a_shallow_clone(
     assert (done.code, done.err) == (0, "")
     handed = (tmp_path / "output").read_text("utf-8")
     values = dict(re.findall(r"^([\w-]+)<<(?:end-\w+)\n(.*)$", handed, re.MULTILINE))
-    assert (values["base"], values["head"], values["upgrade"]) == (base, head, "true")
+    assert (values["base"], values["head"]) == (base, head)
     assert git(clone, "diff", "--name-only", base, head) == "uv.lock"
 
 
@@ -182,7 +152,7 @@ def ended(step: Step) -> Step:
     return step
 
 
-def packed(*sent: Comparison | FoundCause) -> bytes:
+def packed(*sent: Comparison | Cause) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for entry in sent:
@@ -190,7 +160,7 @@ def packed(*sent: Comparison | FoundCause) -> bytes:
     return buffer.getvalue()
 
 
-def report(ended: Step, *sent: Comparison | FoundCause, words: str = "") -> Done:
+def report(ended: Step, *sent: Comparison | Cause, words: str = "") -> Done:
     """What the job of run 5 has sent is reported."""
     ended.github.leave(5, pull_request.ARTIFACT, packed(*sent))
     return ended("report", "--words", words)
@@ -198,7 +168,7 @@ def report(ended: Step, *sent: Comparison | FoundCause, words: str = "") -> Done
 
 def test_a_comment_says_what_the_upgrade_did_and_what_could_be_seen(ended: Step) -> None:
     words = "https://github.com/duetbench/duetbench/blob/v1/docs/glossary.md"
-    done = report(ended, compared(), UPGRADE, words=words)
+    done = report(ended, compared(), CAUSE, words=words)
     assert (done.code, done.err) == (0, "")
     (body,) = ended.ours()
     text = body.partition("\n")[2]
@@ -301,7 +271,7 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         INPUT_BUDGET="5m", INPUT_ARGS="--with 'server=granian'", INPUT_FAIL_ON=fail_on,
         INPUT_ONLY="counts", INPUT_LIMITS="cpu=5%\nanswers",
     )  # fmt: skip
-    done = step("compare", BASE, HEAD, "--to", to, "--upgrade", "true")
+    done = step("compare", BASE, HEAD, "--to", to)
     assert done.code == expected
     target: tuple[str, ...] = ("--app", "shop.main:app", "--path", "/items/7", "--path", "/items/8")
     target += ("--with", "server=granian")
@@ -314,14 +284,21 @@ def test_a_job_is_red_where_it_was_asked_for_or_nothing_could_be_measured(
         return
     assert called[1] == ("bisect", file, *target, "--budget", "5m")
     assert len(called) == 2
-    found = files.read(FoundCause, to / "report" / "cause.json")
-    assert found == UPGRADE
+    found = files.read(Cause, to / "report" / "cause.json")
+    assert found == CAUSE
     rest = to / "results" / "comparisons" / f"{compared().id}.json"
     stored = files.read(Comparison, rest)
     assert stored == compared(why=attribution())
     assert step.summary.startswith(f"**Exit code {code}**: ")
     assert f"\n\n{LEAD}|  | " in step.summary
     assert "#### Which code it is" in step.summary.partition("<details>")[2]
+
+
+def test_a_release_is_searched_for_where_no_code_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull_request, "_call", lambda *_: CAUSE)
+    covers = (None, Coverage(differ=0, entered=0), Coverage(differ=1, entered=0))
+    found = [pull_request._search(compared(coverage=code), Path("x"), []) for code in covers]
+    assert found == [CAUSE, CAUSE, None]
 
 
 def test_who_starts_others_code_has_none_of_the_jobs_tokens(

@@ -12,7 +12,7 @@ from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.judge import affected
-from duetbench.judge.pairs import Sides
+from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout, renew
@@ -284,7 +284,9 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     assert pairs(granian, uvicorn) == [(head, base, back) for base, head, _ in found]
 
     both = served("workers=1", "workers=2")
-    assert {(p.base.case.workers, p.case.workers, p.unequal) for p in both.pairs} == {(1, 2, True)}
+    assert {(p.base.case.workers, p.case.workers, p.mode) for p in both.pairs} == {
+        (1, 2, Mode.ALONE)
+    }
     flask = [pair for pair in both.pairs if "wsgi-json" in pair.case.id]
     assert {(pair.base.case.slots, pair.case.slots) for pair in flask} == {(64, 128)}
     assert both.pairs[0].reason == "2 workers instead of 1 worker"

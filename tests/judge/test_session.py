@@ -17,15 +17,15 @@ from duetbench.core.errors import FlagName, RecordError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import endless
-from duetbench.counts.counted import CASE_SECONDS, Counts
+from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
 from duetbench.host import result_files
 from duetbench.host.console import duration
-from duetbench.judge import session
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Extent, Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import exit_code, longer_budget
 from duetbench.judge.pairs import Sides
-from duetbench.judge.session import Extent, Question
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 
@@ -219,7 +219,7 @@ def test_cases_of_one_server_share_its_launches(compare: Compare) -> None:
 def test_an_interruption_keeps_what_there_is(compare: Compare, tmp_path: Path) -> None:
     fake = FakeInstruments(slower=dict.fromkeys(NAMES[:2], 0.005), stop=8)
     told = SilentReporter()
-    with pytest.raises(session.InterruptedComparison) as caught:
+    with pytest.raises(comparisons.InterruptedComparison) as caught:
         compare(fake, NAMES[:2], told=told)
     assert caught.value.exit_code == 130
     partial = caught.value.comparison
@@ -239,7 +239,7 @@ def test_a_full_disk_hides_nothing_of_an_interrupted_one(
 
     monkeypatch.setattr(result_files, "save_comparison", save)
     told = SilentReporter()
-    with pytest.raises(session.InterruptedComparison) as caught:
+    with pytest.raises(comparisons.InterruptedComparison) as caught:
         compare(FakeInstruments(stop=4), (ONE,), told=told)
     assert caught.value.comparison.cases[0].duets
     assert told.notes[-1] == "not saved: the disk is full"
@@ -252,7 +252,7 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     sides = Sides(
         *both, Path(), (), (), notes=("before",), untouched=24, empty_reason="only documents differ"
     )
-    found = session.empty_comparison(Question(sides, Extent(seconds=90.0)))
+    found = Question(sides, Extent(seconds=90.0)).nothing()
     assert (found.status, found.planned, found.untouched, found.cases) == ("complete", 0, 24, ())
     assert (found.notes, found.nothing) == (("before",), "only documents differ")
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
@@ -264,12 +264,14 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]
 
 
-def counted(cases: Sequence[Case], counter: FakeInstruments, seconds: float = 1e9) -> Counts:
+def counted(
+    cases: Sequence[Case], counter: FakeInstruments, seconds: float = 1e9
+) -> dict[str, Instructions | str]:
     testbed = cast(Testbed, SimpleNamespace(interpreters={}))
     sides = {case.id: (SideCase(case, testbed),) * 2 for case in cases}
-    counts = Counts(counter.instructions, sides)
-    counts.count(list(sides), lambda: seconds, SilentReporter().note)
-    return counts
+    outcomes: dict[str, Instructions | str] = {}
+    count_each(counter.instructions, sides, outcomes, lambda: seconds, SilentReporter().note)
+    return outcomes
 
 
 def test_each_code_is_counted_once() -> None:
@@ -278,9 +280,9 @@ def test_each_code_is_counted_once() -> None:
     counter = FakeInstruments({"x/a/py3.14/granian": 0.03})
     counts = counted([granian, uvicorn, other, threaded], counter)
     assert counter.counted == ["x/a/py3.14/granian", "x/b/py3.14", "x/a/py3.14t"]
-    assert counts.of(uvicorn.id) == counts.of(granian.id)
-    found = [counts.of(case.id) for case in (granian, uvicorn, other, threaded)]
-    assert [one and one.head / one.base for one in found] == pytest.approx([1.03, 1.03, 1, 1])
+    assert counts[uvicorn.id] == counts[granian.id]
+    found = [cast("Instructions", counts[one.id]) for one in (granian, uvicorn, other, threaded)]
+    assert [one.head / one.base for one in found] == pytest.approx([1.03, 1.03, 1, 1])
 
 
 def test_a_request_that_is_not_answered_in_time_is_not_counted(compare: Compare) -> None:
@@ -309,7 +311,7 @@ def test_what_would_take_too_long_is_not_counted() -> None:
     counter = FakeInstruments()
     late = counted([busy(name) for name in NAMES[:4]], counter, CASE_SECONDS - 1)
     assert counter.counted == []
-    assert late.outcome(ONE) == "there was no time to count it"
+    assert late[ONE] == "there was no time to count it"
 
 
 def test_all_is_counted_before_any_duet(compare: Compare) -> None:
@@ -361,7 +363,7 @@ def test_what_one_request_does_may_be_all_that_is_asked(
     assert not fake.counted
     assert found.counts_only
     assert make_report(found).headline == headline
-    assert make_report(found).sure == "what one request does only, seen without a server"
+    assert "what one request does only, seen without a server" in make_report(found).lines
 
 
 @pytest.mark.parametrize(("grown", "code"), [(0.03, 1), (0.01, 0), (0.0, 0), (-0.03, 0)])

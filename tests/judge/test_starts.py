@@ -21,13 +21,13 @@ from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Endpoint, Expectation, Load, Verdict
-from duetbench.judge import repetition, session
-from duetbench.judge.comparison import starting
+from duetbench.judge import comparison as comparisons
+from duetbench.judge import repetition
+from duetbench.judge.comparison import Extent, Question, starting
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Sides
 from duetbench.judge.repetition import rebuilt
-from duetbench.judge.session import Extent, Question
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, make_pairs, side
 from observatory.matrix.checkout import Checkout
@@ -78,7 +78,7 @@ def compared(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) ->
         Extent(seconds=600, start=fake.alone),
         reproduce="duetbench compare --start --budget 10m",
     )
-    return session.compare(question, SilentReporter(), fake, folder, lambda: fake.now)
+    return comparisons.measure(question, SilentReporter(), fake, folder, lambda: fake.now)
 
 
 def judged(found: Comparison) -> dict[str, Finding]:

@@ -21,11 +21,12 @@ from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Case, Flag, Launch, Verdict
 from duetbench.core.protocol import duet_load
 from duetbench.host import command
-from duetbench.judge import duet_loop, instruments, session
+from duetbench.judge import comparison as comparisons
+from duetbench.judge import duet_loop, instruments
+from duetbench.judge.comparison import Extent, Question
 from duetbench.judge.findings import exit_code
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
-from duetbench.judge.session import Extent, Question
 from duetbench.load import duet, warmup
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, side
@@ -80,9 +81,9 @@ def compared(
         for one in (side("base", (base,)), side("head", (head,)))
     )
     pair = Pair(SideCase(base, before.testbed), SideCase(head, after.testbed), "a choice")
-    sides = Sides(before, after, folder, (pair,), (), cross=pair.unequal)
+    sides = Sides(before, after, folder, (pair,), (), cross=base != head)
     fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
-    found = session.compare(
+    found = comparisons.measure(
         Question(sides, Extent(seconds=seconds)), SilentReporter(), fake, folder, lambda: fake.now
     )
     assert not fake.duet_log
@@ -209,7 +210,7 @@ def test_two_threads_serve_more_without_the_gil(
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
     gains, others = [0.0], [0.0]
     while len(gains) < 4 and gains[-1] <= 1.2:
-        loop.launch([pair], lambda one, found: one.add(found), 60)
+        loop.launch([pair], 60)
         found = pair.all[-1]
         assert not found.failed, found
         assert found.alone

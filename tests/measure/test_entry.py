@@ -16,13 +16,14 @@ import pytest
 
 from bench import PROJECT, lives
 from duetbench.app import stacks
-from duetbench.app.configuration import Interpreter
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.inside.process import Program
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import STACK, Target
-from duetbench.app.testbed import ENTRY, Testbed, find_interface, inherited_variables
+from duetbench.app.testbed import ENTRY, Testbed, inherited_variables
+from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, UsageError
 from duetbench.core.model import Case, Endpoint
 from duetbench.counts import counting

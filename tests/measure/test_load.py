@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetbench.app import testbed, tools
+from duetbench.app import tools, workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Endpoint, Expectation, Load
 from duetbench.core.text import from_bytes
@@ -135,7 +135,7 @@ def test_whoever_asks_sends_the_same_headers(oha: Path, request_: dict[str, Any]
     """The answer may repeat them: to verification, spot checks and the load it has one size."""
     with serving(Answer()) as server:
         loading = client(oha, closed(), server.url, **request_)
-        endpoint = testbed._fill_in(loading.request, {})
+        endpoint = workspace._fill_in(loading.request, {})
         verify(endpoint, server.port, repeats=1)
         with warmup.Burst(replace(loading, request=endpoint), 0.001, 1) as burst:
             burst.collect()

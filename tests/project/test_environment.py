@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from bench import Bench
 from duetbench.app.deployment import deploy_all, environment_of
-from duetbench.app.environment import Environment, find
+from duetbench.app.interpreters import Environment, find_environment
 from duetbench.app.setting import AS_DECLARED
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -173,10 +173,10 @@ def test_the_environment_that_was_entered_comes_first(
         write(tmp_path, f"{name}/bin/python", "")
         (tmp_path / name / "bin/python").chmod(0o755)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    found = find(tmp_path, tmp_path)
+    found = find_environment(tmp_path, tmp_path)
     assert found is not None
     assert (found.label, found.chosen) == (".venv", True)
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
-    entered = find(tmp_path, tmp_path)
+    entered = find_environment(tmp_path, tmp_path)
     assert entered is not None
     assert entered.executable == tmp_path / "entered/bin/python"

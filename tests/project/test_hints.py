@@ -6,7 +6,7 @@ from pathlib import Path
 import mypy
 import pytest
 
-from duetbench.app import configuration, hints
+from duetbench.app import hints
 from repos import write
 
 NO_PACKAGE = "has no package with six: install it, or name a group"
@@ -45,7 +45,7 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
         last = versions.rpartition("-")[2].strip()
         if last and "." not in name and name[0] != "_":
             removed |= {name} if 11 <= int(last.partition(".")[2]) < 14 else set()
-    assert removed == {*configuration.REMOVED.pattern.split("|")}
+    assert removed == {*hints._REMOVED.pattern.split("|")}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from bare import QUIET
-from duetbench.app import deployment, foreign_locks, revisions, target_locks
+from duetbench.app import deployment, revisions, target_locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -207,7 +207,7 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
         assert project.source == layout.packages
-        assert project.search == (target_locks.SITE, *layout.home)
+        assert project.search == (deployment.SITE, *layout.home)
         assert project.inside == Path(layout.folder)
         # The whole repository is there, as far up as its top.
         for file in layout.files:
@@ -285,14 +285,15 @@ alpha = {version = "^1", extras = ["fast"]}
 beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
 gamma = {version = "1", optional = true, platform = "linux"}
 """
+    shop = Target(app="shop:app")
     write(tmp_path, "pyproject.toml", text)
-    assert foreign_locks.metadata(tmp_path)[0] is None
+    assert target_locks._direct(tmp_path, shop) is None
     write(tmp_path, "poetry.lock", "")
-    needed, _, _ = foreign_locks.metadata(tmp_path)
+    needed = target_locks._direct(tmp_path, shop)
     assert list(map(Requirement, needed or ())) == [
         Requirement("alpha[fast]"),
         Requirement("beta"),
         Requirement("beta ; os_name == 'nt'"),
     ]
     write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
-    assert foreign_locks.metadata(tmp_path)[0] == ["own"]
+    assert target_locks._direct(tmp_path, shop) == ("own",)

@@ -9,9 +9,15 @@ import pytest
 
 from bare import QUIET
 from bench import PROJECT, Once, failures
-from duetbench.app import locks, stacks, tools
-from duetbench.app.servers import GRANIAN_BACKLOG, SERVERS, Server, loop_taken, misfit
-from duetbench.app.start_command import find
+from duetbench.app import stacks, tools
+from duetbench.app.servers import (
+    GRANIAN_BACKLOG,
+    SERVERS,
+    Server,
+    loop_taken,
+    misfit,
+    start_commands,
+)
 from duetbench.app.testbed import Testbed, assemble
 from duetbench.core.model import Case, Interface
 from duetbench.load import launch
@@ -103,7 +109,7 @@ def others(once: Once) -> Iterator[Testbed]:
             write(root, name, text)
         with pytest.MonkeyPatch.context() as patch:
             borrow_cache(root / "cache", patch)
-            write(root, "apps/stacks/others.txt", locks.resolve(Checkout(root), "others", None))
+            write(root, "apps/stacks/others.txt", Checkout(root).resolve("others", None))
             stacks.make_environment(Checkout(root).lock("others"), python, QUIET)
 
     root = once("others", make)
@@ -250,7 +256,7 @@ def test_a_server_is_started_as_in_production(
     file: str, text: str, interface: Interface | None, said: str, tmp_path: Path
 ) -> None:
     write(tmp_path, file, text)
-    able = [s for s in find(tmp_path, "a:b") if s.serves(interface, free_threaded=False)]
+    able = [s for s in start_commands(tmp_path, "a:b") if s.serves(interface, free_threaded=False)]
     found = next((f"{start} {start.loop} {start.threads}" for start in able), "")
     assert found.replace(f", as {file} says", "") == said
 

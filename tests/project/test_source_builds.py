@@ -17,8 +17,8 @@ from pytest_httpserver import HTTPServer
 import build_from_source
 from bare import NOBODY, QUIET, Programs
 from duetbench.app import interpreters, tools
-from duetbench.app.configuration import Interpreter
-from duetbench.app.schema import OhaSpec
+from duetbench.app.declarations import OhaSpec
+from duetbench.app.interpreters import Interpreter
 from duetbench.core.errors import SetupError
 from duetbench.host import paths
 from duetbench.host.console import Narrator

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import configuration, stacks, tools
+from duetbench.app import stacks, target, tools
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
@@ -159,7 +159,7 @@ def test_nights_wait_before_they_lock_a_release(checkout: Path, index: Index) ->
 
     def locked(declared: str) -> dict[str, str]:
         (checkout / "pyproject.toml").write_text(f"[tool.observatory]\n{declared}\n")
-        configuration.load.cache_clear()
+        target.configuration.cache_clear()
         renew(Checkout.here(), QUIET, as_of=Checkout(checkout).cooldown())
         return dict(Checkout.here().lock("one").packages)
 

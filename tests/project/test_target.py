@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare import QUIET
-from duetbench.app import pyproject, target, target_python, tools
+from duetbench.app import declarations, interpreters, target, tools
 from duetbench.app.request_lines import read as read_line
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -77,7 +77,7 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
     target.of(shop, {"requests": (line,)})
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "../../x"'))
     with pytest.raises(UsageError, match=r"^\.\./\.\./x: expected a path in the repository"):
-        pyproject.results_dir(shop)
+        declarations.results_dir(shop)
 
 
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
@@ -193,13 +193,13 @@ def test_results_of_a_target_are_kept_out_of_its_repository(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("DUETBENCH_ROOT", str(shop))
-    found = pyproject.results_dir(shop)
+    found = declarations.results_dir(shop)
     assert found.is_relative_to(tmp_path / "state" / "duetbench" / "projects")
     assert found.parent.name.startswith("shop-")
     write(shop, "pyproject.toml", KEYS.replace("expect-status = 201", 'results = "bench"'))
-    assert pyproject.results_dir(shop) == shop / "bench"
+    assert declarations.results_dir(shop) == shop / "bench"
     write(shop, "pyproject.toml", "[project]\n")
-    assert pyproject.results_dir(shop) == found
+    assert declarations.results_dir(shop) == found
 
 
 def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
@@ -311,12 +311,12 @@ def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
 
 
 def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:
-    assert target_python.of_image(tmp_path) is None
+    assert interpreters.of_image(tmp_path) is None
     write(tmp_path, "app/Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n")
-    assert target_python.of_image(tmp_path / "app") == "3.12"
+    assert interpreters.of_image(tmp_path / "app") == "3.12"
     write(tmp_path, ".python-version", "3.13")
-    assert target_python.of_image(tmp_path / "app") == "3.12"
-    assert target_python.of_image(tmp_path / "app", Path("app")) is None
+    assert interpreters.of_image(tmp_path / "app") == "3.12"
+    assert interpreters.of_image(tmp_path / "app", Path("app")) is None
 
 
 @pytest.mark.real
@@ -333,7 +333,7 @@ def test_uv_chooses_the_interpreter_of_a_project(
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
     write(tmp_path, "pyproject.toml", project if requires else "")
-    found = target_python.choose(tmp_path, asked, QUIET)
+    found = interpreters.choose(tmp_path, asked, QUIET)
     assert (found.name, found.origin) == (name, Checkout.here().interpreter(name).origin)
 
 
@@ -346,12 +346,11 @@ def test_one_of_the_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "shims" / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
     monkeypatch.setenv("UV_OFFLINE", "1")
-    found = target_python.choose(tmp_path, ">=3.11", QUIET)
+    found = interpreters.choose(tmp_path, ">=3.11", QUIET)
     assert (found.origin, found.free_threaded) == ("found", False)
     assert found.name == ".".join(found.version.split(".")[:2])
     assert tools.version(found.executable) == f"Python {found.version}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"  # no script that starts it
-    assert found.record().origin == "found"
     assert not (found.executable.parent.parent / "pyvenv.cfg").exists()
     with pytest.raises(SetupError, match=r"finding Python 3\.99 .*; choose another one by --with"):
-        target_python.choose(tmp_path, "3.99", QUIET)
+        interpreters.choose(tmp_path, "3.99", QUIET)

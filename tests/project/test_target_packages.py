@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bare import QUIET
-from duetbench.app import locks, stacks, target, target_locks
-from duetbench.app.configuration import Interpreter
+from duetbench.app import deployment, stacks, target, target_locks
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -128,7 +128,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     # As a search does: one package moves, all else stays.
     for package, version in (("granian", "1.0"), ("beta", "2.0")):
         pins = [f"{package}=={version}"]
-        text = locks.resolve(deployed(root), "project", None, keep=keep, pins=pins)
+        text = deployed(root).resolve("project", None, keep=keep, pins=pins)
         moved = {**stack.packages, package: version}
         assert stacks.parse(text, "it", python.version) == moved
     # The other side takes the server that this one has got, whatever is out by then.
@@ -274,8 +274,8 @@ def test_packages_that_are_folders_archives_and_commits_are_installed(
         assert found.packages == {"alpha": "1.0", "beta": "1.0"}
         assert places == [root / "libs" / "lib"]
         assert found.lock.with_suffix(".in").read_text().startswith("alpha\nbeta\n")
-        target_locks.install(root, "web", places, python, QUIET)
-        assert "2.0" in (root / target_locks.SITE / "lib.py").read_text()
+        deployment.install(root, "web", places, python, QUIET)
+        assert "2.0" in (root / deployment.SITE / "lib.py").read_text()
         assert not (root / "libs" / "lib" / "build").exists()
     write(root, "requirements.txt", f"lib @ git+file://{remote}@{at}\n")
     found = given(root, python)
@@ -303,8 +303,8 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     write(root, "backend.py", read + body.replace("Version: 1.0", needed))
     write(root, "pyproject.toml", project)
     assert given(root, python).packages == {"alpha": "1.0", "beta": "1.0"}
-    target_locks.install(root, "lib", (), python, QUIET)
-    assert (root / target_locks.SITE / "lib-1.0.dist-info").is_dir()
+    deployment.install(root, "lib", (), python, QUIET)
+    assert (root / deployment.SITE / "lib-1.0.dist-info").is_dir()
 
 
 @pytest.mark.real
@@ -325,7 +325,7 @@ def test_an_application_that_is_no_package_is_not_built(
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
     write(root, "web.py", "")
     narrator = Narrator(Console(file=said, width=400))
-    assert target_locks.install(root, "web", (), python, narrator) == (target_locks.SITE, ".")
+    assert deployment.install(root, "web", (), python, narrator) == (deployment.SITE, ".")
     assert re.search(note or r"\A\Z", said.getvalue())
 
 
@@ -343,8 +343,8 @@ def test_the_project_itself_is_imported_from_its_sources(
     text = BACKEND.format(name="lib", version="3.0", tag="py3-none-any", files=files)
     write(root, "backend.py", made + text)
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
-    search = target_locks.install(root, "lib.api", (), python, QUIET)
-    assert search == (target_locks.SITE, "src", ".", "more")
+    search = deployment.install(root, "lib.api", (), python, QUIET)
+    assert search == (deployment.SITE, "src", ".", "more")
     code = "import importlib.metadata as m, lib, other; print(m.version('lib'), lib.built)"
     said = subprocess.run(
         [python.executable, "-c", code],

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from bench import PROJECT, Once
 from duetbench import __version__
-from duetbench.app import configuration
+from duetbench.app import target
 from duetbench.host import command
 from repos import borrow_cache, commit, git
 
@@ -164,7 +164,7 @@ def test_the_machine_is_looked_at_without_a_checkout(installed: Installed) -> No
     assert installed.run("duetbench", "--version").stdout == f"{__version__}\n"
     done = installed.run("duetbench", "doctor")
     assert (done.returncode, done.stderr) == (1, "")
-    oha = configuration.load(PROJECT).oha.version
+    oha = target.configuration(PROJECT).oha.version
     assert f"oha {oha} is not installed: run `duetbench setup`" in done.stdout
     assert "Not ready to measure: oha" in done.stdout
     assert "CPython 3" not in done.stdout

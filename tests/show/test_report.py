@@ -147,12 +147,10 @@ def test_all_who_read_a_comparison_are_told_the_same(
     assert files.parse(Comparison, comparison.model_dump_json().encode(), "it") == comparison
 
 
-def printed(comparison: Comparison, width: int, encoding: str = "utf-8", **more: Any) -> str:
-    raw = io.BytesIO()
-    file = io.TextIOWrapper(raw, encoding)
+def printed(comparison: Comparison, width: int, **more: Any) -> str:
+    file = io.StringIO()
     print_comparison(Console(file=file, width=width), comparison, **more)
-    file.flush()
-    return raw.getvalue().decode(encoding)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -221,13 +219,11 @@ def test_five_rows_lead_and_all_others_are_counted() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_terminal_of_any_width_and_alphabet_shows_every_figure(width: int, encoding: str) -> None:
+def test_a_terminal_of_any_width_shows_every_figure(width: int) -> None:
     found = comparison_of(judged_case(A, MUCH_WORSE, OPEN), judged_case(B, SAME))
-    text = printed(found, width, encoding)
+    text = printed(found, width)
     assert "20 % more" in text
-    assert text.isascii() == (encoding == "ascii")
-    assert "▼" in text or "v 16 of" in text
+    assert "▼" in text
 
 
 @pytest.mark.parametrize(
@@ -243,7 +239,8 @@ def test_a_report_says_why_it_has_its_exit_code(code: int, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "ends"), [(CPU, "why aaaaaaaaaaaa bbbbbbbbbbbb"), ("pss_steady", "")]
+    ("subject", "ends"),
+    [(CPU, "compare --why aaaaaaaaaaaa bbbbbbbbbbbb --profile quick"), ("pss_steady", "")],
 )
 def test_what_to_type_next_looks_into_what_moved(subject: str, ends: str) -> None:
     moved = MUCH_WORSE.model_copy(update={"subject": subject})
@@ -258,11 +255,11 @@ def test_time_is_asked_for_only_where_it_helps() -> None:
     report = make_report(comparison_of(open_, judged_case(B, OPEN), reproduce=AGAIN))
     assert report.command.endswith("--seed 1 --budget 40m")
     assert "--budget 20m" not in report.command
-    assert make_report(comparison_of(judged_case(A, LATE))).advice == "about 40m may decide"
+    assert make_report(comparison_of(judged_case(A, LATE))).lines[-1] == "about 40m may decide"
     spent = judged_case(A, OPEN.model_copy(update={"lack": "samples"}))
-    assert make_report(comparison_of(spent)).advice.startswith("Any change is too small or too")
+    assert make_report(comparison_of(spent)).lines[-1].startswith("Any change is too small or too")
     loud = judged_case(A, DISTURBED, duets=(duet(A, head_flags=(NOISY,)),))
-    assert "something else took core time" in make_report(comparison_of(loud)).advice
+    assert "something else took core time" in make_report(comparison_of(loud)).lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +281,7 @@ def test_the_packages_that_differ_are_named_in_one_line() -> None:
     for count, text in ((0, []), (2, ["packages: p0 1 → 2, p1 1 → 2"]),
                         (16, ["packages: p0 1 → 2, p1 1 → 2, p2 1 → 2 and 5 more"])):  # fmt: skip
         found = comparison_of(judged_case(A, WORSE), packages=moved[:count])
-        assert make_report(found).causes == text
+        assert make_report(found).lines[:-1] == text
 
 
 def test_what_a_command_lacks_is_said_beside_it() -> None:

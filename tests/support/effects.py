@@ -2,14 +2,16 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import ENTRY
-from duetbench.core.model import Interface
+from duetbench.core.model import Effects, Interface
 from duetbench.effects import observation
 from duetbench.effects.activity import PROGRAM, Activity
+from duetbench.effects.difference import compare
 
 WAYS: Final = ("asgi", "threads", "wsgi")
 """How an application runs its function `work`: in a coroutine, in a thread, or plainly."""
@@ -72,3 +74,10 @@ def seen(
     ends = time.monotonic() + 60
     with observation.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
         return collect()
+
+
+def describe(side: Activity) -> Effects:
+    """Compare a side with one whose requests do nothing."""
+    rounds = len(side.events)
+    idle = replace(side, calls=[0] * rounds, functions=(), events=[()] * rounds)
+    return compare(idle, side)

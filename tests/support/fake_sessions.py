@@ -15,11 +15,11 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import session
+from duetbench.judge import comparison as comparisons
+from duetbench.judge.comparison import Extent, Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
-from duetbench.judge.session import Extent, Question
 from synthetic import figures, make_testbed, ok
 
 SECONDS, SPREAD = 7.0, 0.007  # of a duet
@@ -182,4 +182,6 @@ def compared_by(
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
     question = Question(sides, Extent(seconds=seconds, only=only), **more)
-    return session.compare(question, reporter or SilentReporter(), fake, folder, lambda: fake.now)
+    return comparisons.measure(
+        question, reporter or SilentReporter(), fake, folder, lambda: fake.now
+    )

@@ -18,7 +18,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from acting import MAKEFILE, PROJECT, REPOSITORY, Stage
-from duetbench.app import locks, stacks
+from duetbench.app import stacks
 from fake_github import FakeGitHub
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
@@ -183,7 +183,7 @@ def make_apps(root: Path) -> None:
 
 
 def lock(root: Path) -> None:
-    text = locks.resolve(Checkout(root), "current", None)
+    text = Checkout(root).resolve("current", None)
     stacks.write_lock(root / "apps" / "stacks" / "current.txt", text)
 
 

@@ -82,7 +82,7 @@ class Step:
 
     @contextmanager
     def connected(self) -> Iterator[GitHub]:
-        with GitHub(Context.of(os.environ)) as github:
+        with GitHub(Context(os.environ)) as github:
             yield github
 
     @property

@@ -16,7 +16,7 @@ from packaging.version import Version
 from bare import QUIETLY
 from comparing import UNSTEADY, WRONG, busy
 from comparing import duet as duet_of
-from duetbench.app import locks, revisions
+from duetbench.app import revisions
 from duetbench.app.testbed import SideCase
 from duetbench.core.change import Release
 from duetbench.core.comparison import Duet, Instructions
@@ -275,7 +275,7 @@ def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     with serving(monkeypatch, tmp_path / "uv") as index:
         for month in range(1, 4):
             index.add("alpha", f"{month}.0", f"2026-0{month}-10")
-        text = locks.resolve(Checkout(anchored), "one", date(2026, 1, 15))
+        text = Checkout(anchored).resolve("one", date(2026, 1, 15))
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")

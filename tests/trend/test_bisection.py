@@ -333,7 +333,7 @@ class Repository:
         return comparison_of(judged_case(CASE, *of_effects(case_, seen), effects=seen))
 
     def search(self, number: int = 40, order: Sequence[Means] = MEANS) -> Cause:
-        commits = {commit.id: commit for commit in COMMITS[:number]}
+        commits = {str(commit): commit for commit in COMMITS[:number]}
         return Search("commits", commits, self.look, self.heard.append).run(order)
 
 
@@ -483,7 +483,7 @@ def test_kept_bytes_that_a_commit_does_not_explain_may_be_their_error(
 def test_a_count_that_failed_is_not_called_the_same() -> None:
     def search(look: Callable[[State, State, Means, str], Comparison]) -> None:
         heard: list[str] = []
-        commits = {commit.id: commit for commit in COMMITS}
+        commits = {str(commit): commit for commit in COMMITS}
         (share,) = Search("commits", commits, look, heard.append).run().shares
         assert share.commits == COMMITS[2:3]
         assert heard[:2] == [

@@ -12,14 +12,13 @@ import pytest
 from bare import QUIET, QUIETLY
 from bench import Bench
 from detecting import CPU, MACHINE, moved_at, run_of
-from duetbench.app import locks
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
-from duetbench.judge import causes, comparison, session
+from duetbench.judge import causes, comparison
+from duetbench.judge.comparison import Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
-from duetbench.judge.session import Question, empty_comparison
 from fake_sessions import make_duet
 from histories import QUICK
 from observatory.github import lock_branch
@@ -94,9 +93,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
 
     def compare(question: Question, reporter: Reporter, *_: object) -> Comparison:
         asked.append((question, reporter))
-        return empty_comparison(question)
+        return question.nothing()
 
-    monkeypatch.setattr(session, "compare", compare)
+    monkeypatch.setattr(comparison, "measure", compare)
     return asked
 
 
@@ -333,7 +332,7 @@ def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             for name in ("beta", "gamma", "core"):
                 index.add(name, version, str(day))
             index.add("wrap", version, str(day), (f"core=={version}",))
-            text = locks.resolve(Checkout(root), "one", date.fromordinal(day.toordinal() + 5))
+            text = Checkout(root).resolve("one", date.fromordinal(day.toordinal() + 5))
             found.append(text)
             write(root, "apps/stacks/one.txt", text)
         yield found[0], found[1]

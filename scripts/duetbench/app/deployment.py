@@ -12,35 +12,34 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
-from duetbench.app import (
-    revisions,
-    stacks,
-    start_command,
-    target_locks,
-    target_python,
-    tools,
-)
-from duetbench.app.configuration import Interpreter
-from duetbench.app.environment import Environment, find
-from duetbench.app.pyproject import read_pyproject
+from duetbench.app import interpreters, revisions, servers, stacks, target_locks, tools
+from duetbench.app.declarations import project_name, read_pyproject
+from duetbench.app.interpreters import Environment, Interpreter, find_environment
 from duetbench.app.servers import AUTO, SERVERS, loop_taken
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target import NOWHERE, STACK, Target
+from duetbench.app.target import FOLDER, NOWHERE, STACK, Target
 from duetbench.app.target_locks import LockFile
-from duetbench.app.testbed import assemble, find_interface
+from duetbench.app.testbed import assemble
+from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
-from duetbench.core.model import Case, Endpoint, Interface
+from duetbench.core.model import Interface
 from duetbench.core.text import some
 from duetbench.host import cache, command
 from duetbench.host.console import Narrator
 
 _SHOWN: Final = 4  # names of uncommitted files
+
+SITE: Final = f"{FOLDER}/site"
+"""Folder of a copy with the installed parts of the project itself."""
+
+_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
+"""Folders that are not searched for an application."""
 
 
 def add_uncommitted(project: Subject, places: Sequence[Path], narrator: Narrator) -> None:
@@ -91,7 +90,7 @@ def _running(project: Subject) -> tuple[Environment | None, Sequence[str]]:
     One that nobody has chosen lacks none.
     """
     root = project.root
-    environment = find(root.resolve(), revisions.top(root) or root.resolve())
+    environment = find_environment(root.resolve(), revisions.top(root) or root.resolve())
     if environment is None:
         return None, ()
     asked = target_locks.direct(root, revisions.within(root), project.target)
@@ -131,41 +130,62 @@ def deploy_all(
         _lay_out(project, place, lock, environment, pythons, narrator)
         for place, lock in zip(places, given, strict=True)
     ]
-    head, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
+    interface, server, ways, notes = _choose_way(*sides[-1], settings, narrator)
     deployed: list[Subject] = []
     like: tuple[Stack, Stack] | None = None
-    needs = _needs(server, ways, head.interface)
+    served = ((SERVERS[way.server or server], way.loop) for way in ways)
+    needs = {name for by, loop in served for name in by.needs(interface, loop)}
     for bare, own in reversed(sides):
         stack = target_locks.add_packages(bare.root, own, needs, python, narrator, like)
         like = own, stack
-        deployed.insert(0, replace(bare, target=ways[-1], interface=head.interface, server=server))
-    served = any(side.served for side in settings)
-    for setting in settings if served else settings[-1:]:
+        deployed.insert(0, replace(bare, target=ways[-1], interface=interface, server=server))
+    for setting in settings if any(side.served for side in settings) else settings[-1:]:
         narrator.say(describe(deployed[-1], setting))
     return deployed, notes
 
 
 def _choose_way(
     head: Subject, own: Stack, settings: Sequence[Setting], narrator: Narrator
-) -> tuple[Subject, str, Sequence[Target], Sequence[str]]:
+) -> tuple[Interface, str, Sequence[Target], Sequence[str]]:
     """Choose how head is served, after an import if its interface is not declared.
 
-    Return it with its interface, the server where a way names none, the ways: one for each setting
-    and last the usual one, and notes.
+    Return the interface; the server where a way names none: as the repository starts it, or as
+    locked; the ways to serve it, one for each setting and last the usual one; and notes.
     """
     # What one does not name is found as declared, with head's variables.
     named = all("server" in side.values for side in settings)
     usual = {"server": settings[-1].values["server"]} if named else {}
     values = (*(side.values for side in settings), usual)
     ways: Sequence[Target] = [head.target.model_copy(update=one) for one in values]
-    pythons = [*head.interpreters.values()]
     if (interface := head.target.interface) is None:
         env = {**head.target.env, **settings[-1].env}
         trial = replace(head, target=ways[-1].model_copy(update={"env": env}))
         interface, made = _import(trial, own, narrator)
         ways = [way.model_copy(update={"factory": made}) for way in ways]
-    server, ways, notes = _served(head.root, own.packages, ways, interface, pythons)
-    return replace(head, interface=interface), server, ways, notes
+    choice, notes = ways[-1], list[str]()
+    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
+    server = choice.server or next((n for n in fitting if n in own.packages), fitting[0])
+    free = any(python.free_threaded for python in head.interpreters.values())
+    started = () if choice.server else servers.start_commands(head.root, choice.app)
+    if start := next((one for one in started if one.serves(interface, free_threaded=free)), None):
+        server, notes = start.server, [f"served by {start}"]
+        threads = start.threads if interface == "wsgi" else None
+        ways = [
+            way.model_copy(
+                update={
+                    "loop": start.loop if way.loop == AUTO else way.loop,
+                    "threads": way.threads or threads,
+                }
+            )
+            for way in ways
+        ]
+    if len({way.loop for way in ways}) > 1:
+        # What one side names is installed for both.
+        ways = [
+            way.model_copy(update={"loop": loop_taken(server, way.loop, own.packages)})
+            for way in ways
+        ]
+    return interface, server, ways, notes
 
 
 def working(project: Subject, narrator: Narrator, copies: Path) -> Subject:
@@ -235,16 +255,6 @@ def describe(deployed: Subject, setting: Setting = AS_DECLARED) -> str:
     )
 
 
-def lock_in(place: Path, within: Path, choice: Target) -> LockFile | None:
-    """Find the file of a copy that its packages come from; raises UsageError if it is missing."""
-    if not choice.packages:
-        return target_locks.lock_of(place, within)
-    file = place / choice.packages
-    if not file.is_file():
-        raise UsageError(f"packages={choice.packages}: expected a file of the project, found none")
-    return LockFile(place, file, os.path.relpath(file, place))
-
-
 def _lay_out(
     project: Subject,
     place: Path,
@@ -259,15 +269,15 @@ def _lay_out(
     if environment is not None:
         stack, source = target_locks.put(place, environment.lock, (), python), environment.label
         folders = (os.path.relpath(folder, within) for folder in environment.folders)
-        search = tuple(dict.fromkeys((*target_locks.source_folders(place, module), *folders)))
+        search = tuple(dict.fromkeys((*source_folders(place, module), *folders)))
     else:
         places: Sequence[Path] = ()
-        if lock := lock or lock_in(place, within, choice):
+        if lock := lock or target_locks.lock_of(place, within, choice.packages):
             stack, places = target_locks.read(place, lock, choice, python, narrator)
         else:
             stack = target_locks.put(place, "", (), python)
         source = lock.label if lock else NOWHERE
-        search = target_locks.install(place, module, places, python, narrator)
+        search = install(place, module, places, python, narrator)
     side = Subject(
         place,
         target=choice,
@@ -283,107 +293,108 @@ def _lay_out(
 def _interpreters(
     project: Subject, place: Path, narrator: Narrator, environment: Environment | None
 ) -> Mapping[str, Interpreter]:
-    """Choose the interpreters that are asked for, by name, or take that of an environment."""
-    asked: Sequence[str | None] = project.target.python
-    if environment is not None:
-        pythons = [target_python.describe(environment.executable)]
-    elif not asked and (python := _python_here(project, place)):
-        pythons = [python]
-    else:
-        usual = target_python.of_image(place, revisions.within(project.root))
-        pythons = [target_python.choose(place, one or usual, narrator) for one in asked or (None,)]
-    return {python.name: python for python in pythons}
+    """Choose the interpreters that are asked for, by name; or that of the environment.
 
-
-def _python_here(project: Subject, place: Path) -> Interpreter | None:
-    """Find the Python on which a project runs here, if a copy's metadata allow it.
-
-    An environment that lacks a package may be for something else.
+    Of an environment whose packages are not used, it is taken if a copy's metadata allow it. One
+    that lacks a package may be for something else.
     """
-    with suppress(SetupError):  # it does not run, or is too old
-        running, lacking = _running(project)
-        if running is not None and not lacking:
-            python = target_python.describe(running.executable)
-            allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
-            if SpecifierSet(allowed).contains(python.version, prereleases=True):
-                return python
-    return None
+    asked: Sequence[str | None] = project.target.python
+    pythons: list[Interpreter] = []
+    if environment is not None:
+        pythons = [interpreters.identify(environment.executable)]
+    elif not asked:
+        with suppress(SetupError):  # it does not run, or is too old
+            running, lacking = _running(project)
+            if running is not None and not lacking:
+                python = interpreters.identify(running.executable)
+                allowed = read_pyproject(place).get("project", {}).get("requires-python", "")
+                if SpecifierSet(allowed).contains(python.version, prereleases=True):
+                    pythons = [python]
+    if not pythons:
+        usual = interpreters.of_image(place, revisions.within(project.root))
+        pythons = [interpreters.choose(place, one or usual, narrator) for one in asked or (None,)]
+    return {python.name: python for python in pythons}
 
 
 def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, bool]:
     """Import the application as a launch would, after the commands before it, without a server."""
-    choice, name = trial.target, next(iter(trial.interpreters))
-    request: dict[str, Any] = {"app": choice.app, "factory": choice.factory, "interface": "asgi"}
-    endpoint = Endpoint.model_construct(**request, path="")  # none is requested
-    known: dict[str, Any] = {"stack": STACK, "loop": choice.loop, "python": name}
-    known |= {"before": choice.before, "after": choice.after, "env_names": tuple(choice.env)}
-    case = Case.model_construct(**known, endpoint=endpoint, ready_timeout=choice.ready_timeout)
+    case = trial.declared_cases()[0]
     log = command.new_log("import", cache.digest(str(trial.repository)))
     testbed = assemble(
         trial, [case], log.parent, narrator, generator=Path(), lock=lambda _: own
     )  # nothing is loaded
     try:
-        with narrator.step(f"importing {choice.app}", "to see how it is served"):
+        with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
             return find_interface(testbed, case, log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
 
 
-def _served(
-    place: Path,
-    packages: Mapping[str, str],
-    choices: Sequence[Target],
-    interface: Interface,
-    pythons: Sequence[Interpreter],
-) -> tuple[str, Sequence[Target], Sequence[str]]:
-    """Choose the server, as asked, as the repository starts it, or as locked, with a note.
+def install(
+    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
+) -> tuple[str, ...]:
+    """Lay out what a project installs of itself in a copy; return the import folders, in order.
 
-    Also return the ways to serve the target with the loop and threads of that command.
+    Code is imported from its source folder, where a build leaves compiled modules. The project's
+    metadata, and the packages that are folders or archives, come first.
+
+    Raises SetupError if one of these cannot be installed.
     """
-    choice = choices[-1]
-    notes: tuple[str, ...] = ()
-    server = choice.server or _server(packages, interface)
-    free = any(python.free_threaded for python in pythons)
-    started = () if choice.server else start_command.find(place, choice.app)
-    for start in started:
-        if start.serves(interface, free_threaded=free):
-            server, notes = start.server, (f"served by {start}",)
-            threads = start.threads if interface == "wsgi" else None
-            choices = [
-                way.model_copy(
-                    update={
-                        "loop": start.loop if way.loop == AUTO else way.loop,
-                        "threads": way.threads or threads,
-                    }
-                )
-                for way in choices
-            ]
-            break
-    if len({way.loop for way in choices}) > 1:
-        # What one side names is installed for both.
-        choices = [
-            way.model_copy(update={"loop": loop_taken(server, way.loop, packages)})
-            for way in choices
-        ]
-    return server, choices, notes
+    (root / SITE).mkdir(parents=True, exist_ok=True)
+    for place in places:
+        _install(root, [place], python, narrator)
+    document = read_pyproject(root)
+    tools = document.get("tool", {})
+    modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
+    if "build-system" in document and False not in modes:
+        try:
+            _install(root, ["--editable", root], python, narrator)
+        except SetupError as error:
+            narrator.say(f"note: measured from source, without metadata: {error}")
+    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
+    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
+    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
+    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
 
 
-def _server(packages: Mapping[str, str], interface: Interface) -> str:
-    """Choose the first server of the lock that speaks an interface."""
-    fitting = [name for name in SERVERS if interface in SERVERS[name].interfaces]
-    return next((name for name in fitting if name in packages), fitting[0])
+def _install(
+    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
+) -> None:
+    # The folder name of a copy means nothing to the user.
+    place = Path(what[-1])
+    name = project_name(place) if place.is_dir() else place.name
+    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
+    argv += ["--python", python.executable, *what]
+    log = command.new_log("build", name, cache.digest(str(place)))
+    # What is imported is compiled for both sides in one way.
+    env = {**stacks.unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    with narrator.step(name, "building it") as tick:
+        command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
 
 
-def _needs(server: str, choices: Sequence[Target], interface: Interface) -> frozenset[str]:
-    """List the distributions that all these ways to serve the target need.
+def module_files(module: str) -> tuple[Path, Path]:
+    """Return the two files that a dotted module may be, from its import folder."""
+    name = Path(*module.split("."))
+    return name.with_suffix(".py"), name / "__init__.py"
 
-    `server` is used where a way names none.
+
+def source_folders(root: Path, module: str) -> tuple[str, ...]:
+    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
+
+    The other comes first: the only folder that contains the module, if the first two do not.
     """
-    needs: set[str] = set()
-    for choice in choices:
-        name = choice.server or server
-        # What a server loads depends on no other field of a case.
-        asked: dict[str, Any] = {"interface": interface}
-        known: dict[str, Any] = {"loop": choice.loop, "endpoint": Endpoint.model_construct(**asked)}
-        needs |= {name, *SERVERS[name].loads(Case.model_construct(**known))}
-    return frozenset(needs)
+    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
+    names = module_files(module)
+    if any((root / folder / name).is_file() for folder in usual for name in names):
+        return usual
+    places = {
+        file.relative_to(root).parents[len(name.parts) - 1]
+        for name in names
+        for file in root.rglob(str(name))
+    }
+    homes = [
+        place.as_posix()
+        for place in places
+        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
+    ]
+    return (*homes, *usual) if len(homes) == 1 else usual

@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from duetbench.app.configuration import REMOVED
 from duetbench.app.target import NOWHERE, read_variables
 from duetbench.core.errors import UsageError
 from duetbench.host.command import last_exception
@@ -30,6 +29,12 @@ USUAL: Final = (  # of an import that no row explains
 _TOO_OLD: Final = (
     "The code or packages of {source} are too old for Python {python}: try --with python=3.11"
 )
+_REMOVED: Final = re.compile(
+    "asynchat|asyncore|distutils|imp|smtpd|aifc|audioop|cgi|cgitb|chunk|crypt|imghdr|lib2to3|"
+    "mailcap|msilib|nis|nntplib|ossaudiodev|pipes|sndhdr|spwd|sunau|telnetlib|uu|xdrlib"
+)
+"""Modules that Python 3.11 had, and newer ones lack."""
+
 _CHAIN: Final = re.compile("The above exception was the direct|During handling of the above")
 
 
@@ -83,7 +88,7 @@ def _module(match: re.Match[str], symptoms: Symptoms) -> str:
     """Of a module that is missing; of a part of the application's own, its build may write it."""
     name, module = match[1], symptoms.module
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names or REMOVED.fullmatch(top):
+    if top in sys.stdlib_module_names or _REMOVED.fullmatch(top):
         return _TOO_OLD
     if f"{module}.".startswith(f"{name}."):
         return "Name it as it is imported from the top folder or src/; `duetbench init` finds it"

@@ -1,14 +1,44 @@
-"""Interpreters: what they say of themselves. `target_python` chooses that of an application."""
+"""The Python in which an application runs: its interpreter, and perhaps an environment.
 
+The interpreter is the one that uv would give its project, from CPython 3.11 on. uv reads
+`.python-version` and the metadata itself, finds an interpreter, those of our set-up first, or
+installs one. Without such a file it is the version of the project's image.
+
+Whoever types a command has an environment in which the application starts and its tests pass. Both
+sides use its packages, by links in an environment of the cache: what a launch compiles or adds (a
+server that is not installed) stays there. What the repository installs of itself comes later on the
+search path than each side's own copy of the files.
+"""
+
+import ast
+import hashlib
 import json
+import os
+import re
+import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
-from duetbench.app.configuration import Interpreter
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from duetbench.core.errors import SetupError
-from duetbench.core.model import InterpreterRecord
-from duetbench.host import cache, paths
+from duetbench.core.model import InterpreterKind, InterpreterRecord
+from duetbench.host import cache, command, paths, proc
+from duetbench.host.console import Narrator
+
+OLDEST: Final = Version("3.11")
+"""The oldest Python for our code that runs beside an application."""
+
+_IMAGE: Final = re.compile(r"^FROM\s+\S*python:?(\d+\.\d+)", re.MULTILINE)
+_JIT_SUFFIX: Final = "-jit"
 
 JIT: Final = "PYTHON_JIT"
 """Switches the JIT on, in an interpreter that has one."""
@@ -39,14 +69,43 @@ print(json.dumps({
     "memory": f"{allocator}; huge pages {advice} (transparent_hugepage: {mode})",
 }))
 """
-_PROOF_TIMEOUT_S: Final = 30
+_ANSWER_S: Final = 30
+
+_MARK: Final = re.compile(r"# installed for (.+) in (.+)\n")
+"""The first line of an environment's lock: its Python and the repository."""
+
+_FOLDERS: Final = (".venv", "venv", "env", ".env")
+_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    "poetry.lock": ("poetry", "env", "info", "--executable"),
+    "pdm.lock": ("pdm", "info", "--python"),
+    "Pipfile.lock": ("pipenv", "--py"),
+}
+"""Lock of a tool that may keep environments elsewhere → how it tells their Python."""
+
+_SITES: Final = """
+import json, os, sys
+sites = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+print(json.dumps({"sites": sites, "version": sys.version_info[:2],
+    "suffix": getattr(sys, "abiflags", "").replace("d", "")}))
+"""
+_SHEBANG: Final = 300  # bytes in which a script names its Python
+_COMPILED: Final = (".so", ".pyd")
 
 
-def installed() -> dict[Path, Interpreter]:
-    """Find the interpreters that set-ups have installed, by their folders. Starts no process."""
-    stamps = (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
-    pythons = {stamp.parent: read(stamp.parent.name, stamp.parent) for stamp in stamps}
-    return {folder: python for folder, python in pythons.items() if python}
+class Interpreter(InterpreterRecord):
+    """An installed interpreter; the name is that in `pyproject.toml`: 3.14, 3.14t, ….
+
+    In a free-threaded prefix, `bin/python3.14` also runs without the GIL. So only the absolute path
+    of the executable is started, never a name on PATH.
+    """
+
+    executable: Path
+
+    @property
+    def identity(self) -> str:
+        """The key of its environments."""
+        build = self.version, str(self.free_threaded), self.origin, self.build, str(self.executable)
+        return hashlib.sha256("\0".join(build).encode()).hexdigest()[:12]
 
 
 def read(name: str, target: Path) -> Interpreter | None:
@@ -54,9 +113,7 @@ def read(name: str, target: Path) -> Interpreter | None:
     facts = cache.facts(target)
     if facts is None or not Path(facts["executable"]).is_file():
         return None
-    fields = {key: facts[key] for key in ("version", "free_threaded", "origin", "build")}
-    jit = facts.get("jit", False)
-    return Interpreter(name=name, executable=Path(facts["executable"]), jit=jit, **fields)
+    return Interpreter.model_validate({"name": name, **facts})
 
 
 def prove(executable: Path) -> dict[str, Any]:
@@ -74,7 +131,7 @@ def prove(executable: Path) -> dict[str, Any]:
             [executable, "-I", "-S", "-c", _PROOF],
             capture_output=True,
             check=True,
-            timeout=_PROOF_TIMEOUT_S,
+            timeout=_ANSWER_S,
             env={},  # PYTHON_GIL=1 and the like do not belong to the build
         )
         return dict(json.loads(process.stdout))
@@ -86,7 +143,8 @@ def record(interpreter: Interpreter) -> InterpreterRecord:
     """Describe an interpreter as it is now; raises SetupError if it does not run."""
     # Its memory also depends on settings of the machine.
     memory = prove(interpreter.executable)["memory"]
-    return interpreter.record().model_copy(update={"memory": memory})
+    fields = interpreter.model_dump(exclude={"executable"})
+    return InterpreterRecord.model_validate({**fields, "memory": memory})
 
 
 def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts:
@@ -106,3 +164,256 @@ def describe(executable: Path, origin: str, *, jit: bool = False) -> cache.Facts
         "jit": jit and proof["jit"],
         "build": f"{proof['compiler']}; {options}; {proof['cflags']}",
     }
+
+
+def of_image(root: Path, within: Path = Path()) -> str | None:
+    """Find the version of Python in a project's Dockerfile, of the stage that runs.
+
+    None if there is none, or `.python-version` is beside it or above, within a repository.
+    """
+    folders = (root, *root.parents[: len(within.parts)])
+    file = root / "Dockerfile"
+    if not file.is_file() or any((folder / ".python-version").is_file() for folder in folders):
+        return None
+    return next(reversed(_IMAGE.findall(file.read_text("utf-8", "replace"))), None)
+
+
+def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
+    """Let uv find an interpreter for a project, or install one.
+
+    `asked` is a version as uv writes it, such as 3.13t, perhaps with the JIT: 3.15-jit; None: what
+    the project's files say. Raises SetupError if there is none, or it cannot be measured.
+    """
+    jit = bool(asked) and str(asked).endswith(_JIT_SUFFIX)
+    folders = [
+        file.parent for file in (paths.cache_dir() / "interpreters").glob(f"*/*/{cache.STAMP}")
+    ]
+    ours = {place: python for place in folders if (python := read(place.name, place))}
+    ordered = sorted(ours.values(), key=lambda python: _order(python, jit=jit))
+    search = [str(python.executable.parent) for python in ordered]
+    what = f"Python {asked}" if asked else f"Python for {root.name}"
+    with proc.scratch() as scratch, narrator.step(what, "asking uv for it") as tick:
+        argv: list[str | Path] = [command.uv(), "venv", "--quiet", scratch / "venv"]
+        argv += ["--python-preference", "system"]
+        argv += ["--python", asked.removesuffix(_JIT_SUFFIX)] if asked else []
+        path = os.pathsep.join((*search, os.environ.get("PATH", os.defpath)))
+        env = {"PATH": path, "UV_HTTP_RETRIES": "0"}  # an unreachable server is not slow
+        log = command.new_log("python", cache.digest(str(root)))
+        try:
+            command.run(argv, what=f"finding {what}", log=log, tick=tick, cwd=root, env=env)
+            found = identify(scratch / "venv/bin/python", jit=jit)
+        except SetupError as error:
+            raise SetupError(f"{error}; choose another one by --with python=") from error
+    if found.jit != jit:
+        raise SetupError(f"{found.executable} has no JIT: run `observatory setup --optional`")
+    for folder, python in ours.items():
+        if python.executable == found.executable and python.jit == jit:
+            cache.touch(folder)
+            return python
+    return found
+
+
+def _order(python: Interpreter, *, jit: bool) -> tuple[bool, bool, bool, tuple[int, ...]]:
+    """Of ours uv takes the first that fits: final versions before others, then newer ones."""
+    version = Version(python.version)
+    newest = tuple(-number for number in version.release)
+    return python.jit != jit, python.free_threaded, version.is_prerelease, newest
+
+
+def identify(program: Path, *, jit: bool = False) -> Interpreter:
+    """Describe the interpreter behind a program, such as an environment's or a script.
+
+    Raises SetupError if it does not run, or is too old.
+    """
+    facts = describe(program, "found", jit=jit)
+    if Version(facts["version"]) < OLDEST:
+        raise SetupError(f"{program} is Python {facts['version']}: expected {OLDEST} or newer")
+    kind = InterpreterKind(free_threaded=facts["free_threaded"], jit=facts["jit"])
+    name = ".".join(facts["version"].split(".")[:2]) + kind.suffix
+    return Interpreter.model_validate({"name": name, **facts})
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment of somebody's, which is only read.
+
+    Attributes:
+        executable: Its Python, as a path in it.
+        label: What people call it: `.venv`.
+        top: The repository.
+        chosen: Whether somebody made it for the project, or entered it.
+    """
+
+    executable: Path
+    label: str
+    top: Path
+    chosen: bool = True
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """Ask its Python; raises SetupError if that does not run."""
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        try:
+            process = subprocess.run(
+                [self.executable, "-c", _SITES],
+                capture_output=True, check=True, timeout=_ANSWER_S, env=variables, cwd="/",
+            )  # fmt: skip
+            return dict(json.loads(process.stdout))
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise SetupError(f"{self.executable} does not run: {error}") from error
+
+    @property
+    def sites(self) -> tuple[Path, ...]:
+        """Its folders of packages, in the order of its search path."""
+        return tuple(Path(place) for place in self._facts["sites"])
+
+    @cached_property
+    def _infos(self) -> dict[str, Path]:
+        """Map names to the metadata of the installed packages, the first on the search path."""
+        infos: dict[str, Path] = {}
+        for site in self.sites:
+            for place in sorted(site.glob("*.dist-info")):
+                name, _, version = place.stem.rpartition("-")
+                with suppress(InvalidVersion):
+                    Version(version)
+                    infos.setdefault(canonicalize_name(name), place)
+        return infos
+
+    @cached_property
+    def packages(self) -> dict[str, str]:
+        """Name → version of what is installed in it."""
+        return {name: place.stem.rpartition("-")[2] for name, place in self._infos.items()}
+
+    def has(self, requirement: Requirement) -> bool:
+        """Whether a package is installed; of one that nobody chose, in a version that fits."""
+        version = self.packages.get(canonicalize_name(requirement.name), "")
+        return bool(version) and (
+            self.chosen or requirement.specifier.contains(version, prereleases=True)
+        )
+
+    @cached_property
+    def lock(self) -> str:
+        """What is installed, as lines of a lock; another one after any change."""
+        lines = [f"# installed for {self.executable} in {self.top}"]
+        for name, place in sorted(self._infos.items()):
+            listed = next((f for f in (place / "RECORD", place / "METADATA") if f.is_file()), None)
+            digest = hashlib.sha256(listed.read_bytes() if listed else b"").hexdigest()
+            lines.append(f"{name}=={self.packages[name]} --hash=sha256:{digest}")
+        return "\n".join((*lines, ""))
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the repository that it imports from, relative to the top."""
+        files = (file for site in self.sites
+                 for pattern in ("*.pth", "__editable__*_finder.py")
+                 for file in site.glob(pattern))  # fmt: skip
+        named = (place for file in files for place in _named(file.read_text("utf-8")))
+        own = (place.relative_to(self.top) for place in named
+               if place.is_relative_to(self.top) and place != self.sites[0])  # fmt: skip
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the repository has installed compiled modules of its own in it."""
+        for place in self._infos.values():
+            with suppress(OSError, ValueError):
+                url = str(json.loads((place / "direct_url.json").read_text("utf-8"))["url"])
+                if Path(unquote(urlsplit(url).path)).is_relative_to(self.top):
+                    lines = (place / "RECORD").read_text("utf-8").splitlines()
+                    if any(line.partition(",")[0].endswith(_COMPILED) for line in lines):
+                        return True
+        return False
+
+    def link(self, target: Path, final: Path, base: Path) -> None:
+        """Fill a folder, which will be `final`, with links to its packages, for a base Python."""
+        major, minor = self._facts["version"]
+        name = f"python{major}.{minor}"
+        site = target / "lib" / f"{name}{self._facts['suffix']}" / "site-packages"
+        programs = target / "bin"
+        programs.mkdir(parents=True, exist_ok=True)
+        for program in ("python", "python3", name):
+            (programs / program).symlink_to(base)
+        (target / "pyvenv.cfg").write_text(
+            f"home = {base.parent}\ninclude-system-site-packages = false\n", "utf-8"
+        )
+        used = {*self._infos.values()}
+
+        def hidden(folder: str, names: list[str]) -> list[str]:
+            infos = (name for name in names if name.endswith(".dist-info"))
+            return [name for name in infos if Path(folder, name) not in used]
+
+        for source in self.sites:
+            shutil.copytree(
+                source, site, ignore=hidden, copy_function=_link, symlinks=True, dirs_exist_ok=True
+            )
+        here = os.fsencode(self.executable.parent / "python")
+        there = os.fsencode(final / "bin/python")
+        for file in self.executable.parent.iterdir():
+            if file.is_file() and here in file.open("rb").read(_SHEBANG):
+                (programs / file.name).write_bytes(file.read_bytes().replace(here, there))
+                (programs / file.name).chmod(0o755)
+
+
+def _named(text: str) -> list[Path]:
+    """List the folders that a file of an editable install names, by lines or by a mapping."""
+    mapping = re.search(r"^MAPPING\b[^=]*= (\{.*\})$", text, re.MULTILINE)
+    if mapping:
+        return [Path(place).parent for place in ast.literal_eval(mapping[1]).values()]
+    return [Path(line.strip()) for line in text.splitlines()]
+
+
+def of_lock(text: str) -> Environment | None:
+    """Return the environment that a lock describes; None if it is one to install."""
+    found = _MARK.match(text)
+    return Environment(Path(found[1]), "", Path(found[2])) if found else None
+
+
+def find_environment(root: Path, top: Path) -> Environment | None:
+    """Find the environment in which a project of a repository runs; None if there is none."""
+    for executable, label in _candidates(root, top):
+        if os.access(executable, os.X_OK):
+            return Environment(executable.absolute(), label, top)
+    program = shutil.which("python") or shutil.which("python3")
+    return Environment(Path(program), program, top, chosen=False) if program else None
+
+
+def _candidates(root: Path, top: Path) -> Iterator[tuple[Path, str]]:
+    """Yield Pythons with what people call their environments, as their tools would choose."""
+    for name in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"):
+        if place := os.environ.get(name):
+            folder = root / place
+            yield (
+                folder / "bin/python",
+                os.path.relpath(folder, root) if folder.is_relative_to(top) else str(folder),
+            )
+    for folder in (root, *(above for above in root.parents if above.is_relative_to(top))):
+        for name in _FOLDERS:
+            if (folder / name / "pyvenv.cfg").is_file():
+                yield folder / name / "bin/python", os.path.relpath(folder / name, root)
+    for file, argv in _TOOLS.items():
+        if (root / file).is_file() and shutil.which(argv[0]):
+            process = subprocess.run(
+                argv, capture_output=True, check=False, timeout=_ANSWER_S, cwd=root, text=True
+            )
+            yield Path(process.stdout.strip() or "none"), f"{argv[0]}'s environment"
+    if place := os.environ.get("CONDA_PREFIX"):
+        yield Path(place, "bin/python"), f"conda's {Path(place).name}"
+
+
+def _link(source: str, target: str) -> str:
+    """Link to a file: code by its name, as somebody may edit it, all else at an eighth of the time.
+
+    A library stays a file, of which copies take turns.
+    """
+    place = Path(target)
+    if os.path.lexists(place):
+        return target
+    try:
+        if not target.endswith(".py"):
+            place.hardlink_to(source)
+            return target
+    except OSError:  # on another file system, or another user's
+        if ".so" in place.name:
+            return str(shutil.copy2(source, place))
+    place.symlink_to(source)
+    return target

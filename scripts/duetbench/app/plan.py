@@ -9,7 +9,6 @@ from typing import Final
 
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Plan
-from duetbench.core.text import some
 
 _SUGGESTIONS: Final = 3
 
@@ -52,14 +51,6 @@ def launch_order(plan: Plan) -> tuple[tuple[Case, int], ...]:
         order.shuffle(cases)
         steps += [(case, number) for case in cases]
     return tuple(steps)
-
-
-def without_duets(cases: Sequence[str]) -> str:
-    """Name the cases of a plan that are judged by launches in turn; empty if there are none."""
-    if not cases:
-        return ""
-    names = some(cases, _SUGGESTIONS)
-    return f"by turns, since their threads or workers need all cores: {names}"
 
 
 FIRST_WORKER: Final = 0.5

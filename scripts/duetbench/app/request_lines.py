@@ -127,7 +127,11 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
     first, _, last = part.partition("..")
     if part.startswith("@"):
         name = part[1:]
-        lines = [line.strip() for line in _text(folder / name, path).splitlines()]
+        try:
+            text = _bytes(folder / name, path).decode()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path}: expected text in UTF-8 in {name}, found {error}") from error
+        lines = [line.strip() for line in text.splitlines()]
         if not any(lines):
             raise UsageError(f"{path}: expected lines in {name}, found none")
         return [quote(line, safe=_PRINTABLE) for line in lines if line]
@@ -138,13 +142,6 @@ def _choices(part: str, path: str, folder: Path) -> Sequence[str]:
     if len(numbers) > MOST:
         numbers = random.Random(part).sample(numbers, MOST)  # noqa: S311
     return [f"{n:0{width}}" for n in numbers]
-
-
-def _text(file: Path, where: str) -> str:
-    try:
-        return _bytes(file, where).decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: expected text in UTF-8 in {file}, found {error}") from error
 
 
 def _bytes(file: Path, where: str) -> bytes:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import testbed
+from duetbench.app import workspace
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
 
@@ -150,7 +150,7 @@ def copies() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            testbed.forget(folder)
+            workspace.forget(folder)
 
 
 def lay_out(root: Path, revision: Revision, folder: Path) -> Path:
@@ -185,7 +185,11 @@ def copy(root: Path, folder: Path, *, inside: Path | None = None) -> Path:
     if inside is not None:
         whole = paths.above(root, len(inside.parts))
         return Path(shutil.copytree(whole, target, symlinks=True)) / inside
-    shutil.copytree(top(root) or root, target, symlinks=True, ignore=_ignore)
+
+    def generated(_folder: str, names: list[str]) -> list[str]:
+        return [*filter(_GENERATED.fullmatch, names)]
+
+    shutil.copytree(top(root) or root, target, symlinks=True, ignore=generated)
     return target / within(root)
 
 
@@ -229,7 +233,3 @@ def _walk(repository: Path, names: Iterable[str]) -> Iterator[Path]:
                 yield place
             elif place.is_dir() and not (place / "pyvenv.cfg").exists():
                 yield from _walk(repository, (f"{name}/{child.name}" for child in place.iterdir()))
-
-
-def _ignore(_folder: str, names: list[str]) -> set[str]:
-    return set(filter(_GENERATED.fullmatch, names))

@@ -1,12 +1,13 @@
-"""The server registry: to add a server, add one entry to `SERVERS`.
+"""Servers: how they are started for a case, and how a repository starts them in production.
 
-An entry says how the server is started for a case, and how its workers exist (as processes or
-threads), so that nothing else needs to know its name.
+To add a server, add one entry to `SERVERS`. It also says how the server's workers exist (as
+processes or threads), so that nothing else needs to know its name.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from duetbench.core.model import Case, Interface
@@ -31,9 +32,9 @@ KEEP_ALIVE: Final = "60"
 hands."""
 
 
-def _loop(case: Case) -> frozenset[str]:
+def _loop(_interface: Interface, loop: str) -> frozenset[str]:
     """An event loop that is no part of Python has the name of its distribution."""
-    return frozenset({case.loop} - {AUTO, "asyncio", "none"})
+    return frozenset({loop} - {AUTO, "asyncio", "none"})
 
 
 _FIXED: Final = re.compile(
@@ -60,7 +61,7 @@ class Server:
         worker_kind: How its workers exist, on an interpreter that is free-threaded or not.
         backpressure: Connections that it accepts at once with so many workers, or None.
         exit_codes: Exit codes of a clean stop by SIGTERM (negative: ended by that signal).
-        loads: Distributions that a case's arguments make it load, beyond its own requirements.
+        loads: Distributions that an interface on a loop makes it load, beyond its own requirements.
         shown: Packages whose versions reports name beside its own.
     """
 
@@ -72,10 +73,14 @@ class Server:
     worker_kind: Callable[[bool], Literal["process", "thread"]] = lambda _free_threaded: "process"
     exit_codes: frozenset[int] = frozenset({0})
     settings: tuple[str, ...] = ()
-    loads: Callable[[Case], frozenset[str]] = _loop
+    loads: Callable[[Interface, str], frozenset[str]] = _loop
     shown: tuple[str, ...] = ()
     usual_loops: tuple[str, ...] = ("uvloop",)
     module: str = ""
+
+    def needs(self, interface: Interface, loop: str) -> frozenset[str]:
+        """List the distributions that serve an interface on a loop."""
+        return self.loads(interface, loop) | {self.name}
 
 
 def _granian(case: Case, port: int) -> str:
@@ -87,10 +92,10 @@ def _granian(case: Case, port: int) -> str:
     )
 
 
-def _beside_gunicorn(case: Case) -> frozenset[str]:
-    if case.loop == GEVENT:
+def _beside_gunicorn(interface: Interface, loop: str) -> frozenset[str]:
+    if loop == GEVENT:
         return frozenset({GEVENT, "packaging"})  # which its worker imports, but does not require
-    return _loop(case) if case.endpoint.interface == "asgi" else frozenset()
+    return _loop(interface, loop) if interface == "asgi" else frozenset()
 
 
 def _uvicorn(case: Case, port: int) -> str:
@@ -173,7 +178,7 @@ SERVERS: Final[dict[str, Server]] = {
             loops=frozenset({"asyncio", "uvloop"}),
             arguments=_gunicorn,
             settings=("--config", "python:duetbench_gunicorn"),
-            loads=lambda case: _loop(case) | {"gunicorn", "uvicorn"},
+            loads=lambda *served: _loop(*served) | {"gunicorn", "uvicorn"},
             shown=("gunicorn",),
         ),
     )
@@ -218,3 +223,107 @@ def misfit(case: Case) -> tuple[str, object, str] | None:
         ("arg", argument, not argument, others),
     )
     return next(((key, found, allowed) for key, found, fits, allowed in checks if not fits), None)
+
+
+_STARTING: Final = (
+    *("Procfile", "Dockerfile*", "*compose*.y*ml", "*.sh", "*/*.sh", "*/Dockerfile*"),
+    *("gunicorn*.py", "*/gunicorn*.py"),
+)
+"""Files that start servers, the likeliest first."""
+
+_MARKS: Final = re.compile(r"(?:\\\n|[\[\]\"', ])+")  # around the words of a command
+
+_COMMAND: Final = re.compile(
+    r"^(?!\s*#|.*(?:\b(?:install|add|echo) |image:)).*?"
+    rf"(?<![\w.-])({'|'.join(SERVERS)}|fastapi run)(?=\s)([^\n;&|]*(?::| -|\.py)[^\n;&|]*)",
+    re.MULTILINE,
+)
+"""On a line that installs nothing: a server, and its arguments, of which one is an option or an
+application."""
+
+_APP: Final = re.compile(r"(?<!\S)([A-Za-z_][\w.]*:[A-Za-z_][\w.]*)(?=\(\)|\s|$)")
+
+_SETTING: Final = re.compile(
+    r"^(worker_class|threads)\s*=.*?[\"' ]([\w.]+)[\"')\s]*$", re.MULTILINE
+)
+"""A line of Gunicorn's file of settings."""
+
+_WORKERS: Final[dict[str, tuple[str, Interface, str]]] = {
+    r"(?:.*\.)?Uvicorn\w*Worker": ("uvicorn-worker", "asgi", AUTO),
+    r"(?:.*\.)?(?:gevent|Gevent\w*Worker)": ("gunicorn", "wsgi", GEVENT),
+    r"asgi": ("gunicorn", "asgi", AUTO),
+    r"sync|gthread": ("gunicorn", "wsgi", AUTO),
+}
+"""Pattern of Gunicorn's worker classes → server, interface and event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommand:
+    """What a command line starts.
+
+    Attributes:
+        interface: The only one that it serves; None: all of its server's.
+        threads: Blocking threads per worker; None: the server's default.
+        app: The application, as module:attribute; empty if it is not named like that.
+        source: The file that it is from.
+    """
+
+    server: str
+    interface: Interface | None
+    loop: str
+    threads: int | None
+    app: str
+    source: str
+
+    def serves(self, interface: Interface | None, *, free_threaded: bool) -> bool:
+        """Whether it can serve an interface (None: any), with or without the GIL."""
+        speaks = {self.interface} if self.interface else SERVERS[self.server].interfaces
+        loops = {AUTO, *SERVERS[self.server].loops}
+        able = self.loop in loops and not (free_threaded and self.loop == GEVENT)
+        return able and (interface is None or interface in speaks)
+
+    def __str__(self) -> str:
+        return f"{self.server}, as {self.source} says"
+
+
+def start_commands(place: Path, app: str) -> list[StartCommand]:
+    """List what a folder's files start, the likeliest first: this application, not for developing.
+
+    `app` is module:attribute.
+    """
+    found: list[tuple[bool, StartCommand]] = []
+    configs = (file for pattern in _STARTING[-2:] for file in place.glob(pattern))
+    settings = _SETTING.findall("\n".join(file.read_text("utf-8", "replace") for file in configs))
+    options = "".join(f" --{name.replace('_', '-')} {value}" for name, value in settings)
+    for file in (file for pattern in _STARTING for file in sorted(place.glob(pattern))):
+        text = file.read_text("utf-8", "replace") if file.is_file() else ""
+        text = f"gunicorn -c {file.name} {app}" if file.suffix == ".py" else text
+        # Of a Dockerfile the last stage counts.
+        for name, rest in reversed(_COMMAND.findall(_MARKS.sub(" ", text))):
+            arguments = rest + options * (name == "gunicorn")
+            for command in _read(name, arguments, file.relative_to(place).as_posix()):
+                own = app.rpartition(".")[2] in rest
+                found.append((not own or "--reload" in rest, command))
+    return [command for _, command in sorted(found, key=lambda pair: pair[0])]
+
+
+def _read(name: str, rest: str, source: str) -> Iterator[StartCommand]:
+    """Read a server's arguments; nothing if its workers are of a kind that is not known."""
+
+    def option(names: str) -> str:
+        return next(iter(re.findall(rf"(?<!\S)(?:{names})[ =]*([\w.]+)", rest)), "")
+
+    kind, loop = option("-k|--worker-class"), option("--(?:asgi-)?loop") or AUTO
+    threads = option("--(?:blocking-)?threads")
+    number = int(threads) if threads.isdigit() else None
+    app = next(iter(_APP.findall(rest)), "")
+    if name == "fastapi run":
+        yield StartCommand("uvicorn", None, AUTO, None, "", source)
+    elif name != "gunicorn":
+        # A class of workers is Hypercorn's loop.
+        yield StartCommand(name, None, kind or loop, number, app, source)
+    for pattern, (server, interface, usual) in _WORKERS.items():
+        if name == "gunicorn" and re.fullmatch(pattern, kind or "sync"):
+            loop = loop if usual == AUTO else usual
+            blocking = (number or 1) if blocks(interface, loop) else None
+            yield StartCommand(server, interface, loop, blocking, app, source)

@@ -103,14 +103,6 @@ class Setting:
         """Whether it says how the application is served."""
         return bool(self.values or self.env or self.arguments)
 
-    @property
-    def kinds(self) -> set[Kind]:
-        """The kinds of things in which it differs from what is declared."""
-        kinds: dict[Kind, object] = {
-            "stack": self.packages, "interpreter": self.python, "setting": self.served
-        }  # fmt: skip
-        return {kind for kind, differs in kinds.items() if differs}
-
     def apply(self, case: Case) -> Case:
         """Return a case with the setting's variables, which override private ones, and arguments.
 
@@ -194,9 +186,14 @@ class Contrast:
     @property
     def kinds(self) -> set[Kind]:
         """The kinds of things in which the sides differ."""
-        base, head = self.settings
-        kinds = base.kinds | head.kinds
-        return {*kinds, "revision"} if self.of_revisions else kinds
+        sides = self.settings
+        kinds: dict[Kind, bool] = {
+            "revision": self.of_revisions,
+            "stack": any(side.packages for side in sides),
+            "interpreter": any(side.python for side in sides),
+            "setting": any(side.served for side in sides),
+        }
+        return {kind for kind, differ in kinds.items() if differ}
 
     @property
     def crossing(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,8 +24,8 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from duetbench.app.configuration import Interpreter
-from duetbench.app.environment import Environment, of_lock
+from duetbench.app.declarations import read_pyproject
+from duetbench.app.interpreters import Environment, Interpreter, of_lock
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import StackRecord
 from duetbench.host import cache, command, files, paths, proc
@@ -45,6 +45,19 @@ GIT: Final = "git+"
 _INDEX: Final = re.compile(r"^--extra-index-url[ =]\S+", re.MULTILINE)
 _ANY_INDEX: Final = ("--index-strategy", "unsafe-best-match")
 """As pip reads such lines; what is installed is pinned by its hash."""
+
+
+_UNVERSIONED: Final = dict.fromkeys(
+    (
+        "SETUPTOOLS_SCM_PRETEND_VERSION",
+        "PDM_BUILD_SCM_VERSION",
+        "POETRY_DYNAMIC_VERSIONING_BYPASS",
+        "UV_DYNAMIC_VERSIONING_BYPASS",
+        "PBR_VERSION",
+    ),
+    "0.0.0",  # some read the third part
+)
+"""Versions for a copy, which has no history to read one from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +189,12 @@ def compile_lock(
     keep: str = "",
     pins: Sequence[str] = (),
     home: Path | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> str:
     """Compile a lock with `uv pip compile`, so that a new version is one line of a diff.
 
     `lines` are requirements beside those that `argv` names. The lock is for Pythons of `version`
     and newer; with a `home`, settings of uv there apply. The versions of `keep`, a lock, are
-    preferred. `pins` are requirements that limit all packages, and `env` are variables for what is
-    built.
+    preferred. `pins` are requirements that limit all packages.
 
     Raises SetupError if there is no such set of packages, or the index cannot be reached.
     """
@@ -206,11 +217,17 @@ def compile_lock(
         full += ["--constraint", constraints]
         log = command.new_log("lock", cache.digest(what, str(Path.cwd())))
         full += [*command.no_build(), *argv, "--output-file", output]
+        env = unversioned(home) if home else None
         try:
             command.run(full, what=f"resolving {what}", log=log, tick=tick, cwd=home, env=env)
         except SetupError as error:
             raise SetupError(f"{error}{_advice(log, version) if version else ''}") from error
         return more + one_line_per_package(output.read_text("utf-8"))
+
+
+def unversioned(root: Path) -> Mapping[str, str]:
+    """Return variables with a version for a project that does not write down its own."""
+    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
 
 
 def one_line_per_package(text: str) -> str:
@@ -254,7 +271,10 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         if stack.environment is not None:
             stack.environment.link(staging, place(stack, python), python.executable)
             lacking -= {*stack.environment.packages}
-            lock = _part(stack.lock, lacking, staging)
+            lock = staging / stack.lock.name
+            lines = _lines(stack.lock.read_text("utf-8"))
+            added = (ln for ln in lines if canonicalize_name(ln.partition("==")[0]) in lacking)
+            lock.write_text("\n".join(added), "utf-8")
         sync: list[str | Path] = [command.uv(), "pip", "install", "--no-deps"]
         # Hashes that a project's lock has are checked, but its settings may name ranges.
         sync += [] if stack.home else ["--no-config", "--require-hashes"]
@@ -278,14 +298,6 @@ def make_environment(stack: Stack, python: Interpreter, narrator: Narrator) -> b
         return None if there else "its Python is not there"
 
     return cache.make(place(stack, python), fault=fault, build=build, say=narrator.say)
-
-
-def _part(lock: Path, names: Collection[str], folder: Path) -> Path:
-    """Write the lines of a lock that are of some packages to a file in a folder."""
-    lines = _lines(lock.read_text("utf-8"))
-    chosen = [line for line in lines if canonicalize_name(line.partition("==")[0]) in names]
-    (file := folder / lock.name).write_text("\n".join(chosen), "utf-8")
-    return file
 
 
 _MANY: Final = 100

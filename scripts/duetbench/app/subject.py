@@ -5,24 +5,30 @@ interpreter.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final
 
-from duetbench.app import configuration, foreign_locks, request_lines, stacks
-from duetbench.app.configuration import Configuration, Interpreter
-from duetbench.app.pyproject import FILE, project_name, results_dir
+from packaging.requirements import Requirement
+
+from duetbench.app import request_lines, stacks, target
+from duetbench.app.declarations import FILE, project_name, results_dir
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import blocks
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
-from duetbench.app.target import FOLDER, STACK, Target
+from duetbench.app.target import FOLDER, STACK, Configuration, Target
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load
+from duetbench.host import cache
+from duetbench.host.command import Tick
+from duetbench.host.console import Narrator
 
 _COMPARED: Final = (
     FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
-    *foreign_locks.LOCKS,
+    "poetry.lock", "pdm.lock", "Pipfile.lock",
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 
@@ -75,7 +81,7 @@ class Subject:
     @property
     def configuration(self) -> Configuration:
         """The settings of the repository; raises DeclarationError if they are invalid."""
-        return configuration.load(self.repository)
+        return target.configuration(self.repository)
 
     @property
     def results(self) -> Path:
@@ -132,6 +138,52 @@ class Subject:
         """
         return self.read_lock(stack, self.lock_file(stack))
 
+    def resolve(
+        self,
+        stack: str,
+        as_of: date | None,
+        tick: Tick = lambda _: None,
+        *,
+        keep: str = "",
+        pins: Sequence[str] = (),
+        options: Sequence[str] = (),
+    ) -> str:
+        """Resolve a stack with uv as of the end of a date (UTC), or of a moment; return its lock.
+
+        `options` are uv's. Versions in `keep`, the text of a lock, are kept if possible. `pins` are
+        requirements such as `granian==2.7.8` that limit what is installed. SetupError: uv finds no
+        such set of packages.
+        """
+        argv = [*self.sources(stack), *options]
+        if as_of is not None:
+            argv += ["--exclude-newer", as_of.isoformat()]
+        # Its home may have an index of its own.
+        return stacks.compile_lock(
+            argv, f"stack {stack}", tick,
+            version=self.version, keep=keep, pins=pins, home=self.home,
+        )  # fmt: skip
+
+    def resolve_stack(
+        self,
+        name: str,
+        narrator: Narrator,
+        day: date | None = None,
+        pins: Sequence[Requirement] = (),
+    ) -> Stack:
+        """Resolve a stack as of the end of a date (UTC), or with other versions of some packages.
+
+        With pins, other packages move only if they must. Raises SetupError as `resolve`.
+        """
+        texts = [str(pin) for pin in pins]
+        keep = "" if day else self.lock_file(name).read_text("utf-8")
+        how = f"as of {day}" if day else f"with {', '.join(texts)}"
+        with narrator.step(f"stack {name}", f"resolving it {how}") as tick:
+            text = self.resolve(name, day, tick, keep=keep, pins=texts)
+        # A search for a cause finds it by its digest.
+        lock = stacks.kept_place(cache.digest(text), name)
+        stacks.write_lock(lock, text)
+        return self.read_lock(name, lock)
+
     def read_lock(self, stack: str, file: Path) -> Stack:
         """Read a lock from any file; raises like `lock`."""
         return stacks.read_lock(stack, file, self.version, self.home)
@@ -145,16 +197,16 @@ class Subject:
         """Find an interpreter; UsageError: it is unknown, SetupError: it is not installed."""
         return self.interpreters[name]
 
-    def find_interpreters(self, names: Iterable[str]) -> dict[str, Interpreter]:
-        """Find interpreters by name; raises like `interpreter`."""
-        return {name: self.interpreter(name) for name in names}
-
     def cases(self, setting: Setting = AS_DECLARED) -> tuple[Case, ...]:
-        """List all cases that can be served as a setting says; UsageError, DeclarationError."""
+        """List all cases as a setting says; UsageError, also if they cannot be served like that."""
+        return tuple(map(setting.apply, self.declared_cases(setting)))
+
+    def declared_cases(self, setting: Setting = AS_DECLARED) -> list[Case]:
+        """List all cases with a setting's values alone, whether or not their server can do that."""
         target = self.target.model_copy(update=setting.values)
         rate = "" if target.rate is None else f"-r{target.rate:g}"
         name, blocking = project_name(self.repository), blocks(self.interface, target.loop)
-        cases = [
+        return [
             Case(
                 id=f"{name}/{endpoint.name}/py{python}/c{target.connections}{rate}",
                 experiment=name,
@@ -181,7 +233,6 @@ class Subject:
             for endpoint in self._endpoints()
             for python in self.interpreters
         ]
-        return tuple(map(setting.apply, cases))
 
     def _endpoints(self) -> list[Endpoint]:
         endpoints: list[Endpoint] = []

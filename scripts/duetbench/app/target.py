@@ -1,9 +1,10 @@
-"""A target: an application that options or a few keys declare.
+"""What a repository declares: its target, an application to measure, and the harness's settings.
 
 The keys are in `[tool.duetbench]` of `pyproject.toml`, or at the top of a `duetbench.toml`, which
-takes precedence. Command-line options with the same names override them.
+takes precedence. Command-line options with the same names override those of a target.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,21 +13,24 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
-from duetbench.app.pyproject import FILE, read_table
-from duetbench.app.schema import (
+from duetbench.app.declarations import (
+    FILE,
     EnvName,
     HeaderName,
     HeaderText,
+    OhaSpec,
     Several,
     Text,
     key_path,
     mistake,
+    read_table,
     validate,
 )
 from duetbench.app.servers import AUTO, LOOPS, SERVERS
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Frozen, Interface
-from duetbench.core.units import read_time
+from duetbench.core.metrics import MATERIAL, Concern
+from duetbench.core.model import EffectKind, Frozen, Interface
+from duetbench.core.units import read_share, read_time
 from duetbench.host import paths
 
 STACK: Final = "project"
@@ -57,10 +61,10 @@ _ASSIGNED: Final = re.compile(
 )
 """A line of a file of variables."""
 
-LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
 _FILES: Final = re.compile(r"\{@([^{}]+)\}|\s@(.+)")  # of requests
-"""A text on one line that is no option."""
 
+LINE: Final = re.compile("[!-,.-~][ -~]{0,999}")
+"""A text on one line that is no option."""
 
 DATABASE: Final = re.compile(
     r"\w+|[\w+]+://(\{\w+\}(:\{\w+\})?@)?[\w.:{}-]{0,200}/\{\w+\}", re.ASCII
@@ -233,7 +237,7 @@ class Target(Frozen):
     after: Annotated[Several, CommandOption("COMMAND", word=True)] = Field(
         (), description="Command after each stop of the server."
     )
-    # None: see `target_python`. Two only where they are compared.
+    # None: see `interpreters`. Two only where they are compared.
     python: Annotated[
         Several, Field(max_length=1), CommandOption("VERSION", kind=str, word=True, safe=WORD)
     ] = Field((), description="Interpreter, e.g. 3.13t; default: what the project requires.")
@@ -373,3 +377,43 @@ def read_variables(file: Path, label: str = "") -> dict[str, str]:
             # Do not show the line, which may have a private value.
             raise UsageError(f"env-file {label}, line {number}: expected NAME=value")
     return variables
+
+
+def _read_limits(table: object) -> object:
+    if not isinstance(table, dict):
+        return table
+    return {key: read_share(v) if key in MATERIAL else v for key, v in table.items()}
+
+
+class Configuration(Frozen):
+    """The harness's own `[tool.duetbench]`, without the keys of a target."""
+
+    oha: OhaSpec = Field(title="The load generator.")
+    limits: Annotated[
+        dict[Concern | EffectKind, Annotated[float, Field(ge=0)]], BeforeValidator(_read_limits)
+    ] = Field(
+        default_factory=dict,
+        description="What is worse: a change by a share, memory = '5%', or a request of head that "
+        "does more than so many of a kind, sql = 10.",
+    )
+
+    @property
+    def material(self) -> dict[Concern, float]:
+        """Smallest relative changes that are worse."""
+        return {name: self.limits[name] for name in MATERIAL if name in self.limits}
+
+    @property
+    def most(self) -> dict[EffectKind, float]:
+        """How often a request of head may do something."""
+        kinds: tuple[EffectKind, ...] = get_args(EffectKind)
+        return {kind: self.limits[kind] for kind in kinds if kind in self.limits}
+
+
+@functools.cache
+def configuration(root: Path) -> Configuration:
+    """Read and validate a repository's settings; raises DeclarationError if they are invalid."""
+    file, table = read_table(root)
+    table = {key: value for key, value in table.items() if key not in KEYS}
+    table = {**read_table(paths.PINS)[1], **table}
+    keys = "only the keys that CONTRIBUTING.md names"
+    return validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)

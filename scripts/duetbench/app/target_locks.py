@@ -1,19 +1,23 @@
-"""The packages of a target, from its project's own lock, with a server added; and the project.
+"""The packages of a target, from its project's own lock, with a server added.
 
 The lock is the first of these that exists: `uv.lock` (of the workspace, for a member),
-`pylock.toml`, another tool's (see `foreign_locks`), `requirements.txt`, the requirements in
-`pyproject.toml`, and the only other file of requirements for serving. A copy gets a lock in the
-form of other stacks' and the project's requirements beside it, so that it can be resolved again
-with other versions.
+`pylock.toml`, Poetry's, PDM's or Pipenv's, `requirements.txt`, the requirements in
+`pyproject.toml`, and the only other file of requirements for serving. A lock of Poetry or PDM is
+read as versions that limit what its project asks for. A copy gets a lock in the form of other
+stacks' and the project's requirements beside it, so that it can be resolved again with other
+versions.
 """
 
+import json
 import os
 import re
+import tomllib
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from packaging.dependency_groups import resolve_dependency_groups
@@ -21,24 +25,31 @@ from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from duetbench.app import foreign_locks, stacks, target
-from duetbench.app.configuration import Interpreter
-from duetbench.app.pyproject import project_name, read_pyproject
+from duetbench.app import stacks, target
+from duetbench.app.declarations import project_name, read_pyproject
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.stacks import Stack
 from duetbench.app.target import Target
-from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import cache, command, proc
 from duetbench.host.console import Narrator
 
 UV: Final = "uv.lock"
 PYPROJECT: Final = "pyproject.toml"
-LOCKS: Final = (UV, "pylock.toml", *foreign_locks.LOCKS)
+_POETRY: Final = "poetry.lock"
+_PDM: Final = "pdm.lock"
+_PIPENV: Final = "Pipfile.lock"
+_LIMITS: Final = (_POETRY, _PDM)
+"""Locks of whose packages a project asks for some."""
+
+_FOREIGN: Final = (*_LIMITS, _PIPENV)
+
+_COMMITS: Final = ("commit-id", "resolved_reference", "revision", "ref")
+
+LOCKS: Final = (UV, "pylock.toml", *_FOREIGN)
 
 GIVEN: Final = "given"
 """Name of a copy's lock before anything is added."""
-
-SITE: Final = f"{target.FOLDER}/site"
-"""Folder of a copy with the installed parts of the project itself."""
 
 _PLACED: Final = re.compile(
     r"(?:-e\s+|[\w.-]+(?:\[[^\]]*\])?\s*@\s*)?"
@@ -47,23 +58,8 @@ _PLACED: Final = re.compile(
 )
 """A folder or an archive on a line of a lock."""
 
-_UNVERSIONED: Final = dict.fromkeys(
-    (
-        "SETUPTOOLS_SCM_PRETEND_VERSION",
-        "PDM_BUILD_SCM_VERSION",
-        "POETRY_DYNAMIC_VERSIONING_BYPASS",
-        "UV_DYNAMIC_VERSIONING_BYPASS",
-        "PBR_VERSION",
-    ),
-    "0.0.0",  # some read the third part
-)
-"""Versions for a copy, which has no history to read one from."""
-
 _FOR_OTHERS: Final = ("dev", "test", "doc", "lint", "build", "ci", "local")
 """Words in the name of a requirements file that is not for serving."""
-
-_NO_SOURCES: Final = {"tests", "test", "docs", "examples", "build", "dist", "node_modules"}
-"""Folders that are not searched for an application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +85,18 @@ def workspace(root: Path) -> Path:
     return root
 
 
-def lock_of(root: Path, within: Path = Path()) -> LockFile | None:
+def lock_of(root: Path, within: Path = Path(), asked: str | None = None) -> LockFile | None:
     """Find the file to read a project's packages from; None if it names no packages.
 
-    A folder of a repository, `within` it, has those of the next folder above if it names none.
+    `asked` is the one that is wanted. A folder of a repository, `within` it, has those of the next
+    folder above if it names none.
 
-    Raises UsageError if several files are possible.
+    Raises UsageError if several files are possible, or the wanted one is missing.
     """
+    if asked:
+        if not (root / asked).is_file():
+            raise UsageError(f"packages={asked}: expected a file of the project, found none")
+        return LockFile(root, root / asked, os.path.relpath(root / asked, root))
     for folder in (root, *root.parents[: len(within.parts)]):
         if file := _file_in(folder):
             return LockFile(folder, file, os.path.relpath(file, root))
@@ -151,8 +152,11 @@ def read(
     )
     stacks.parse(text, str(file), python.version)  # which names the project's file
     asked = _direct(lock.root, target)
-    if asked is None and file.suffix in {".txt", ".in"} and not _is_lock(file):
-        asked = (f"-r {file}",)
+    if asked is None and file.suffix in {".txt", ".in"}:
+        listed = _requirements(file)
+        # Tools write one version or place of each into a lock.
+        if not listed or not all("==" in f"{one.specifier}" or one.url for one in listed):
+            asked = (f"-r {file}",)
     # What places require is among the names.
     return put(root, text, _names(text) if asked is None or places else asked, python), places
 
@@ -192,21 +196,18 @@ def differing(roots: Sequence[Path], within: Path, target: Target, program: Path
 
     A lock may differ in what an application does not get: its own version, or a group's packages.
     """
+
+    def content(lock: LockFile) -> str | bytes:
+        if lock.file.name == UV:
+            return _of_uv(lock.root, (), program)
+        asked = _direct(lock.root, target) if lock.file.name == PYPROJECT else None
+        return repr(asked) if asked else lock.file.read_bytes()
+
     locks = [lock for root in roots if (lock := lock_of(root, within))]
     same = len(locks) in {0, len(roots)} and (
-        len({lock.file.read_bytes() for lock in locks}) <= 1
-        or len({_content(lock, target, program) for lock in locks}) == 1
+        len({lock.file.read_bytes() for lock in locks}) <= 1 or len(set(map(content, locks))) == 1
     )
     return "" if same else " and ".join(sorted({lock.file.name for lock in locks}))
-
-
-def _content(lock: LockFile, target: Target, program: Path) -> str | bytes:
-    """Return what tells in a project's lock which packages an application gets."""
-    if lock.file.name == UV:
-        return _of_uv(lock.root, (), program)
-    if lock.file.name == PYPROJECT and (asked := _direct(lock.root, target)):
-        return repr(asked)
-    return lock.file.read_bytes()
 
 
 def direct(root: Path, within: Path, target: Target) -> list[Requirement]:
@@ -229,9 +230,9 @@ def _lines(lock: LockFile, target: Target, python: Interpreter, narrator: Narrat
     if file.name == UV:
         options += [word for group in target.groups for word in ("--group", group)]
         return _of_uv(root, options, python.executable)
-    if file.name in foreign_locks.LOCKS or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
-        locked = foreign_locks.read(file, target, stacks.markers(python.version))
-        if file.name not in foreign_locks.LIMITS:
+    if file.name in _FOREIGN or re.fullmatch(r"pylock(\.[^.]+)?\.toml", file.name):
+        locked = _read_foreign(file, target, stacks.markers(python.version))
+        if file.name not in _LIMITS:
             return _compile(lock, ["--no-deps"], python, narrator, lines=locked) if locked else ""
         asked = _direct(root, target)
         return _compile(lock, [], python, narrator, lines=asked, pins=locked) if asked else ""
@@ -252,12 +253,6 @@ def _requirements(file: Path) -> list[Requirement]:
     text = file.read_text("utf-8").replace("\\\n", " ")
     lines = (line.partition(" #")[0].partition(" --hash=")[0] for line in text.splitlines())
     return [requirement for line in lines if (requirement := _parsed(line))]
-
-
-def _is_lock(file: Path) -> bool:
-    """Whether a file of requirements has one version or place of each, as tools write it."""
-    requirements = _requirements(file)
-    return bool(requirements) and all("==" in f"{r.specifier}" or r.url for r in requirements)
 
 
 def _of_uv(root: Path, options: Sequence[str], python: Path) -> str:
@@ -295,10 +290,25 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _direct(root: Path, target: Target) -> tuple[str, ...] | None:
-    """Return the requirements of a project's metadata; None if the file does not list them."""
-    needed, by_extra, by_group = foreign_locks.metadata(root)
+    """Return the requirements of a project's metadata; None if the file does not list them.
+
+    Poetry's own table counts beside its lock, which has the versions.
+    """
+    document = read_pyproject(root)
+    project, tools = document.get("project", {}), document.get("tool", {})
+    specs = tools.get("poetry", {}).get("dependencies", {}) if (root / _POETRY).is_file() else None
+    of_poetry = specs and [
+        text
+        for name, spec in specs.items()
+        if name != "python" and not (isinstance(spec, dict) and spec.get("optional"))
+        for text in _texts(name, spec)
+    ]
+    needed = project.get("dependencies", of_poetry)
     if needed is None:
         return None
+    by_extra = project.get("optional-dependencies", {})
+    by_group = tools.get("pdm", {}).get("dev-dependencies", {})
+    by_group |= document.get("dependency-groups", {})
     extras = {canonicalize_name(name): texts for name, texts in by_extra.items()}
     try:
         groups = resolve_dependency_groups(by_group, *target.groups)
@@ -365,80 +375,70 @@ def _compile(
     with narrator.step(what, "resolving them") as tick:
         return stacks.compile_lock(
             argv, f"the {what}", tick, lines=lines, version=python.version, keep=keep, pins=pins,
-            home=lock.root, env=_unversioned(lock.root),
+            home=lock.root,
         )  # fmt: skip
 
 
-def _unversioned(root: Path) -> Mapping[str, str]:
-    """Return variables with a version for a project that does not write down its own."""
-    return {} if "version" in read_pyproject(root).get("project", {}) else _UNVERSIONED
+def _read_foreign(file: Path, target: Target, values: Mapping[str, str]) -> list[str]:
+    """List the versions or places in a lock that hold on a platform with these marker values.
 
+    Packages with several of them are left out.
 
-def install(
-    root: Path, module: str, places: Sequence[Path], python: Interpreter, narrator: Narrator
-) -> tuple[str, ...]:
-    """Lay out what a project installs of itself in a copy; return the import folders, in order.
-
-    Code is imported from its source folder, where a build leaves compiled modules. The project's
-    metadata, and the packages that are folders or archives, come first.
-
-    Raises SetupError if one of these cannot be installed.
+    Raises DeclarationError if the lock is invalid.
     """
-    (root / SITE).mkdir(parents=True, exist_ok=True)
-    for place in places:
-        _install(root, [place], python, narrator)
-    document = read_pyproject(root)
-    tools = document.get("tool", {})
-    modes = tools.get("poetry", {}).get("package-mode"), tools.get("uv", {}).get("package")
-    if "build-system" in document and False not in modes:
-        try:
-            _install(root, ["--editable", root], python, narrator)
-        except SetupError as error:
-            narrator.say(f"note: measured from source, without metadata: {error}")
-    named = (file.read_text("utf-8").splitlines() for file in (root / SITE).glob("*.pth"))
-    places = [Path(line) for lines in named for line in lines if Path(line).is_dir()]
-    own = (os.path.relpath(place, root) for place in places if place.is_absolute())
-    return tuple(dict.fromkeys((SITE, *source_folders(root, module), *own)))
+    lines: dict[str, set[str]] = defaultdict(set)
+    try:
+        text = file.read_text("utf-8")
+        groups = frozenset(target.groups)
+        if file.name == _PIPENV:
+            document = json.loads(text)
+            sections = (document[key] for key in ("default", *target.groups))
+            named = {name: entry for section in sections for name, entry in section.items()}
+            entries = [{"name": name, **entry} for name, entry in named.items()]
+        else:
+            document = tomllib.loads(text)
+            entries = document["package" if file.name in _FOREIGN else "packages"]
+            groups |= {*document.get("default-groups", ())}
+        extras = frozenset(target.extras)
+        chosen: dict[str, Any] = {**values, "extras": extras, "dependency_groups": groups}
+        for entry in entries:
+            marker = entry.get("markers") or entry.get("marker")
+            if isinstance(marker, dict):  # Poetry has one per group
+                marker = marker.get("main")
+            if not marker or any(
+                Marker(marker).evaluate({**chosen, "extra": extra}, "lock_file")
+                for extra in ("", *target.extras)
+            ):
+                lines[entry["name"]].add(_line(entry, file.parent))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise DeclarationError(file.name, "file", problem, f"a {file.name} of its tool") from error
+    return sorted(line for some in lines.values() for line in some if len(some) == 1)
 
 
-def _install(
-    root: Path, what: Sequence[str | Path], python: Interpreter, narrator: Narrator
-) -> None:
-    # The folder name of a copy means nothing to the user.
-    place = Path(what[-1])
-    name = project_name(place) if place.is_dir() else place.name
-    argv: list[str | Path] = [command.uv(), "pip", "install", "--no-deps", "--target", root / SITE]
-    argv += ["--python", python.executable, *what]
-    log = command.new_log("build", name, cache.digest(str(place)))
-    # What is imported is compiled for both sides in one way.
-    env = {**_unversioned(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    with narrator.step(name, "building it") as tick:
-        command.run(argv, what=f"building {name}", log=log, tick=tick, cwd=root, env=env)
+def _line(package: Mapping[str, Any], root: Path) -> str:
+    """Write a package's line: its version, or its place."""
+    name = package["name"]
+    tables = (package.get(key) for key in ("source", "vcs", "directory", "archive"))
+    source: Mapping[str, Any] = next(filter(None, tables), package)
+    kind, address = source.get("type", ""), source.get("url")
+    if git := source.get("git") or (address if kind == "git" else None):
+        commit = next(source[key] for key in _COMMITS if source.get(key))
+        below = f"#subdirectory={source['subdirectory']}" if source.get("subdirectory") else ""
+        return f"{name} @ git+{git}@{commit}{below}"
+    place = source.get("path") or (address if kind != "legacy" else None)
+    if place is None:
+        return f"{name}=={package['version'].removeprefix('==')}"
+    if "://" not in place:
+        place = (root / place / source.get("subdirectory", "")).resolve().as_uri()
+    return f"{name} @ {place}"
 
 
-def module_files(module: str) -> tuple[Path, Path]:
-    """Return the two files that a dotted module may be, from its import folder."""
-    name = Path(*module.split("."))
-    return name.with_suffix(".py"), name / "__init__.py"
-
-
-def source_folders(root: Path, module: str) -> tuple[str, ...]:
-    """List the folders to import a project's code from: `src/`, the top, and perhaps another.
-
-    The other comes first: the only folder that contains the module, if the first two do not.
-    """
-    usual = tuple(name for name in ("src", ".") if (root / name).is_dir())
-    names = module_files(module)
-    if any((root / folder / name).is_file() for folder in usual for name in names):
-        return usual
-    places = {
-        file.relative_to(root).parents[len(name.parts) - 1]
-        for name in names
-        for file in root.rglob(str(name))
-    }
-    homes = [
-        place.as_posix()
-        for place in places
-        if not any(part in _NO_SOURCES or part.startswith(".") for part in place.parts)
-    ]
-    return (*homes, *usual) if len(homes) == 1 else usual
+def _texts(name: str, spec: Any) -> Iterator[str]:
+    """Write one of Poetry's dependencies, which may have several conditions, as requirements."""
+    for table in spec if isinstance(spec, list) else [spec]:
+        fields = table if isinstance(table, dict) else {}
+        conditions = [f"({text})" for text in [fields.get("markers")] if text]
+        conditions += [f"sys_platform == '{text}'" for text in [fields.get("platform")] if text]
+        marker = f" ; {' and '.join(conditions)}" * bool(conditions)
+        yield f"{name}[{','.join(fields.get('extras', ()))}]{marker}"

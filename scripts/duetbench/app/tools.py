@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-from duetbench.app.schema import OhaSpec
+from duetbench.app.declarations import OhaSpec
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator

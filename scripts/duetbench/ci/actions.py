@@ -9,9 +9,8 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from duetbench.core.errors import UsageError
 from duetbench.host.console import Console, errors
@@ -19,71 +18,47 @@ from duetbench.host.console import Console, errors
 BOT: Final = "github-actions[bot]"
 """The account that writes with a job's own token. Nobody can register a name with brackets."""
 
-API: Final = "https://api.github.com"
-SERVER: Final = "https://github.com"
 OUTPUT: Final = "GITHUB_OUTPUT"
 
 URL: Final = re.compile(r"https?://[^\s()<>\[\]\\]{1,500}")
 """An address that is safe in Markdown."""
 
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
 _ADDRESS: Final = re.compile(r"https://\w|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
-_HINT: Final = "; a job of GitHub Actions has it, elsewhere set it by hand"
 
 
-@dataclass(frozen=True, slots=True)
 class Context:
-    """The environment of a step."""
+    """The environment of a step, from the variables `GITHUB_*`; raises UsageError."""
 
-    repository: str  # `owner/name`
-    token: str = field(repr=False)  # never shown
-    api_url: str = API  # base address of the REST API
-    server_url: str = SERVER  # base address of the pages for people
-    run_id: int = 0  # of the workflow's run; later runs have larger ones. 0 outside of Actions
-    event_name: str = ""
-    event_path: Path | None = None
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Self:
-        """Read the variables `GITHUB_*`; raises UsageError."""
-        for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN"):
-            if not environ.get(name):
-                raise UsageError(f"{name} is not set{_HINT}")
-        repository, run_id = environ["GITHUB_REPOSITORY"], environ.get("GITHUB_RUN_ID") or "0"
-        if not _REPOSITORY.fullmatch(repository):
-            raise UsageError(f"GITHUB_REPOSITORY={repository!r}: expected owner/name")
-        if not run_id.isdecimal():
-            raise UsageError(f"GITHUB_RUN_ID={run_id!r}: expected a number")
-        api_url = environ.get("GITHUB_API_URL") or API
-        if not _ADDRESS.match(api_url):  # the token goes there
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.repository = self._required("GITHUB_REPOSITORY")
+        """`owner/name`."""
+        self.token = self._required("GITHUB_TOKEN")
+        self.event_name = environ.get("GITHUB_EVENT_NAME", "")
+        self.api_url = (environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
+        if not _ADDRESS.match(self.api_url):  # the token goes there
             raise UsageError(
-                f"GITHUB_API_URL={api_url!r}: expected https://…, or http:// on this machine"
+                f"GITHUB_API_URL={self.api_url!r}: expected https://…, or http:// on this machine"
             )
-        event = environ.get("GITHUB_EVENT_PATH")
-        return cls(
-            repository=repository,
-            token=environ["GITHUB_TOKEN"],
-            api_url=api_url.rstrip("/"),
-            server_url=(environ.get("GITHUB_SERVER_URL") or SERVER).rstrip("/"),
-            run_id=int(run_id),
-            event_name=environ.get("GITHUB_EVENT_NAME", ""),
-            event_path=Path(event) if event else None,
-        )
+        self.run_id = int(environ.get("GITHUB_RUN_ID") or 0)
+        """Of the workflow's run; later runs have larger ones. 0 outside of Actions."""
+
+    def _required(self, name: str) -> str:
+        if not self._environ.get(name):
+            raise UsageError(f"{name} is not set; a job of GitHub Actions has it")
+        return self._environ[name]
 
     @property
     def run_url(self) -> str:
         """The page of this run; outside of Actions, of all runs."""
-        base = f"{self.server_url}/{self.repository}/actions"
+        server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        base = f"{server.rstrip('/')}/{self.repository}/actions"
         return f"{base}/runs/{self.run_id}" if self.run_id else base
 
     def event(self) -> dict[str, Any]:
         """Read the event that started the workflow; raises UsageError."""
-        if self.event_path is None:
-            raise UsageError(f"GITHUB_EVENT_PATH is not set: expected the event's file{_HINT}")
-        try:
-            event: dict[str, Any] = json.loads(self.event_path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{self.event_path}: expected the event as JSON: {error}") from error
+        path = Path(self._required("GITHUB_EVENT_PATH"))
+        event: dict[str, Any] = json.loads(path.read_bytes())
         return event
 
 

@@ -9,7 +9,7 @@ back at once (full jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Arc
 import json
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 import httpx
 from tenacity import RetryCallState, retry, retry_if_exception_type
@@ -25,7 +25,6 @@ PATIENCE: Final = 300.0  # s; how long to repeat a request
 ATTEMPTS: Final = 12  # most attempts
 TIMEOUT: Final = 20.0  # s; longest silence within a request
 LARGEST: Final = 32_000_000  # bytes of an answer
-PAGES: Final = 200  # of a list, of 100 entries each
 UNKNOWN_DELAY: Final = 60.0  # s; if GitHub limits requests and states no delay
 WAIT: Callable[[float], None] = time.sleep
 
@@ -34,25 +33,20 @@ _ADVICE: Final = {
     401: "give the step a valid token (env: GITHUB_TOKEN)",
     403: "check that the job's `permissions:` allow it and that the conversation is not locked",
     404: "check that it exists and that the job's `permissions:` let the token see it",
-    410: "it has been removed or is switched off",
 }
 
 
 class _TemporaryError(ServiceError):
-    """A request failed, and may succeed after `delay` seconds; None: GitHub states no delay."""
+    """A request failed, and may succeed after `delay` seconds; None: after any."""
 
-    delay: float | None = None
+    def __init__(self, message: str, status: int | None = None, delay: float | None = None) -> None:
+        super().__init__(message, status)
+        self.delay = delay
 
 
 def _delay(state: RetryCallState) -> float:
     delay: float | None = getattr(state.outcome and state.outcome.exception(), "delay", None)
     return wait_random_exponential(multiplier=1, max=30)(state) if delay is None else delay
-
-
-def _give_up(state: RetryCallState) -> NoReturn:
-    error: Any = state.outcome and state.outcome.exception()
-    end = f"given up at try {state.attempt_number} within {PATIENCE:.0f} s: try again later"
-    raise ServiceError(f"{error}; {end}", error.status) from error
 
 
 class GitHub:
@@ -93,31 +87,28 @@ class GitHub:
 
     def get_all(self, path: str, key: str = "", **params: Any) -> list[dict[str, Any]]:
         """Return the entries of a list, which may be below a key of each page."""
-        entries: list[dict[str, Any]] = []
-        for page in range(1, PAGES + 1):
+        entries, page = list[dict[str, Any]](), 0
+        while len(entries) == page * _PAGE:
+            page += 1
             answer = self.get(path, **params, per_page=_PAGE, page=page)
             entries += answer[key] if key else answer
-            if len(entries) < page * _PAGE:
-                return entries
-        raise ServiceError(f"{path}: expected at most {PAGES} pages, found more")
+        return entries
 
     def _json(self, method: str, path: str, absent: Collection[int], **content: Any) -> Any:
         try:
             body = self.download(path, LARGEST, method, **content)
-            return json.loads(body) if body else None
-        except ValueError as error:
-            raise ServiceError(f"{path}: expected JSON, found: {short(str(error))}") from error
         except ServiceError as error:
             if error.status not in absent:
                 raise
             return None
+        return json.loads(body) if body else None
 
     @retry(
         retry=retry_if_exception_type(_TemporaryError),
         wait=_delay,
         stop=stop_after_attempt(ATTEMPTS) | stop_before_delay(PATIENCE),
         sleep=lambda seconds: WAIT(seconds),  # noqa: PLW0108 - tests replace it later
-        retry_error_callback=_give_up,
+        reraise=True,
     )
     def download(self, path: str, most: int, method: str = "GET", **content: Any) -> bytes:
         """Return an answer of at most so many bytes; repeat the request while that may help."""
@@ -150,9 +141,7 @@ def _problem(response: httpx.Response, body: bytes) -> ServiceError:
             delay = float(after)
         elif spent and reset.isdecimal():
             delay = max(0.0, int(reset) - time.time()) + 1
-        error = _TemporaryError(f"{sentence}; it asks to wait {delay:.0f} s", status)
-        error.delay = delay
-        return error
+        return _TemporaryError(f"{sentence}; it asks to wait {delay:.0f} s", status, delay)
     if status >= 500 or status == 408:
         return _TemporaryError(sentence, status)
-    return ServiceError(f"{sentence}; {_ADVICE.get(status, 'expected success')}", status)
+    return ServiceError("; ".join(filter(None, (sentence, _ADVICE.get(status)))), status)

@@ -23,8 +23,6 @@ from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import RecordError
-from duetbench.core.text import short
 from duetbench.report.change import cause_lines
 from duetbench.report.comparison_text import as_markdown
 from duetbench.report.formats import escape
@@ -54,12 +52,6 @@ _CUT: Final = "\n\n… the rest did not fit.\n"
 def plain(text: str) -> str:
     """Make untrusted text part of a line: on one line, and without effect."""
     return _break(escape(text))
-
-
-def inert(text: str) -> str:
-    """Return a Markdown report without effects of untrusted names; indented code stays as it is."""
-    lines = text.splitlines(keepends=True)
-    return "".join(line if line.startswith("    ") else _break(line) for line in lines)
 
 
 def _break(text: str) -> str:
@@ -139,20 +131,12 @@ def remove(github: GitHub, comments: Iterable[Mapping[str, Any]]) -> None:
 
 
 def report(comparison: Comparison, cause: Cause | None = None) -> str:
-    """Return a comparison as text without effects, with its cause.
-
-    Raises RecordError if the comparison has values that cannot be shown.
-    """
-    try:
-        lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
-        body = as_markdown(comparison, lead=lead, end="")
-    except Exception as error:  # strange values raise many kinds of errors
-        name = (comparison.head.commit or comparison.id)[:DIGITS]
-        raise RecordError(
-            f"the comparison of {name}: expected values that can be shown, found others "
-            f"({type(error).__name__}: {short(str(error), 100)})"
-        ) from error
-    return cut(inert(body), LIMIT - _ROOM)
+    """Return a comparison as text without effects, with its cause."""
+    lead = [f"**Cause**: {escape('; '.join(cause_lines(cause)))}."] if cause else ()
+    lines = as_markdown(comparison, lead=lead, end="").splitlines(keepends=True)
+    # Indented code has no effects, and stays as it is.
+    body = "".join(line if line.startswith("    ") else _break(line) for line in lines)
+    return cut(body, LIMIT - _ROOM)
 
 
 def annotations(comparison: Comparison) -> Iterator[tuple[str, str, str, int]]:

@@ -1,40 +1,20 @@
-"""Decides what an event asks for: the commits to compare, and whether only locks differ.
+"""Decides which commits an event asks to compare.
 
 A pull request's head is compared with the commit where it left its base. GitHub finds that commit:
 a shallow clone may not have it, and the event's base may be older.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import ServiceError, UsageError
-from duetbench.host import git
+from duetbench.core.errors import UsageError
 
 NONE: Final = "0" * 40
 """The commit before a push that created the branch."""
 
-_LOCKS: Final = re.compile(
-    r"(.*/)?((uv|poetry|pdm)\.lock|pylock(\.[^/]+)?\.toml|Pipfile(\.lock)?"
-    r"|[^/]*(requirements|constraints)[^/]*\.(txt|in)|requirements/[^/]+\.(txt|in))"
-)
-"""Files that select packages and do nothing else."""
-
-_PROJECT: Final = "pyproject.toml"
 _OPEN: Final = frozenset({"issue_comment", "pull_request_target", "workflow_run"})
-
-
-def field(event: Mapping[str, Any], *keys: str) -> Any:
-    """Return a value nested in an event; raises ServiceError if there is none."""
-    value: Any = event
-    for key in keys:
-        if not isinstance(value, dict) or key not in value:
-            raise ServiceError(f"the event: expected {'.'.join(keys)}, found no {key}")
-        value = value[key]
-    return value
 
 
 def merge_base(github: GitHub, branch: str, head: str) -> str:
@@ -43,16 +23,10 @@ def merge_base(github: GitHub, branch: str, head: str) -> str:
     return str(github.get(f"/compare/{span}", per_page=1)["merge_base_commit"]["sha"])
 
 
-class Pull(NamedTuple):
-    """A pull request, and the commits that are compared for it."""
-
-    number: int
-    base: str
-    head: str
-
-
-def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> list[Pull]:
-    """Return the open pull requests whose head a run measured, as GitHub has them.
+def measured_pulls(
+    github: GitHub, run: Mapping[str, Any], base: str = ""
+) -> list[tuple[int, str, str]]:
+    """Return number, base and head of the open pull requests whose head a run measured.
 
     An event from a fork names no pull request, and the run's own statements prove nothing.
     `base`: compare their heads with it instead of their own bases. Raises ServiceError.
@@ -61,7 +35,7 @@ def measured_pulls(github: GitHub, run: Mapping[str, Any], base: str = "") -> li
         return []  # of a fork or a branch that has been removed
     head, owner = run["head_sha"], run["head_repository"]["owner"]["login"]
     return [
-        Pull(pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
+        (pull["number"], merge_base(github, base or pull["base"]["ref"], head), head)
         for pull in github.get_all("/pulls", state="open", head=f"{owner}:{run['head_branch']}")
         if pull["head"]["sha"] == head
     ]
@@ -73,8 +47,8 @@ def sides(
     """Return base and head of an event `name`; no base: the head has nothing to compare with.
 
     `base`: another branch or commit. Raises UsageError for events that others can start and that
-    have this repository's rights. Raises ServiceError if the event or GitHub's answer is invalid,
-    or GitHub knows no common commit.
+    have this repository's rights. Raises ServiceError if GitHub knows no common
+    commit.
     """
     if name in _OPEN:
         raise UsageError(
@@ -83,22 +57,11 @@ def sides(
         )
     head, default = sha, ""
     if name == "pull_request":
-        head = field(event, "pull_request", "head", "sha")
-        default = field(event, "pull_request", "base", "ref")
+        pull = event["pull_request"]
+        head, default = pull["head"]["sha"], pull["base"]["ref"]
     elif name == "push":
-        head, before = field(event, "after"), field(event, "before")
+        head, before = event["after"], event["before"]
         default = "" if before == NONE else before
-    start = base or default or field(event, "repository", "default_branch")
+    start = base or default or event["repository"]["default_branch"]
     left = merge_base(github, start, head)
     return None if left == head else left, head
-
-
-def is_upgrade(root: Path, base: str, head: str) -> bool:
-    """Whether two commits differ in locks, and else only in what `pyproject.toml` declares.
-
-    Raises GitError if a commit is missing.
-    """
-    paths = git.ask(root, "diff-tree", "-r", "-z", "--no-renames", "--name-only", base, head)
-    files = [path for path in paths.split("\0") if path]
-    others = [path for path in files if not _LOCKS.fullmatch(path)]
-    return len(others) < len(files) and all(PurePosixPath(path).name == _PROJECT for path in others)

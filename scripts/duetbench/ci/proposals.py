@@ -6,8 +6,9 @@ could act on a terminal, a log or Markdown are not trusted.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import Final, TypeVar
 
+from duetbench.ci import comments
 from duetbench.ci.archives import Files, reason
 from duetbench.core.change import Cause, Release
 from duetbench.core.comparison import Comparison, PackageChange
@@ -22,20 +23,11 @@ CAUSE: Final = "cause.json"
 _Kind = TypeVar("_Kind", bound=Artefact)
 
 
-class FoundCause(Artefact):
-    """The release that moved an application on an upgrade branch, or what may have."""
+def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, str]:
+    """Check the comparison of two commits, whose author may have written all of it; write it too.
 
-    noun: ClassVar[str] = "a search's result"
-
-    format: Literal[1] = 1
-    cause: Cause
-
-
-def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | None]:
-    """Check the comparison of two commits, whose author may have written all of it.
-
-    It may come with its cause. Raises ArtifactError if it is not what was requested; then nothing
-    of it may be shown.
+    It may come with its cause. Raises ArtifactError if it is not what was requested, or has values
+    that cannot be shown; then nothing of it may be shown.
     """
     try:
         files = dict(sent)
@@ -49,13 +41,13 @@ def proposal(sent: Files, base: str, head: str) -> tuple[Comparison, Cause | Non
             require(f"kind of {side}", "revision", record.kind)
             require(f"commit of {side}", commit, record.commit)
             require(f"uncommitted changes of {side}", False, record.dirty)
-        cause = None if data is None else _parse(FoundCause, data).cause
+        cause = None if data is None else _parse(Cause, data)
         if cause:
             releases = [release for share in cause.shares for release in share.releases]
             require_moved(releases, cause.suspects, comparison.packages)
+        return comparison, comments.report(comparison, cause)
     except Exception as error:  # of any kind
         raise ArtifactError(reason(error)) from error
-    return comparison, cause
 
 
 def require_moved(

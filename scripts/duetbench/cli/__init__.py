@@ -1,7 +1,5 @@
 """The commands: arguments in, sentences out."""
 
-import errno
-import re
 import sys
 import traceback
 from typing import Annotated, Final
@@ -10,15 +8,11 @@ import typer
 
 from duetbench.cli.verbs import VERBS, make_group
 from duetbench.core import __version__
-from duetbench.core.errors import FAILED, DuetbenchError, UsageError
+from duetbench.core.errors import FAILED, DuetbenchError
 from duetbench.host.signals import InterruptedRun, interruptible
 
 CLOSED_PIPE: Final = 141
 """Exit code if the reader of a pipe has ended (`… | head -1`): 128 + SIGPIPE, as of other tools."""
-
-_LONG: Final = re.compile(r"(\S{200})\S{101,}(\S{100})")
-"""A name that somebody has given, and that is longer than any of a file or a package."""
-
 
 app = make_group(VERBS)
 
@@ -64,7 +58,7 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
 
         where = f"{error.filename}: " if error.filename else ""
         _say(name, f"{where}{error.strerror or error}; {ADVICE}")
-        sys.exit(UsageError.exit_code if error.errno == errno.ENAMETOOLONG else FAILED)
+        sys.exit(FAILED)
     except Exception:
         traceback.print_exc()
         sys.exit(FAILED)
@@ -73,4 +67,4 @@ def main(application: typer.Typer | None = None, name: str = "duetbench") -> Non
 def _say(name: str, sentence: str) -> None:
     from duetbench.host.console import errors
 
-    errors().say(f"{name}: " + _LONG.sub(r"\1…\2", sentence))
+    errors().say(f"{name}: {sentence}")

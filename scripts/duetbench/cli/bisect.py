@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option
 
-from duetbench.app.pyproject import results_dir
+from duetbench.app.declarations import results_dir
 from duetbench.app.setting import Contrast
 from duetbench.cli.options import (
     BaseOption,

@@ -34,8 +34,8 @@ from duetbench.host import paths
 from duetbench.host.console import Console, write_summary
 
 if TYPE_CHECKING:
+    from duetbench.judge.comparison import Extent, Question
     from duetbench.judge.duet_loop import Reporter
-    from duetbench.judge.session import Extent, Question
 
 
 @with_target
@@ -114,7 +114,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
-    from duetbench.judge.session import Extent
+    from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
     console = console_beside(written)
@@ -134,7 +134,7 @@ def compare_command(
 
 def _own_tests(options: Options) -> Sequence[str]:
     """Find the tests of a project that declares no application, which say what one does."""
-    from duetbench.app.pyproject import read_table
+    from duetbench.app.declarations import read_table
     from duetbench.effects.suite import usual
 
     root = paths.project_root()
@@ -166,11 +166,10 @@ def run(
     `comparison.compare`.
     """
     from duetbench.judge import suites
-    from duetbench.judge.comparison import compare
+    from duetbench.judge.comparison import InterruptedComparison, compare
     from duetbench.judge.duet_loop import Reporter
     from duetbench.judge.findings import exit_code
     from duetbench.judge.pairs import require_code
-    from duetbench.judge.session import InterruptedComparison
     from duetbench.report.comparison_text import as_markdown, print_comparison, texts_of
     from duetbench.report.report import check_line
 

@@ -5,8 +5,7 @@ import shutil
 from typer import Exit
 
 from duetbench.app import tools
-from duetbench.app.configuration import load
-from duetbench.app.schema import OhaSpec
+from duetbench.app.target import configuration
 from duetbench.cli.options import JsonOption
 from duetbench.core import units
 from duetbench.core.errors import SetupError
@@ -23,8 +22,13 @@ def doctor_command(as_json: JsonOption = False) -> None:
 
     Exit code 0: everything needed is here. 1: something is missing or wrong, with advice.
     """
-    first = machine.core_times()
-    lacking, oha = _oha(load(paths.project_root()).oha)
+    first, spec = machine.core_times(), configuration(paths.project_root()).oha
+    try:
+        program, fault = tools.find_oha(spec), tools.oha_fault(spec)
+        origin = f"{tools.oha_origin(program)}; {program}"
+        oha = f"wrong; {fault}" if fault else f"{spec.version}, {origin}"
+    except SetupError as error:
+        fault = oha = str(error)
     noise = machine.disturbance()  # after the check, which takes core time itself
     last, fingerprint = machine.core_times(), machine.fingerprint()
     facts = {
@@ -37,25 +41,14 @@ def doctor_command(as_json: JsonOption = False) -> None:
     }
     if as_json:
         shown = fingerprint.model_dump(mode="json")
-        print_json({"ready": not lacking, "facts": facts, "machine": shown})
+        print_json({"ready": not fault, "facts": facts, "machine": shown})
     else:
         not_ready = "Not ready to measure: oha; run `duetbench setup`"
-        Console().say(not_ready if lacking else "Ready to measure")
+        Console().say(not_ready if fault else "Ready to measure")
         for name, text in facts.items():
             Console().say(f"  {name}: {text}")
-    if lacking:
+    if fault:
         raise Exit(1)
-
-
-def _oha(spec: OhaSpec) -> tuple[bool, str]:
-    """Say whether the load generator lacks or is wrong, and what it is."""
-    try:
-        program = tools.find_oha(spec)
-    except SetupError as error:
-        return True, str(error)
-    if fault := tools.oha_fault(spec):
-        return True, f"wrong; {fault}"
-    return False, f"{spec.version}, {tools.oha_origin(program)}; {program}"
 
 
 def _conditions(facts: Machine) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
-from duetbench.app import deployment, hints, pyproject, revisions, start_command, target
-from duetbench.app.pyproject import FILE, read_toml
+from duetbench.app import declarations, deployment, hints, revisions, servers, target
+from duetbench.app.declarations import FILE, read_toml
 from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
@@ -45,9 +45,6 @@ _SKIPPED: Final = _TESTS | {"docs", "examples", "node_modules", "build", "dist",
 _TRIES: Final = 5
 """Most applications served until one answers."""
 
-_SHOWN: Final = 3
-"""Most wrong answers that a message quotes."""
-
 
 @with_target
 def init_command(
@@ -72,7 +69,7 @@ def init_command(
     """
     console, options = Console(), context.obj
     root = repository(console)
-    file, table = pyproject.read_table(root)
+    file, table = declarations.read_table(root)
     if table:
         raise UsageError(
             f"{file} already declares what is measured: change it there, or remove its {_HEADER} "
@@ -127,17 +124,21 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
 
     Raises UsageError if none does, or one lacks only variables.
     """
+    narrator, asked = Narrator(console), options["requests"]
     candidates = (options["app"],) if options["app"] else applications(root)
     for candidate in candidates[:_TRIES]:
         try:
-            requests = _answered(candidate, root, options, Narrator(console))
+            declared = with_options(root, {**options, "app": candidate})
+            with revisions.copies() as copies:
+                copy = deployment.working(declared, narrator, copies)
+                right = trial.serve_once(copy, narrator, find=not asked)
         except UsageError as error:
             if len(candidates) == 1 or hints.LACKING in str(error):
                 raise
             console.say(f"not {candidate}: {str(error).removeprefix(f'{candidate}: ')}")
             continue
         console.say(f"application: {candidate}")
-        return candidate, requests
+        return candidate, asked or right
     if candidates:
         raise UsageError(
             "no application answers, for the reasons above: add what they lack, or name another "
@@ -147,18 +148,6 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
         f"{root}: expected an application that a command line starts or a framework makes, "
         "found none: name it with --app module:attribute"
     )
-
-
-def _answered(candidate: str, root: Path, options: Options, narrator: Narrator) -> Sequence[str]:
-    """Serve an application once; return the requests to measure; UsageError if none is right."""
-    declared = with_options(root, {**options, "app": candidate})
-    asked: Sequence[str] = options["requests"]
-    with revisions.copies() as copies:
-        copy = deployment.working(declared, narrator, copies)
-        right, wrong = trial.serve_once(copy, narrator, find=not asked)
-    if wrong and (asked or not right):
-        raise UsageError("; ".join(wrong[:_SHOWN]))
-    return asked or right
 
 
 def _toml(value: Any) -> str:
@@ -174,7 +163,7 @@ def applications(root: Path) -> tuple[str, ...]:
 
     Those that it starts in production come first, then what looks like one; an import tells.
     """
-    started = (command.app for command in start_command.find(root, ""))
+    started = (command.app for command in servers.start_commands(root, ""))
     found: set[str] = set()
     for file in sorted(root.rglob("*.py")):
         parts = file.relative_to(root).parts

@@ -15,12 +15,11 @@ from duetbench.ci import actions, archives, comments, event, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
 from duetbench.ci.archives import Files
-from duetbench.ci.proposals import FoundCause
 from duetbench.cli import app as every_command
 from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
-from duetbench.core.errors import ArtifactError, RecordError, UsageError
+from duetbench.core.errors import ArtifactError, UsageError
 from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
@@ -56,27 +55,24 @@ def sides_command(
     $ duetbench ci sides --base main
 
     A pull request's head is compared with the commit where it left its base, a push with the commit
-    before it, anything else with the commit where it left the default branch. Also reports whether
-    only locks differ, and the folder and name of the result's upload. Run it in a folder of the
-    checkout; needs GITHUB_TOKEN with contents: read.
+    before it, anything else with the commit where it left the default branch. Also reports the
+    folder and name of the result's upload. Run it in a folder of the checkout; needs GITHUB_TOKEN
+    with contents: read.
     """
     root = Path.cwd()
     artifact = f"{ARTIFACT}-{name}" if name else ARTIFACT
     if not _ARTIFACT.fullmatch(artifact):
         raise UsageError(f"--name {name!r}: expected letters, digits and '._-', 60 at most")
-    context = Context.of(os.environ)
+    context = Context(os.environ)
     sha = os.environ.get("GITHUB_SHA") or git.ask(root, "rev-parse", "HEAD")
     with GitHub(context) as github:
         before, head = event.sides(context.event_name, context.event(), sha, github, base)
     to = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir(), artifact)
-    upgrade = False
     if before is None:
         write_summary("Nothing to compare with: there is no commit before this one.")
     else:
         _fetch(root, (before, head))
-        upgrade = event.is_upgrade(root, before, head)
     values = {"base": before or "", "head": head, "artifact": artifact, "to": str(to)}
-    values["upgrade"] = "true" if upgrade else ""
     for key, value in values.items():
         Console().say(f"{key}: {value or 'none'}")
     actions.outputs(values)
@@ -104,17 +100,14 @@ def compare_command(
     base: Annotated[str, Argument(help="The commit to compare with, 40 hex digits.")],
     head: Annotated[str, Argument(help="The commit to judge.")],
     to: Annotated[Path, Option("--to", metavar="FOLDER", help="Folder for the results.")],
-    upgrade: Annotated[
-        str, Option("--upgrade", metavar="TEXT", help="Not empty: search for the release.")
-    ] = "",
 ) -> None:
     """Compare both sides of a pull request, with the inputs of the action.
 
     $ INPUT_APP=shop.main:app INPUT_PATH=/items/7 duetbench ci compare BASE HEAD --to found
 
-    Writes the comparison below --to. If a figure moved, it adds the functions behind the change. On
-    an upgrade branch with several releases, it adds the release behind it. The job's summary shows
-    all of it. The commands that start the application get none of the job's tokens.
+    Writes the comparison below --to. If a figure moved, it adds the functions behind the change. If
+    only releases differ, it adds the one behind it. The job's summary shows all of it. The commands
+    that start the application get none of the job's tokens.
 
     INPUT_APP, INPUT_PATH, INPUT_REQUESTS, INPUT_BUDGET, INPUT_ONLY, INPUT_LIMITS, INPUT_ARGS and
     INPUT_FAIL_ON are what `action.yml` says of them. Exit code 0: compared, whatever the result; 1:
@@ -140,9 +133,9 @@ def compare_command(
     which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
     code = _call("compare", *sides, *target, "-o", str(file), "--why", *which) or 0
     comparison = files.read(Comparison, file)
-    cause = _search(comparison, file, target) if upgrade else None
+    cause = _search(comparison, file, target)
     if cause:
-        files.write(report / proposals.CAUSE, FoundCause(cause=cause))
+        files.write(report / proposals.CAUSE, cause)
     write_summary(f"{check_line(comparison, code)}\n\n{comments.report(comparison, cause)}")
     prefix = git.ask(Path.cwd(), "rev-parse", "--show-prefix")
     for level, text, file_name, line in comments.annotations(comparison):
@@ -159,9 +152,10 @@ def _lines(option: str, name: str) -> list[str]:
 
 
 def _search(comparison: Comparison, file: Path, options: list[str]) -> Cause | None:
-    """FoundCause for the package that moved an application; a single one needs no search."""
-    moved = any(finding.moved for finding in comparison.findings)
-    if not moved or len({change.package for change in comparison.packages}) < 2:
+    """Find the package that moved an application whose code is the same, if it has several."""
+    moved, code = any(f.moved for f in comparison.findings), comparison.coverage
+    several = len({change.package for change in comparison.packages}) > 1
+    if not (moved and several) or (code and (code.differ or code.outside)):
         return None
     try:
         found: Cause = _call("bisect", str(file), *options)
@@ -204,23 +198,21 @@ def report_command(
     """
     if not actions.URL.fullmatch(words) or "//" in words.partition("://")[2]:
         words = ""
-    with GitHub(Context.of(os.environ)) as github:
-        run = event.field(github.context.event(), "workflow_run")
+    with GitHub(Context(os.environ)) as github:
+        run = github.context.event()["workflow_run"]
         url = f"{github.context.run_url.rpartition('/')[0]}/{run['id']}"
         sent, problems = _fetch_results(github, run["id"])
         pulls = event.measured_pulls(github, run, base) if sent else []
-        for asked, (name, content) in product(pulls, sent.items()):
+        for (number, before, head), (name, content) in product(pulls, sent.items()):
             try:
-                comparison, cause = proposals.proposal(content, asked.base, asked.head)
-                text = comments.sign(comments.report(comparison, cause), asked.head, url, words)
-            except (ArtifactError, RecordError) as error:
+                comparison, text = proposals.proposal(content, before, head)
+            except ArtifactError as error:
                 problems.append(f"artifact '{name or ARTIFACT}': {error}")
                 continue
+            text = comments.sign(text, head, url, words)
             body = f"### duetbench: {name}\n\n{text}" if name else text
             begin = not only_if_changed or any(finding.moved for finding in comparison.findings)
-            done, link = comments.publish(
-                github, asked.number, comments.KIND, body, name, begin=begin
-            )
+            done, link = comments.publish(github, number, comments.KIND, body, name, begin=begin)
             Console().say(f"{done} {link}".rstrip())
             write_summary(body)
     if problems:

@@ -23,12 +23,11 @@ from duetbench.cli.options import (
     write_reports,
 )
 from duetbench.cli.target_options import repetition, with_options, with_target
+from duetbench.core.errors import FlagName, NothingMeasuredError
 from duetbench.core.model import Run, Status
-from duetbench.core.text import visible_json
 from duetbench.host.console import Console, Narrator, write_summary
-from duetbench.load import runner
-from duetbench.load.summary import summarise
-from duetbench.report.run import as_markdown, print_cases
+from duetbench.load import runner, trial
+from duetbench.report.run import as_markdown, print_cases, texts_of
 
 
 @with_target
@@ -46,7 +45,8 @@ def run_command(
     $ duetbench run --app shop.main:app --launches 3
 
     The run file is saved after every launch. Ctrl-C keeps what was measured. Exit code 0: all
-    launches were valid. 1: some failed, the others are recorded. 3: none was usable.
+    launches were valid. 1: some failed, the others are recorded. 2: a request has a wrong answer.
+    3: no launch was usable.
     """
     written = reports(output, ".json", ".md", as_json=as_json)
     console = console_beside(written)
@@ -56,9 +56,15 @@ def run_command(
     with machine(wait, console.say), deployed(project, narrator) as subject:
         plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
         begin = partial(add_note, seconds)
-        run, path = runner.launch_all(
-            plan, subject, project.results, console, begin=begin, installs=narrator
-        )
+        try:
+            run, path = runner.launch_all(
+                plan, subject, project.results, console, begin=begin, installs=narrator
+            )
+        except NothingMeasuredError as problem:
+            if FlagName.WRONG_ANSWER in str(problem):
+                # Raises if it is wrong without a load, and tells which paths there are instead.
+                trial.serve_once(subject, narrator, find=False)
+            raise
     conclude(run, path, console, written)
     if run.commit:
         again = shlex.join([word for words in repetition(context.obj) for word in words])
@@ -73,12 +79,9 @@ def add_note(seconds: float | None, run: Run) -> Run:
 
 def conclude(run: Run, path: Path, console: Console, written: Sequence[Path]) -> None:
     """Report a run as asked; Exit if a launch failed."""
-    summary = summarise(run)
-    text = as_markdown(summary)
-    write_summary(text)
-    encoded = visible_json(run.model_dump_json(indent=1)) + "\n"
-    write_reports(written, {".json": lambda: encoded, ".md": lambda: text})
-    print_cases(console, summary)
+    write_summary(as_markdown(run))
+    write_reports(written, texts_of(run))
+    print_cases(console, run)
     if report(run, path, console):
         raise Exit(1)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from typer import Option
 
 from duetbench.app import tools
-from duetbench.app.configuration import Configuration, load
+from duetbench.app.target import Configuration, configuration
 from duetbench.cli.options import machine
 from duetbench.core.errors import SetupError
 from duetbench.host import cache, paths
@@ -42,7 +42,7 @@ def setup_command(
     removes what nothing has used for a month, and can be installed again.
     """
     narrator = Narrator(Console())
-    report(set_up(load(paths.project_root()), narrator), narrator, prune=prune)
+    report(set_up(configuration(paths.project_root()), narrator), narrator, prune=prune)
 
 
 def report(parts: Mapping[str, bool], narrator: Narrator, *, prune: bool) -> None:

@@ -1,20 +1,16 @@
 """`duetbench show`: write a stored result in a format."""
 
+from functools import partial
 from typing import Annotated
 
 from typer import Argument
 
-from duetbench.app.pyproject import results_dir
-from duetbench.cli.options import (
-    JsonOption,
-    ReportsOption,
-    reports,
-    write_reports,
-)
+from duetbench.app.declarations import results_dir
+from duetbench.cli.options import JsonOption, ReportsOption, reports, write_reports
 from duetbench.core.comparison import Comparison
+from duetbench.core.model import Run
 from duetbench.host import paths, result_files
-from duetbench.host.console import Console, json_text
-from duetbench.load.summary import summarise
+from duetbench.host.console import Console
 from duetbench.report import comparison_text
 from duetbench.report import run as run_text
 
@@ -35,18 +31,12 @@ def show_command(
     results/comparisons/. A file of `duetbench compare -o FILE.json` is shown as well.
     """
     content = result_files.load(run, results_dir(paths.project_root()), Comparison)
-    kinds = [".json", ".md", *[".html"] * isinstance(content, Comparison)]
-    written = reports(output, *kinds, as_json=as_json)
-    if isinstance(content, Comparison):
-        write_reports(written, comparison_text.texts_of(content))
-        if not written:
-            comparison_text.print_comparison(Console(), content)
-        return
-    summary = summarise(content)
-    texts = {
-        ".json": lambda: json_text(run_text.as_json(summary)),
-        ".md": lambda: run_text.as_markdown(summary),
-    }
+    if isinstance(content, Run):
+        texts, show = run_text.texts_of(content), partial(run_text.print_run, run=content)
+    else:
+        texts = comparison_text.texts_of(content)
+        show = partial(comparison_text.print_comparison, comparison=content)
+    written = reports(output, *texts, as_json=as_json)
     write_reports(written, texts)
     if not written:
-        run_text.print_run(Console(), summary)
+        show(Console())

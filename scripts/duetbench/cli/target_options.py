@@ -14,9 +14,9 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from duetbench.app import target
+from duetbench.app.deployment import module_files
 from duetbench.app.subject import Subject
 from duetbench.app.target import OPTIONS, CommandOption
-from duetbench.app.target_locks import module_files
 from duetbench.core.errors import UsageError
 
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|session|passw", re.IGNORECASE)

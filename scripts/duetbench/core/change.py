@@ -1,11 +1,11 @@
 """Causes: releases and commits that changed something, as searches find them."""
 
-from typing import Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from duetbench.core.comparison import Finding
-from duetbench.core.model import Frozen, Many
+from duetbench.core.model import Artefact, Frozen, Many
 from duetbench.core.units import Interval
 
 
@@ -15,10 +15,6 @@ class Release(Frozen):
     package: str
     version: str
     previous: str | None = Field(description="The version before it; null: the package was new.")
-
-    @property
-    def name(self) -> str:
-        return self.package
 
     def __str__(self) -> str:
         return f"{self.package} {self.previous or 'new'} → {self.version}"
@@ -30,10 +26,6 @@ class Commit(Frozen):
     id: str = Field(description="40 hex digits.")
     subject: str = Field(description="The first line of its message.")
     merge: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self)
 
     def __str__(self) -> str:
         return f"{self.id[:10]} {self.subject}"
@@ -60,16 +52,13 @@ class Share(Frozen):
         """The ratio of what was searched, head over base; 1 for what has none."""
         return self.findings[0].interval or Interval(1.0)
 
-    @model_validator(mode="after")
-    def _it_names_something(self) -> Self:
-        if not (self.releases or self.commits):
-            raise ValueError("expected releases or commits")
-        return self
 
-
-class Cause(Frozen):
+class Cause(Artefact):
     """Result of a search for the cause of a change; `reason`: why suspects remain."""
 
+    noun: ClassVar[str] = "a search's result"
+
+    format: Literal[1] = 1
     shares: Many[Share] = Field(default=(), description="The largest first.")
     whole: Finding | None = Field(default=None, description="Of all packages that moved.")
     rest: Finding | None = Field(default=None, description="Of all packages outside the shares.")

@@ -32,11 +32,8 @@ PERCENTILES: Final[tuple[tuple[str, float, int], ...]] = (
 )
 """Percentiles of times: name, quantile, and the fewest answers that they need.
 
-A tail percentile needs about ten answers beyond it; with fewer it would be the maximum by another
-name, so it is left out. p50 and p90 are always given, as the articles do for their twenty requests;
-`few_samples` reports when there are too few even for them.
+With fewer than about ten answers beyond it, one would be the maximum by another name.
 """
-
 
 _SMALLEST: Final = 1e-12
 _LARGEST: Final = 1e15

@@ -8,10 +8,7 @@ WINDOW_SECONDS = 0.4
 """Length of a launch's warm-up window, s; tests shorten it."""
 
 RATE_WINDOWS: Final = 2
-"""Windows that warm up a load with a rate: thousands of requests, more than it will send.
-
-Whether they are steady says nothing about a load far below them.
-"""
+"""Windows that warm up a load with a rate: thousands of requests, more than it will send."""
 
 SLOW_SECONDS: Final = 0.1
 """Endpoints that take longer are warmed up by one wave, as windows of a second are too short."""
@@ -20,12 +17,8 @@ UNIT_REQUESTS: Final = 3
 """Single requests to the idle server, the fastest of which is the unit of its ceiling."""
 
 DUET_SECONDS: Final = 2.0
-"""Least load of a duet, s.
-
-Ratios of FastAPI's json scatter by 1.6 and 1.05 % in duets of 1.5 and 3 s, and the rest of a duet
-takes 1.5 s. So a minute of any of these, or of 2 s, gives almost the same precision; shorter duets
-reach more cases. Address randomisation stays on: one fixed layout would bias every figure.
-"""
+"""Least load of a duet, s. A minute of duets of 1.5 to 3 s gives almost the same precision, and
+shorter ones reach more cases."""
 
 DUET_WAVES: Final = 3.3
 """Least length of a duet's load as a multiple of a slow endpoint's service time: some waves."""
@@ -34,10 +27,7 @@ DUET_REQUESTS: Final = 30
 """Fewest requests of a paced load in a duet: enough for a median. Launches have more."""
 
 DUET_WARM_UP: Final = 0.5
-"""Length of the warm-up of a duet, s: some thousand requests to any fast handler.
-
-Its windows would be too short to judge whether a server is steady.
-"""
+"""Length of the warm-up of a duet, s: some thousand requests to any fast handler."""
 
 
 def duet_load(case: Case, seconds: float = DUET_SECONDS) -> Load:

@@ -29,12 +29,6 @@ ENDLESS: Final = "an answer without end"
 LARGEST_ANSWER: Final = 256_000_000
 """Bytes of an answer from which on it counts as one without end."""
 
-ASCII: Final = str.maketrans(
-    dict(zip("−▼▲✕×—µ·\u2019\u00a0●├┤─┼│┊◄►", "-v^xx-u*' o[]-+|:<>", strict=True))
-    | {"…": "..", "→": "->", "±": "+/-", "≠": "!=", "≥": ">=", "≤": "<="}
-)
-"""Replacements for our typography if only ASCII can be shown."""
-
 HIDDEN: Final = 4
 """Fewest characters of a private value that texts hide: shorter ones occur everywhere, and are no
 secrets."""

@@ -40,13 +40,9 @@ class Interval:
         return self.ends is not None and not self.ends[0] <= value <= self.ends[1]
 
 
-NORMAL: Final = 1.959964
-"""Standard errors on either side of a 95 % interval from an unknown number of samples."""
-
-
 @cache
 def student(freedom: float) -> float:
-    """The same by Student's t with `freedom` degrees."""
+    """Standard errors on either side of a 95 % interval, by Student's t with `freedom` degrees."""
     from scipy import special  # noqa: PLC0415 - only readers of intervals wait for its import
 
     return float(special.stdtrit(freedom, (1 + Interval.confidence) / 2))

@@ -8,12 +8,12 @@ and has a verdict of its own kind: code that executes more need not be slower.
 import math
 import statistics
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from duetbench.app.inside.programs import code_of, program
 from duetbench.app.testbed import BothSides
+from duetbench.app.workspace import code_of, program
 from duetbench.core.comparison import RESOLUTION, Instructions
 from duetbench.core.errors import CountError
 from duetbench.core.metrics import CPU, METRICS
@@ -29,11 +29,8 @@ LONGEST: Final = 80.0
 """Time that the counts of a case may take, on a machine that does other work as well, s."""
 
 PROCESSES_DIFFER: Final = 5.0
-"""Times by which counts of two processes of one program differ more than those of their rounds.
-
-It holds for programs whose rounds differ by more than `RESOLUTION`, as the addresses of objects or
-threads have a part in what they execute: equal code of a FastAPI application with SQLAlchemy
-differed by 0.0 to 1.6 % in nine comparisons, by 0.3 to 4.5 times the scatter of its rounds."""
+"""Times by which counts of two processes differ more than those of their rounds, if these differ by
+more than `RESOLUTION`: equal code differed by 0.3 to 4.5 times the scatter of its rounds."""
 
 LAYOUTS: Final = (100, 1000)
 """Bytes that further processes have more in their environment, which moves what they allocate."""
@@ -41,10 +38,8 @@ LAYOUTS: Final = (100, 1000)
 LAYOUT: Final = 0.04
 """Half width of the interval of a program whose rounds differ, if it was counted in one layout.
 
-Where objects lie decides which keys of tables collide: in six layouts one Flask application with
-SQLAlchemy executed 4.00 to 4.20 million instructions for the same request, and the ratio to another
-release of Flask was 0.972 to 1.034. The layout is the same for equal code, so that it shows only
-where the sides differ. Four other applications differed by 0.02 to 0.2 %."""
+Where objects lie decides which keys of tables collide (docs/decides.md has figures). The layout is
+the same for equal code, so that it shows only where the sides differ."""
 
 UNSTEADY: Final = 0.01
 """A side whose rounds differ by more does something else each time: random work, time, growth."""
@@ -53,7 +48,7 @@ FLOOR: Final = METRICS[CPU].floor
 """Relevance threshold of instructions: that of the CPU time they take."""
 
 _LONGEST_REASON: Final = 300  # characters of the reason why something was not counted
-_NO_TIME: Final = "there was no time to count it"
+NO_TIME: Final = "there was no time to count it"
 
 
 def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
@@ -110,7 +105,7 @@ def _count(sides: BothSides, limit: float, ends: float, padding: int = 0) -> Ins
                 if padding:
                     client = client.padded(padding)
                 if time.monotonic() + CASE_SECONDS > ends:
-                    return _NO_TIME
+                    return NO_TIME
                 count = counting.count(client, min(ends, time.monotonic() + limit))
                 under_way.append(stack.enter_context(count))
             return _together(*(collect() for collect in under_way))
@@ -142,55 +137,35 @@ def _together(base: Rounds, head: Rounds) -> Instructions:
     )
 
 
-class Counts:
-    """Counts each piece of code once: cases that differ only in the server share a count.
+def count_each(
+    count: Callable[[BothSides, float, float], Instructions | str],
+    sides: Mapping[str, BothSides],
+    outcomes: dict[str, Instructions | str],
+    left: Callable[[], float],
+    note: Callable[[str], None],
+    ends: float = math.inf,
+) -> None:
+    """Count cases one by one while there is time: each piece of code once, whatever serves it.
 
-    The function `count` counts a case within some seconds; see `instructions`.
+    Args:
+        count: Counts both sides of a case; see `instructions`.
+        sides: Base and head, by the case's id.
+        outcomes: Gets the counts of each case, or why there are none. A case that has one is not
+            counted, and an interrupt keeps what is there.
+        left: Returns the seconds in which another case may begin.
+        note: Gets a sentence for each that could not be counted.
+        ends: Time of the monotonic clock; none is prepared too late to end before.
     """
-
-    def __init__(
-        self,
-        count: Callable[[BothSides, float, float], Instructions | str],
-        sides: Mapping[str, BothSides],
-        excuses: Mapping[str, str] | None = None,
-    ) -> None:
-        """Count base and head, by the case's id, but for those with excuses."""
-        self._count, self._sides = count, sides
-        known = excuses or {}
-        self._outcomes: dict[Hashable, Instructions | str] = {
-            code_of(both[1]): reason
-            for case, both in sides.items()
-            if (reason := known.get(case) or _warms_up(both))
-        }
-
-    def of(self, case: str) -> Instructions | None:
-        outcome = self.outcome(case)
-        return outcome if isinstance(outcome, Instructions) else None
-
-    def outcome(self, case: str) -> Instructions | str:
-        """Return the counts of a case, or the reason why there are none."""
-        return self._outcomes.get(code_of(self._sides[case][1]), _NO_TIME)
-
-    def count(
-        self,
-        cases: Iterable[str],
-        left: Callable[[], float],
-        note: Callable[[str], None],
-        ends: float = math.inf,
-    ) -> None:
-        """Count cases one by one while there is time; an interrupt keeps earlier counts.
-
-        None is prepared too late to end before `ends`, by the comparison's clock.
-        """
-        for case in cases:
-            sides = self._sides[case]
-            code = code_of(sides[1])
-            if left() < CASE_SECONDS or code in self._outcomes:
-                continue
-            outcome = self._count(sides, LONGEST, ends)
-            self._outcomes[code] = outcome
+    known: dict[Hashable, Instructions | str] = {}
+    for case, both in sides.items():
+        code = code_of(both[1])
+        if excuse := outcomes.get(case) or _warms_up(both):
+            known[code] = excuse
+        elif code not in known and left() >= CASE_SECONDS:
+            known[code] = outcome = count(both, LONGEST, ends)
             if isinstance(outcome, str):
                 note(f"{case}: instructions not counted: {outcome}")
+        outcomes[case] = known.get(code, NO_TIME)
 
 
 def _warms_up(sides: BothSides) -> str:

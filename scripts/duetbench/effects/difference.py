@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, get_args
 
+from duetbench.app import workspace
 from duetbench.app.expectation import check_answer
-from duetbench.app.inside import programs
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import SIDES
@@ -85,13 +85,12 @@ class Seen:
 def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     """Observe the requests of all pairs on both sides, those of equal code once.
 
-    If both sides are the same one, what they do is described rather than compared. It takes at most
-    `SHARE` of a `budget`, s, or `LEAST`.
+    It takes at most `SHARE` of a `budget`, s, or `LEAST`.
     """
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
-        name, code = pair[1].case.id, programs.code_of(pair[1])
+        name, code = pair[1].case.id, workspace.code_of(pair[1])
         if code not in outcomes:
             try:
                 outcomes[code] = _observe(pair, ends)
@@ -132,8 +131,6 @@ def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
         both = _look(pair, ends, at_once=False)
         effects = compare(*both)
     together = both[0].with_(both[1])
-    if pair[0] is pair[1]:
-        effects = describe(together)
     return effects.model_copy(update={"seconds": time.monotonic() - began}), together
 
 
@@ -208,7 +205,7 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
         raise CountError("there was no time to observe it")
-    client, ends = stack.enter_context(programs.program(side, PROGRAM)), time.monotonic() + timeout
+    client, ends = stack.enter_context(workspace.program(side, PROGRAM)), time.monotonic() + timeout
     return stack.enter_context(
         observation.start(client, seconds=memory, ends=ends, patience=patience)
     )
@@ -262,13 +259,6 @@ def compare(base: Activity, head: Activity) -> Effects:
         unseen=tuple(sorted({*base.unseen, *head.unseen})),
         unmeasured=_unmeasured(base, head),
     )
-
-
-def describe(side: Activity) -> Effects:
-    """Describe what requests do: each effect is one that a request without any lacks. Pure."""
-    rounds = len(side.events)
-    idle = replace(side, calls=[0] * rounds, functions=(), events=[()] * rounds)
-    return compare(idle, side)
 
 
 def _counts(side: Activity) -> Mapping[EffectKind, Counts]:

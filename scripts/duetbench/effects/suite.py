@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from duetbench.app import environment, revisions
+from duetbench.app import interpreters, revisions
 from duetbench.app.inside.process import packages_folder
-from duetbench.app.testbed import inherited_variables, secret_variables, secrets
+from duetbench.app.testbed import inherited_variables
+from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
@@ -134,7 +135,7 @@ class Suite:
             if not (root / name.partition("::")[0]).exists():
                 raise UsageError(f"--tests {name}: expected a file or folder of {root}")
         top = revisions.top(root) or root.resolve()
-        here = environment.find(root.resolve(), top)
+        here = interpreters.find_environment(root.resolve(), top)
         manage = (root / "manage.py").is_file()
         has = here is not None and not _fails(here.executable, _HAS_PYTEST)
         if here is None or not (has or manage or calls):

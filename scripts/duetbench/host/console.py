@@ -77,14 +77,10 @@ def errors() -> Console:
     return Console(stderr=True)
 
 
-def json_text(value: Any) -> str:
-    """Write a value as JSON, for programs."""
-    return visible_json(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON, for programs."""
-    write(json_text(value))
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write(f"{visible_json(text)}\n")
 
 
 def write(text: str, output: Path = STANDARD) -> None:

@@ -196,8 +196,9 @@ def wait_ended(pids: Iterable[int], timeout: float) -> bool:
                 poll.register(descriptor, select.POLLIN)
                 waiting.add(descriptor)
         while waiting:
-            # Rounded up: a poll of 0 ms would spin through the last millisecond.
-            seconds = max(0.0, deadline - time.monotonic())
+            # Rounded up: a poll of 0 ms would spin through the last millisecond. A wait may be
+            # endless, but no poll.
+            seconds = min(max(0.0, deadline - time.monotonic()), 3600.0)
             events = poll.poll(int(seconds * 1e3) + (seconds > 0))
             if not events and time.monotonic() >= deadline:
                 return False

@@ -23,10 +23,10 @@ from types import MappingProxyType
 from typing import Final
 
 from duetbench.app import revisions, stacks
-from duetbench.app.inside.programs import MOST_PATHS
-from duetbench.app.pyproject import other_keys
+from duetbench.app.declarations import other_keys
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
+from duetbench.app.workspace import MOST_PATHS
 from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
@@ -53,10 +53,9 @@ Python cannot read, such as a newer one's syntax."""
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """How the two sides differ; `same` are files that execute the same, as `differing` says."""
+    """How the two sides differ; `files` are those that changed, each with what `differing` says."""
 
-    files: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
+    files: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     packages: tuple[PackageChange, ...] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)  # name → how it differs
     reads: Callable[[str, Case], bool] = lambda _path, _case: True  # as `Subject.reads`
@@ -71,8 +70,12 @@ class Diff:
 
         `loaded` are the Python files that it loads on either side; None: not known.
         """
-        unread = {path for path in self.files if path.endswith(".py")} - (loaded or set(self.files))
-        files = [path for path in self.files if path not in unread and self.affects(case, path)]
+        files = [
+            path
+            for path, differs in self.files.items()
+            if differs and (not loaded or path in loaded or not path.endswith(".py"))
+            if self.affects(case, path)
+        ]
         differs = self.interpreters.get(case.python)
         reasons = (
             f"interpreter {case.python}: {differs}" if differs else "",
@@ -86,11 +89,11 @@ class Diff:
         if self.packages:
             names = some([*map(str, self.packages)], _NAMED)
             return f"no measured case has the packages that moved ({names})."
+        if files := [path for path, differs in self.files.items() if differs]:
+            return f"no measured case depends on what differs: {some(files, _NAMED)}."
         if self.files:
-            return f"no measured case depends on what differs: {some(self.files, _NAMED)}."
-        if self.same:
             what = "only comments, layout, requirements or the version differ in"
-            return f"same code: {what} {some(self.same, _NAMED)}."
+            return f"same code: {what} {some([*self.files], _NAMED)}."
         return "base and head do not differ."
 
 
@@ -138,10 +141,8 @@ def difference(sides: Sides) -> Diff:
     base, head = sides.base, sides.head
     trees = (base.tree, head.tree) if base.tree and head.tree else None
     changed = revisions.changed_files(sides.repository, *trees) if trees else ()
-    same = tuple(path for path in changed if not differing(path, base.root, head.root))
     return Diff(
-        files=tuple(path for path in changed if path not in same),
-        same=same,
+        files={path: differing(path, base.root, head.root) for path in changed},
         packages=package_changes(base.testbed, head.testbed),
         interpreters=interpreter_changes(base.record.interpreters, head.record.interpreters),
         reads=lambda path, case: any(side.subject.reads(path, case) for side in (base, head)),
@@ -172,12 +173,12 @@ def interpreter_changes(
 ) -> dict[str, str]:
     """Describe how interpreters of the same name differ: name → description."""
     before = {old.name: old for old in base}
-    pairs = [(old, new) for new in head if (old := before.get(new.name, new)) != new]
     return {
-        new.name: f"{old.version} → {new.version}"
-        if old.version != new.version
-        else "built differently"
-        for old, new in pairs
+        new.name: "built differently"
+        if old.version == new.version
+        else f"{old.version} → {new.version}"
+        for new in head
+        if (old := before.get(new.name, new)) != new
     }
 
 
@@ -188,14 +189,15 @@ def cover(sides: Sides, diff: Diff, entered: Mapping[str, frozenset[Name]]) -> C
     """
     paths = [
         path
-        for path in diff.files
-        if any(diff.affects(pair.case, path) for pair in sides.pairs) and not _TESTS.search(path)
+        for path, differs in diff.files.items()
+        if differs and not _TESTS.search(path)
+        if any(diff.affects(pair.case, path) for pair in sides.pairs)
     ]
     lines = {
         (path, name): line
         for path in paths
         if path.endswith(".py")
-        for name, line in differing(path, sides.base.root, sides.head.root).items()
+        for name, line in diff.files[path].items()
     }
     known = [entered[pair.case.id] for pair in sides.pairs if pair.case.id in entered]
     functions = {of for of in lines if of[1] not in {_OUTSIDE, _WHOLE, _FOREIGN}}

@@ -6,7 +6,6 @@ largest change is searched first, then what is left without what did it, until n
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final, Literal, TypeVar
@@ -17,7 +16,6 @@ from duetbench.core.errors import CountError, DuetbenchError
 from duetbench.core.metrics import INSTRUCTIONS, METRICS
 from duetbench.core.model import KEPT, TELLING, Verdict
 from duetbench.core.text import short
-from duetbench.judge.session import Extent
 
 Answer = Literal["yes", "no", "unknown"]
 
@@ -30,7 +28,7 @@ TIME_IS_UP: Final = "the time was up"
 
 Item = TypeVar("Item")
 State = frozenset[str]
-"""The names of the commits or releases that a state has."""
+"""The names of the commits or releases that it has."""
 
 NONE: Final = State()
 
@@ -76,25 +74,6 @@ class StuckError(DuetbenchError):
         self.suspects = suspects
 
 
-class Budget:
-    """The seconds for the duets of a search in a row of so many states, from the first on."""
-
-    def __init__(self, seconds: float, states: int) -> None:
-        # Duets decide most questions early: each may take twice its part.
-        self.most = 2 * seconds / (3 + math.ceil(math.log2(states)))
-        self._seconds, self._began = seconds, 0.0
-
-    def extent(self, means: Means, cases: str) -> Extent:
-        """Return what a question compares, for how long; raises StuckError if the time is up."""
-        if means != "duets":
-            return Extent((cases,), only=means)
-        self._began = self._began or time.monotonic()
-        left = self._began + self._seconds - time.monotonic()
-        if left < self.most / 4:
-            raise StuckError(TIME_IS_UP)
-        return Extent((cases,), min(self.most, left))
-
-
 class Search:
     """A search among commits or releases for what changed from a state without any to that of all.
 
@@ -117,53 +96,22 @@ class Search:
         self.whole: Finding | None = None
         self.rest: Comparison | None = None
 
-    def row(self, base: State = NONE) -> Sequence[State]:
-        """Return the states of base, and with ever more of the other items."""
-        left = [name for name in self.items if name not in base]
-        return [base.union(left[:number]) for number in range(len(left) + 1)]
-
-    def between(
-        self, before: State, after: State, shown: Comparison | None = None
-    ) -> Sequence[Commit | Release]:
-        """Return what differs between two states; a comparison of them shows what moved as well."""
-        names = [name for name in self.items if name in after - before]
-        if self.unit == "releases":
-            # The shortest comes first, which others extend: pydantic, then pydantic-core.
-            names.sort(key=lambda name: (len(name), name))
-        moved = {move.package for move in shown.packages} if shown else set()
-        dragged = sorted(moved & self.items.keys() - {*names})
-        return [self.items[name] for name in (*names, *dragged)]
-
-    def apart(
-        self, row: Sequence[State], found: Sequence[State]
-    ) -> tuple[State, State, Sequence[Sequence[State]]]:
-        """Return two states that differ in what was found, and the rows that are left.
-
-        A commit is compared with the one before it. A release moves alone, since two may have an
-        effect only together, and then the others move where it has moved.
-        """
-        start, end = row.index(found[0]), row.index(found[-1])
-        if self.unit == "commits":
-            return row[start - 1], row[end], (row[:start], row[end:])
-        head = row[0] | (row[end] - row[start - 1])
-        return row[0], head, [self.row(head)]
-
     def run(self, order: Sequence[Means] = MEANS) -> Cause:
         """Search by means in this order; duets only if no other shows anything, and then alone.
 
         Raises DuetbenchError if the states without any and with all cannot be compared.
         """
         reason, suspects = "", list[str]()
-        rows = [(self.row(), order)]
-        for some, means in rows:  # which a search extends by the rows that it leaves
+        rows = [(self._row(NONE), order)]
+        for row, means in rows:  # which a search extends by the rows that it leaves
             try:
-                rows += self._search(some, means)
+                rows += self._search(row, means)
             except DuetbenchError as problem:
                 stuck = problem if isinstance(problem, StuckError) else None
                 if not (stuck or self.whole):
                     raise
                 reason = short(str(problem))
-                suspects += (stuck and stuck.suspects) or self._names(some[0], some[-1])
+                suspects += (stuck and stuck.suspects) or self._names(row[0], row[-1])
         whole = self.whole
         return Cause(
             shares=tuple(sorted(self.shares, key=lambda share: -_size(share.findings[0]))),
@@ -171,6 +119,19 @@ class Search:
             rest=self.rest.of(whole.case, whole.subject) if self.rest and whole else None,
             suspects=tuple(suspects),
             reason=reason,
+        )
+
+    def _row(self, base: State) -> Sequence[State]:
+        """Return the states of base, and with ever more of the other items."""
+        left = [name for name in self.items if name not in base]
+        return [base.union(left[:number]) for number in range(len(left) + 1)]
+
+    def _names(self, before: State, after: State) -> list[str]:
+        """Name what differs between two states."""
+        names = [name for name in self.items if name in after - before]
+        # Of releases the shortest comes first, which others extend: pydantic, then pydantic-core.
+        return (
+            names if self.unit == "commits" else sorted(names, key=lambda name: (len(name), name))
         )
 
     def _search(
@@ -188,18 +149,25 @@ class Search:
         whole = max(moved, key=_size)
         self.whole, self.rest = self.whole or whole, None
         found, unknown = self._narrow(row, whole, means)
+        start, end = row.index(found[0]) - 1, row.index(found[-1])
         if TIME_IS_UP in unknown:
-            raise StuckError(TIME_IS_UP, self._names(row[row.index(found[0]) - 1], found[-1]))
-        before, after, rests = self.apart(row, found)
+            raise StuckError(TIME_IS_UP, self._names(row[start], row[end]))
+        if self.unit == "commits":
+            before, after, rests = row[start], row[end], [row[: start + 1], row[end:]]
+        else:  # two may have an effect only together: each moves alone, then the others with it
+            before, after = row[0], row[0] | (row[end] - row[start])
+            rests = [self._row(after)]
         if unknown and (before, after) == (row[0], row[-1]):
             raise StuckError("nothing tells them apart")
         shown = self._look(before, after, means, whole)
-        named = self.between(before, after, shown)
+        names = self._names(before, after)
         main = shown.of(whole.case, whole.subject)
         if main is None or not (main.base != main.head if main.exact else _changed(main)):
-            raise StuckError(f"{named[0].name} alone does not show the change")
+            raise StuckError(f"{names[0]} alone does not show the change")
+        names += sorted({move.package for move in shown.packages} & self.items.keys() - {*names})
         own = (each for each in shown.findings if each.case == whole.case and each.moved)
         findings = dict.fromkeys((main, *(each for each in own if means_of(each) == means)))
+        named = [self.items[name] for name in names]
         fields = {self.unit: named, "skipped": unknown, "findings": tuple(findings)}
         self.shares.append(Share.model_validate(fields))
         left = order[order.index(means) :]
@@ -259,9 +227,6 @@ class Search:
 
     def _look(self, before: State, after: State, means: Means, whole: Finding) -> Comparison:
         return self.look(before, after, means, whole.case if means == "duets" else "")
-
-    def _names(self, before: State, after: State) -> tuple[str, ...]:
-        return tuple(each.name for each in self.between(before, after))
 
 
 def means_of(finding: Finding) -> Means | None:

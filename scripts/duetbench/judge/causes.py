@@ -6,12 +6,15 @@ the lock; which packages have really moved is read from it, and the environment 
 """
 
 import glob
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from packaging.version import Version
 
-from duetbench.app import locks, revisions, stacks
+from duetbench.app import revisions, stacks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.core.change import Cause, Commit, Release
@@ -21,11 +24,36 @@ from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.bisection import MEANS, Budget, Means, Search, State
-from duetbench.judge.comparison import compare
+from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
+
+Look = Callable[[State, State, Extent, Reporter], Comparison]
+"""Compares two states on this machine."""
+
+
+def looks(
+    compare: Look, states: int, select: str, seconds: float, reporter: Reporter
+) -> Callable[[State, State, Means, str], Comparison]:
+    """Make the looks of a search in a row of so many states, of the cases that a glob selects.
+
+    Duets share the `seconds` from the first of them on; they decide most questions early, so each
+    may take twice its part.
+    """
+    quiet, most = Reporter(Console(quiet=True)), 2 * seconds / (3 + math.ceil(math.log2(states)))
+    ends = cache(lambda: time.monotonic() + seconds)
+
+    def look(before: State, after: State, means: Means, case: str) -> Comparison:
+        cases = (glob.escape(case) if case else select,)
+        if means != "duets":
+            return compare(before, after, Extent(cases, only=means), quiet)
+        if (left := ends() - time.monotonic()) < most / 4:
+            raise StuckError(TIME_IS_UP)
+        return compare(before, after, Extent(cases, min(most, left)), reporter)
+
+    return look
 
 
 def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
@@ -46,11 +74,7 @@ def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
 
 
 def search_commits(
-    project: Subject,
-    ends: tuple[str, str],
-    select: str,
-    seconds: float,
-    reporter: Reporter,
+    project: Subject, ends: tuple[str, str], select: str, seconds: float, reporter: Reporter
 ) -> Cause:
     """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
@@ -58,18 +82,13 @@ def search_commits(
     `list_commits` and `Search.run`.
     """
     commits = list_commits(project.root, *ends)
-    quiet = Reporter(Console(quiet=True))
-    budget = Budget(seconds, len(commits))
-
     names = [ends[0], *(commit.id for commit in commits)]
 
-    def look(before: State, after: State, means: Means, case: str) -> Comparison:
-        extent = budget.extent(means, glob.escape(case) if case else select)
-        told = reporter if extent.seconds else quiet
+    def look(before: State, after: State, extent: Extent, told: Reporter) -> Comparison:
         return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
 
-    items = {commit.id: commit for commit in commits}
-    return Search("commits", items, look, reporter.say).run()
+    by_look = looks(look, len(commits), select, seconds, reporter)
+    return Search("commits", {str(one): one for one in commits}, by_look, reporter.say).run()
 
 
 def search_packages(
@@ -99,7 +118,7 @@ def search_packages(
 def search_locks(
     subject: Subject,
     stack: str,
-    locks: tuple[str, str],
+    ends: tuple[str, str],
     select: str,
     seconds: float,
     reporter: Reporter,
@@ -115,91 +134,75 @@ def search_locks(
         SetupError: The stacks cannot be installed or measured.
         InterruptedRun: A signal stopped the search.
     """
-    mixed = MixedLocks(subject, stack, locks, reporter)
-    if not mixed.moves:
+
+    def versions(lock: str) -> dict[str, str]:
+        return stacks.parse(lock, f"lock of {stack}", subject.version)
+
+    old, new = map(versions, ends)
+    moves = differences(stack, old, new)
+    releases = {
+        move.package: Release(package=move.package, version=move.head, previous=move.base)
+        for move in moves
+        if move.base and move.head
+    }
+    if not moves:
         raise UsageError("both locks have the same versions: there is nothing to search")
-    if not mixed.releases:
+    if not releases:
         reason = "packages were only added or removed, which mixed locks cannot separate"
-        return Cause(suspects=tuple(move.package for move in mixed.moves), reason=reason)
-    reporter.say(f"{len(mixed.moves)} packages moved, {len(mixed.releases)} can be the cause")
-    budget, quiet = Budget(seconds, len(mixed.releases)), Reporter(Console(quiet=True))
+        return Cause(suspects=tuple(move.package for move in moves), reason=reason)
+    reporter.say(f"{len(moves)} packages moved, {len(releases)} can be the cause")
 
-    def look(before: State, after: State, means: Means, case: str) -> Comparison:
+    @cache
+    def mixed(moving: State) -> str:
+        """Return a mixed lock: for none and all of the row, base's and head's own locks."""
+        if not moving or moving.issuperset(releases):
+            return ends[bool(moving)]
+        with reporter.step(f"stack {stack}", f"with {', '.join(sorted(moving))} moved") as tick:
+            wanted = pins(ends, old, new, moving)
+            return subject.resolve(stack, None, tick, keep=ends[0], pins=wanted)
+
+    def state(moving: State) -> tuple[str, str]:
+        """Label a mixed lock; SetupError: a package has neither of its versions there."""
+        found = versions(text := mixed(moving))
+        for name in releases:
+            if found.get(name) not in {old[name], new[name]}:
+                raise SetupError(f"{name} would be {found.get(name, 'gone')}")
+        return f"{stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
+
+    def look(before: State, after: State, extent: Extent, told: Reporter) -> Comparison:
         def prepare(_project: object, _contrast: Contrast, scope: Scope) -> Sides:
-            states = mixed.state(before), mixed.state(after)
-            return preparation.of_locks(subject, stack, *states, scope)
+            return preparation.of_locks(subject, stack, state(before), state(after), scope)
 
-        extent = budget.extent(means, glob.escape(case) if case else select)
-        told = reporter if extent.seconds else quiet
         comparison = compare(subject, Contrast(), extent, told, prepare=prepare)
         findings = [row for row in comparison.findings if metric in ("", row.subject)]
         return comparison.model_copy(update={"findings": tuple(findings)})
 
     with measuring():
-        found = Search("releases", mixed.releases, look, reporter.say)
-        return found.run(MEANS[2:] if metric else MEANS)
+        by_look = looks(look, len(releases), select, seconds, reporter)
+        search = Search("releases", releases, by_look, reporter.say)
+        return search.run(MEANS[2:] if metric else MEANS)
 
 
-class MixedLocks:
-    """The mixed locks between the two locks of a change."""
+def pins(
+    ends: Sequence[str], old: Mapping[str, str], new: Mapping[str, str], moving: State
+) -> list[str]:
+    """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
 
-    def __init__(
-        self, subject: Subject, stack: str, ends: tuple[str, str], reporter: Reporter
-    ) -> None:
-        self.subject, self.stack, self.ends, self.reporter = subject, stack, ends, reporter
-        self._text = cache(self._lock)
-        self._before, self._after = map(self._versions, ends)
-        self.moves = differences(stack, self._before, self._after)
-        self.releases = {
-            move.package: Release(package=move.package, version=move.head, previous=move.base)
-            for move in self.moves
-            if move.base and move.head
-        }
-
-    def state(self, moving: State) -> tuple[str, str]:
-        """Return the label and the text of a mixed lock.
-
-        Raises SetupError if there is none, or if a package has neither of its versions there.
-        """
-        text = self._text(moving)
-        versions = self._versions(text)
-        for name in self.releases:
-            if versions.get(name) not in {self._before[name], self._after[name]}:
-                raise SetupError(f"{name} would be {versions.get(name, 'gone')}")
-        return f"{self.stack} with {', '.join(sorted(moving)) or 'nothing'} moved", text
-
-    def _versions(self, lock: str) -> dict[str, str]:
-        return stacks.parse(lock, f"lock of {self.stack}", self.subject.version)
-
-    def _lock(self, moving: State) -> str:
-        """Return a mixed lock: for none and all of the row, base's and head's own locks."""
-        if not moving or moving.issuperset(self.releases):
-            return self.ends[bool(moving)]
-        names, pins = ", ".join(sorted(moving)), self._pins(moving)
-        with self.reporter.step(f"stack {self.stack}", f"with {names} moved") as tick:
-            keep = self.ends[0]
-            return locks.resolve(self.subject, self.stack, None, tick, keep=keep, pins=pins)
-
-    def _pins(self, moving: State) -> list[str]:
-        """Pin `moving` to the later versions; other packages keep theirs, or move up to the later.
-
-        A package with several versions, one per platform, cannot be pinned to one of them, nor one
-        that is a commit.
-        """
-        before, after = self._before, self._after
-        several = {
-            name
-            for text in self.ends
-            for name, version in stacks.versions(text).items()
-            if " and " in version
-        }
-        commits = {n for v in (self._before, self._after) for n in v if v[n].startswith(stacks.GIT)}
-        pins = []
-        for name in sorted({**before, **after}.keys() - several - commits):
-            old, new = {**after, **before}[name], {**before, **after}[name]
-            if name in moving or old == new:
-                pins.append(f"{name}=={new}")
-            else:
-                low, high = sorted((old, new), key=Version)
-                pins.append(f"{name}>={low},<={high}")
-        return pins
+    `old` and `new` are the versions of both locks, whose texts are the `ends`. A package with
+    several versions, one per platform, cannot be pinned to one of them, nor one that is a commit.
+    """
+    free = {
+        name
+        for text in ends
+        for name, version in stacks.versions(text).items()
+        if " and " in version
+    } | {name for some in (old, new) for name in some if some[name].startswith(stacks.GIT)}
+    found = []
+    for name in sorted({**old, **new}.keys() - free):
+        before, after = {**new, **old}[name], {**old, **new}[name]
+        if name in moving or before == after:
+            found.append(f"{name}=={after}")
+        else:
+            low, high = sorted((before, after), key=Version)
+            found.append(f"{name}>={low},<={high}")
+    return found

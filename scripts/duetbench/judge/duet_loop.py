@@ -1,9 +1,9 @@
 """The one loop that runs duets: rounds over the cases that need another one, while there is time.
 
-A rule says which cases need another duet. A comparison continues until all cases are decided
-(`session`), points of trends until each ratio is known to a standard error. Cases that share a
-server are measured on one launch of each side. The order of a round is random. So is the side that
-starts first in a server's first duet; the sides then swap from duet to duet.
+A kind of loop says which cases need another duet. A comparison continues until all cases are
+decided (`comparison`), points of trends until each ratio is known to a standard error. Cases that
+share a server are measured on one launch of each side. The order of a round is random. So is the
+side that starts first in a server's first duet; the sides then swap from duet to duet.
 
 A duet must not judge what it prevents. Where two servers at once would take cores from each other
 that one could use (`Pair.mode`), each side is launched alone (`instruments.by_turns`).
@@ -80,19 +80,6 @@ class Reporter(Progress):
             )
 
 
-class Rule(Protocol):
-    """Decides when enough duets have been run."""
-
-    def open(self) -> Sequence[Pair]:
-        """List the cases that need another duet."""
-
-    def missing(self, pair: Pair) -> int:
-        """Return the least number of duets that a case needs until its next decision."""
-
-    def add(self, pair: Pair, duet: Duet) -> None:
-        """Add a duet to its case."""
-
-
 def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:
     """Calculate the seconds of a launch of both sides, and of a case's sample on it.
 
@@ -118,7 +105,7 @@ def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:
 
 
 class Loop:
-    """Runs duets of cases; `order` counts all duets so far."""
+    """Runs duets of cases; `order` counts all duets so far. A kind of loop says which are open."""
 
     def __init__(
         self,
@@ -133,9 +120,17 @@ class Loop:
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
         self._taken = self._planned = _TRUST
 
-    def run(self, rule: Rule, ends: float) -> bool:
-        """Run rounds until the rule needs no more; False if the clock reaches `ends` first."""
-        while waiting := rule.open():
+    def open(self) -> Mapping[Pair, int]:
+        """List the cases that need another duet, with the fewest until their next decision."""
+        return {}
+
+    def add(self, pair: Pair, duet: Duet) -> None:
+        """Add a duet to its case."""
+        pair.add(duet)
+
+    def run(self, ends: float) -> bool:
+        """Run rounds until no case is open; False if the clock reaches `ends` first."""
+        while waiting := [*self.open()]:
             groups: dict[Hashable, list[Pair]] = defaultdict(list)
             for pair in self.source.sample(waiting, len(waiting)):
                 groups[pair.server].append(pair)
@@ -144,16 +139,12 @@ class Loop:
                 while group and self.clock() + self.seconds(*group) > ends:
                     group.pop()
                 if group:
-                    missing = {pair: rule.missing(pair) for pair in rule.open()}
-                    remaining = min(self.remaining(missing), ends - self.clock())
-                    self.launch(group, rule.add, remaining)
+                    self.launch(group, min(self.remaining(self.open()), ends - self.clock()))
             if self.order == before:
                 return False
         return True
 
-    def launch(
-        self, group: Sequence[Pair], add: Callable[[Pair, Duet], None], remaining: float
-    ) -> None:
+    def launch(self, group: Sequence[Pair], remaining: float) -> None:
         """Take a sample of each case of a group, which shares a server."""
         first, planned = group[0], _planned(group)
         self._head_first[first.server] = not (head_first := self._head_first[first.server])
@@ -163,7 +154,7 @@ class Loop:
         for pair, duet in zip(group, duets, strict=False):
             self.order += 1
             self._taken += duet.seconds
-            add(pair, duet)
+            self.add(pair, duet)
             self.reporter.report(duet)
 
     def seconds(self, *pairs: Pair) -> float:

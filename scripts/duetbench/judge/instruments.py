@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from duetbench.app.configuration import Interpreter
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.testbed import SideCase, Testbed, server_of
 from duetbench.core.comparison import Duet, Instructions, SideName
 from duetbench.core.errors import FlagName

@@ -100,7 +100,7 @@ class CaseDuets:
     def conclude(self) -> None:
         """Compute once what the duets show together, since every look at any case reads it."""
         self.usable = [duet for duet in self.all if duet.usable]
-        self.overloaded = self._most(lambda duet: _flagged(duet, FlagName.OVERLOADED) == {*SIDES})
+        self.overloaded = self._most(_overloads)
         self.waits = self._most(lambda duet: duet.wait is not None)
         self.leading, self.tails = choose_metrics(
             self.case,
@@ -189,12 +189,6 @@ class Pair(CaseDuets):
     def sides(self) -> tuple[SideCase, SideCase]:
         return self.base, self.head
 
-    @property
-    def unequal(self) -> bool:
-        """Whether the declarations give the sides unequal workers, threads or connections."""
-        cases = [side.case for side in self.sides]
-        return len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
-
     def _compete(self) -> bool:
         """Whether two servers at once would keep each other from cores that one could use.
 
@@ -206,7 +200,7 @@ class Pair(CaseDuets):
                      for case in cases}  # fmt: skip
         several = len(self.head.testbed.server_cores(self.head.case)) > 1
         return (
-            self.unequal
+            len({(case.workers, case.threads, case.load.connections) for case in cases}) > 1
             or len({case.server for case in cases}) > 1
             or len(computing) > 1
             or any(case.scales for case in cases)
@@ -229,7 +223,7 @@ class Side:
     record: SideRecord
     testbed: Testbed  # for the cases that both sides have
     cases: tuple[Case, ...]
-    tree: str | None = None  # the git tree of `root`; None if it is no revision
+    tree: str = ""  # the git tree of `root`; empty if it is no revision
 
     @property
     def subject(self) -> Subject:
@@ -275,8 +269,8 @@ def _has(duet: Duet, metric: str) -> bool:
     return all(0 < duet.metrics(side).get(metric, 0.0) < math.inf for side in SIDES)
 
 
-def _flagged(duet: Duet, name: FlagName) -> set[SideName]:
-    return {side for side in SIDES if any(flag.name is name for flag in duet.flags(side))}
+def _overloads(duet: Duet) -> bool:
+    return all(any(f.name is FlagName.OVERLOADED for f in duet.flags(side)) for side in SIDES)
 
 
 def join_reasons(reasons: Mapping[SideName, str]) -> str:

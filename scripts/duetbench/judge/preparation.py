@@ -16,20 +16,21 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, interpreters, locks, revisions, stacks, tools
+from duetbench.app import deployment, interpreters, revisions, stacks, tools
 from duetbench.app import plan as planning
+from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import LOCKED, SERVED, Contrast, Setting, read_pin
+from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, Setting, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
-from duetbench.app.target_locks import module_files, source_folders
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Missing
+from duetbench.core.model import Case
 from duetbench.host import paths
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
@@ -61,12 +62,16 @@ Pairs = Sequence[tuple[Case, Case]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side before anything is installed for it: what its files declare."""
+    """One side before anything is installed for it: what its files declare, and what it is called.
 
-    record: SideRecord
+    `kind` and `words` are those of its record.
+    """
+
+    state: Revision
     subject: Subject
     cases: tuple[Case, ...]
-    tree: str | None = None
+    kind: Kind | Literal["several"] = "stack"
+    words: tuple[str, ...] = ()
 
 
 def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
@@ -90,7 +95,6 @@ def join(
     scope: Scope,
     parts: Sequence[Part],
     pairs: Pairs,
-    missing: Sequence[Missing] = (),
 ) -> Sides:
     """Prepare base and head of a repository as words ask for them, from what their files declare.
 
@@ -99,8 +103,8 @@ def join(
         SetupError: An interpreter or environment cannot be made.
     """
     settings, crossing = contrast.settings, contrast.crossing
-    kinds, commits = sorted(contrast.kinds), {part.record.commit for part in parts}
-    if len(kinds) > 1 and len(commits) == 1 and not any(part.record.dirty for part in parts):
+    kinds, states = sorted(contrast.kinds), [part.state for part in parts]
+    if len(kinds) > 1 and states[0].commit == states[1].commit and not any(s.dirty for s in states):
         kinds = sorted(contrast.kinds - {"revision"})  # both revisions are the same commit
     pythons = [next((case.python for case in part.cases), "") for part in parts]
     if "python" in crossing and pythons[0] == pythons[1] != "":
@@ -110,18 +114,16 @@ def join(
         cases = [pair[index] for pair in pairs]
         _lock(part, own, {case.stack for case in cases}, scope)
         packages = ", ".join(own.packages) or LOCKED * (kinds == ["stack"])
-        words = [part.record.label, pythons[index] * ("python" in crossing), packages]
+        words = [part.state.label, pythons[index] * ("python" in crossing), packages]
         if "setting" in kinds:
             versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
             version = versions.pop() if len(versions) == 1 else ""
             words.append(own.label(settings[1 - index], version, cases))
-        update = {
-            "label": ", ".join(filter(None, words)) or "as declared",
-            "kind": kinds[0] if len(kinds) == 1 else "several",
-            "words": tuple((contrast.base, contrast.head)[index]),
-        }
-        ready.append(replace(part, record=part.record.model_copy(update=update)))
-    base, head = (part.record.label for part in ready)
+        label = ", ".join(filter(None, words)) or "as declared"
+        kind = kinds[0] if len(kinds) == 1 else "several"
+        asked = tuple((contrast.base, contrast.head)[index])
+        ready.append(replace(part, state=replace(part.state, label=label), kind=kind, words=asked))
+    base, head = (part.state.label for part in ready)
     reason = f"{'Python ' * (kinds == ['interpreter'])}{head} instead of {base}"
     both = pair_up(
         ready, pairs, scope, root, reason if crossing else "",
@@ -129,7 +131,7 @@ def join(
     )  # fmt: skip
     note = f"{', '.join(kinds)}: these differ at once, and no finding tells them apart"
     notes = (note,) if len(kinds) > 1 else ()
-    return replace(both, missing=tuple(missing), cross=bool(crossing), notes=notes)
+    return replace(both, cross=bool(crossing), notes=notes)
 
 
 def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
@@ -177,7 +179,7 @@ def _parts(
         states, copies, settings, (names[0], names[-1]), strict=True
     ):
         cases = tuple(case for case in own.cases(side) if case.python == python)
-        parts.append(Part(record_of(state), own, cases, state.tree))
+        parts.append(Part(state, own, cases))
     return parts, [*notes, *told]
 
 
@@ -196,7 +198,7 @@ def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) ->
     for name, packages in held.items():
         own = [pin for pin in pins if canonicalize_name(pin.name) in packages]
         if setting.day or own:
-            stack = locks.resolve_stack(part.subject, name, scope.narrator, setting.day, own)
+            stack = part.subject.resolve_stack(name, scope.narrator, setting.day, own)
             stacks.write_lock(part.subject.lock_file(name), stack.lock.read_text("utf-8"))
 
 
@@ -228,12 +230,6 @@ def _find_module(module: str, root: Path) -> Path | None:
     return next((place for place in places if (root / place).is_file()), None)
 
 
-def record_of(state: Revision) -> SideRecord:
-    """Begin the record of a side."""
-    fields = {"label": state.label, "commit": state.commit or None, "dirty": state.dirty}
-    return SideRecord(kind="stack", stacks=(), interpreters=(), **fields)
-
-
 def of_locks(
     subject: Subject, stack: str, base: tuple[str, str], head: tuple[str, str], scope: Scope
 ) -> Sides:
@@ -248,7 +244,7 @@ def of_locks(
         own = replace(subject, root=place)
         stacks.write_lock(own.lock_file(stack), text)
         state = revisions.checkout(subject.repository, label)
-        parts.append(Part(record_of(state), own, subject.cases()))
+        parts.append(Part(state, own, subject.cases()))
     return pair_up(parts, select(parts, scope), scope, subject.root)
 
 
@@ -298,9 +294,13 @@ def side_of(
     testbed = replace(testbed, patience=scope.patience)
     for python in testbed.interpreters.values():
         stacks.compile_code(part.subject.code, python)
-    records = {
-        "stacks": tuple(stack.record() for stack in testbed.stacks.values()),
-        "interpreters": tuple(map(interpreters.record, testbed.interpreters.values())),
-    }
-    record = part.record.model_copy(update=records)
-    return Side(record, testbed, tuple(cases), part.tree)
+    record = SideRecord(
+        label=part.state.label,
+        kind=part.kind,
+        commit=part.state.commit or None,
+        dirty=part.state.dirty,
+        stacks=tuple(stack.record() for stack in testbed.stacks.values()),
+        interpreters=tuple(map(interpreters.record, testbed.interpreters.values())),
+        words=part.words,
+    )
+    return Side(record, testbed, tuple(cases), part.state.tree)

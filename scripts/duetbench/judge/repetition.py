@@ -54,7 +54,7 @@ _ALONE: Final = re.compile("--all|--start|[0-9a-f]{12}")
 
 _BEGIN: Final = (("duetbench", "compare"), ("observatory", "compare"))
 
-_NOT_OF_WHY: Final = frozenset({"--profile", "--seed", "--budget", "--limit", "--only", "--all"})
+_NOT_OF_WHY: Final = frozenset({"--seed", "--budget", "--limit", "--only", "--all"})
 
 
 def command(base: SideRecord, head: SideRecord, options: Sequence[str]) -> str:
@@ -90,7 +90,8 @@ def why_command(comparison: Comparison, case: str = "") -> str | None:
     (program, _), *rest = parts
     left_out = _NOT_OF_WHY | {"--select"} if case else _NOT_OF_WHY
     words = chain(*(part for part in rest if part[0] not in left_out))
-    return shlex.join([program, "why", *words, *(("--select", case) if case else ())])
+    verb = ("why",) if program == "duetbench" else ("compare", "--why")
+    return shlex.join([program, *verb, *words, *(("--select", case) if case else ())])
 
 
 def _parts(line: str) -> list[tuple[str, ...]] | None:

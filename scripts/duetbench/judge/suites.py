@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import configuration, revisions, target_python
-from duetbench.app.pyproject import project_name
+from duetbench.app import interpreters, revisions, target
+from duetbench.app.declarations import project_name
 from duetbench.app.setting import Contrast
-from duetbench.app.target import STACK
 from duetbench.core import __version__
-from duetbench.core.comparison import CaseComparison, Comparison
+from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Load
 from duetbench.core.units import utc_now
@@ -21,7 +20,7 @@ from duetbench.effects.suite import Suite
 from duetbench.host import machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import of_request, sort
-from duetbench.judge.preparation import Scope, copy_states, record_of
+from duetbench.judge.preparation import Scope, copy_states
 from duetbench.judge.repetition import command
 
 SERVER: Final = "tests"
@@ -52,7 +51,7 @@ def compare(
     if contrast.base or contrast.head:
         raise UsageError("--tests and --call compare revisions: expected no --base and no --head")
     ours, started, began = Suite.find(root, tests, calls), utc_now(), time.monotonic()
-    python = target_python.describe(ours.python)
+    python = interpreters.identify(ours.python)
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
         places = [place for place, _ in states]
@@ -61,12 +60,21 @@ def compare(
         what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
         with reporter.step(what, "on both sides") as tick:
             seen = suite.compare(ours, places[0], places[1], tick)
+    for note in seen.notes:
+        reporter.note(note)
     base, head = (
-        record_of(state).model_copy(update={"kind": "revision", "interpreters": (python.record(),)})
+        SideRecord(
+            label=state.label,
+            kind="revision",
+            commit=state.commit or None,
+            dirty=state.dirty,
+            stacks=(),
+            interpreters=(interpreters.record(python),),
+        )
         for _, state in states
     )
     cases = tuple(_case(project_name(root), python.name, endpoint) for endpoint in seen.rows)
-    most = configuration.load(root).most
+    most = target.configuration(root).most
     findings = [
         finding
         for case in cases
@@ -109,7 +117,7 @@ def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
             expect=Expectation(status=endpoint.effects.status), floor=0.0,
         ),
         python=python,
-        stack=STACK,
+        stack=target.STACK,
         server=SERVER,
         loop="auto",
         workers=1,

@@ -12,7 +12,8 @@ from typing import Final, Self
 
 from duetbench.app.inside.request import identify
 from duetbench.app.servers import SERVERS
-from duetbench.app.testbed import Testbed, Workspace
+from duetbench.app.testbed import Testbed
+from duetbench.app.workspace import Workspace
 from duetbench.core.errors import FlagName, LaunchError
 from duetbench.core.model import Case, Flag, Launch, Load, Status
 from duetbench.core.protocol import SLOW_SECONDS

@@ -21,6 +21,7 @@ _PARAMETERS: Final = frozenset("{}<>()[]*?:\\|+ ")
 """Characters in a path of a framework's that is a pattern."""
 
 _TRIES: Final = 40
+_SHOWN: Final = 3  # most wrong answers that a message quotes
 _SECONDS: Final = 10.0  # for an answer; a stream of events does not end
 
 _FOR_OPERATORS: Final = (
@@ -34,12 +35,12 @@ _BESIDE: Final = (
 """Words in paths of what an application has beside its own work."""
 
 
-def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[list[str], list[str]]:
+def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]:
     """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
     Its server has one worker, which lists its routes. Returns the requests that were answered as
-    expected, and what was wrong with others. Raises UsageError if its server does not start,
-    SetupError if its environment cannot be made.
+    expected. Raises UsageError if its server does not start, or if a request is not, of those to
+    find each; SetupError if its environment cannot be made.
     """
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
@@ -61,7 +62,9 @@ def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> tuple[lis
             serving.kill()
         except LaunchError as error:
             raise UsageError(scrub(reason(serving.workspace.hide(error.detail)))) from error
-    return right, wrong
+    if wrong and not (find and right):
+        raise UsageError("; ".join(wrong[:_SHOWN]))
+    return right
 
 
 def _candidates(serving: Serving) -> Iterator[Case]:

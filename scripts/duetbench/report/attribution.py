@@ -13,7 +13,7 @@ from duetbench.report import formats
 from duetbench.report.formats import Section
 
 _LONGEST: Final = 150  # characters of a name
-_STATES: Final = {"came": " (new)", "went": " (gone)", "both": ""}
+_STATES: Final = {"came": (" (new)", "adds"), "went": (" (gone)", "saves"), "both": ("", "")}
 _HEAD: Final = ("of a request", "entries", "function")
 
 
@@ -26,15 +26,8 @@ class RowText(NamedTuple):
     where: str
     package: str
     caller: str
+    effect: str  # on a request: `adds 8.0 % of a request`
     row: FunctionChange
-
-    @property
-    def effect(self) -> str:
-        """What it does to a request: `adds 8.0 % of a request`."""
-        part = f"{self.moved.lstrip('+−')} of a request"
-        if self.row.state == "both":
-            return f"itself does {part} {'more' if self.row.head > self.row.base else 'less'}"
-        return f"{'adds' if self.row.state == 'came' else 'saves'} {part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +55,10 @@ class AttributionText:
     @property
     def cause(self) -> str:
         """The function that moved most, or none."""
-        if not (rows := self.rows):
-            least = formats.size(self.record.threshold)
-            return f"No function is named: none moved by {least} of a request or more."
-        first = rows[0]
-        return f"{first.function} {first.effect}: {first.where}, {first.package}."
+        for first in self.rows:
+            return f"{first.function} {first.effect}: {first.where}, {first.package}."
+        least = formats.size(self.record.threshold)
+        return f"No function is named: none moved by {least} of a request or more."
 
     @property
     def scatter(self) -> str:
@@ -101,13 +93,17 @@ class AttributionText:
         moves = (str(move) for move in self.record.packages if move.package == package)
         if package != APPLICATION:
             package = f"Python {self.record.python}" if package == PYTHON else next(moves, package)
+        part = f"{units.significant(abs(change), 2)} %"
+        mark, effect = _STATES[row.state]
+        more = "" if effect else " more" if change > 0 else " less"
         return RowText(
-            f"{'+' if change > 0 else '−'}{units.significant(abs(change), 2)} %",
+            f"{'+' if change > 0 else '−'}{part}",
             " → ".join(map(_entries, row.entries or ())),
-            short(row.name, _LONGEST) + _STATES[row.state],
+            short(row.name, _LONGEST) + mark,
             short(f"{row.file}:{row.line}" if row.line else row.file, _LONGEST),
             short(package, _LONGEST),
             short(row.caller or "", _LONGEST),
+            f"{effect or 'itself does'} {part} of a request{more}",
             row,
         )
 

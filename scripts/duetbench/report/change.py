@@ -51,10 +51,10 @@ def _commits(share: Share) -> Iterator[str]:
     """Name commits, with what they changed, and why they were not told apart."""
     what = f"{share.findings[0].case}: {', '.join(map(_change, share.findings))}"
     if len(share.commits) == 1:
-        yield f"{share.commits[0].name}: {what}"
+        yield f"{share.commits[0]}: {what}"
     else:
         yield f"one of {len(share.commits)} commits: {what}"
-        yield from (f"  {commit.name}" for commit in share.commits)
+        yield from (f"  {commit}" for commit in share.commits)
     for commit, reason in zip(share.commits, share.skipped, strict=False):
         yield f"skipped: {commit.id[:10]}: {reason}"
 

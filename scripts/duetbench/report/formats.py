@@ -20,7 +20,7 @@ from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
-from duetbench.core.text import ASCII, visible
+from duetbench.core.text import visible
 from duetbench.core.units import Interval
 
 
@@ -167,14 +167,9 @@ def size(change: float | None) -> str:
     return f"{units.significant(100 * change, 2)} %"
 
 
-def title(metric: str) -> str:
-    """Return the metric's column heading."""
-    return row_of(metric).title
-
-
-def quantity(number: int, singular: str, plural: str = "") -> str:
+def quantity(number: int, singular: str) -> str:
     """Format a number with its noun: `1 case`, `2 cases`, `1,825 nights`."""
-    return f"{units.count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+    return f"{units.count(number)} {singular}{'s' * (number != 1)}"
 
 
 def _signed(ratio: float, decimals: int | None = None) -> str:
@@ -216,20 +211,12 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 def markdown(section: Section) -> str:
     """Write a section of a report as Markdown."""
-    return "\n\n".join(
-        filter(
-            None,
-            (
-                f"#### {section.title}" if section.title else "",
-                facts(section.lines),
-                grid(section.head, ["---"] * len(section.head), section.rows)
-                if section.rows
-                else "",
-                # Indented, rather than fenced: no text can close an indented block.
-                textwrap.indent(visible(section.command), "    "),
-            ),
-        )
-    )
+    parts = [f"#### {section.title}" if section.title else "", facts(section.lines)]
+    if section.rows:
+        parts.append(grid(section.head, ["---"] * len(section.head), section.rows))
+    # Indented, rather than fenced: no text can close an indented block.
+    parts.append(textwrap.indent(visible(section.command), "    "))
+    return "\n\n".join(filter(None, parts))
 
 
 GLOSSARY: Final = Text("\nwhat the words mean: duetbench explain WORD", style="dim")
@@ -250,7 +237,6 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
 
     Words wrap, and figures never do.
     """
-    shown = ASCII if console.options.ascii_only else {}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", width=0)  # the indent
     for name in head:
@@ -260,7 +246,7 @@ def print_rows(console: Console, head: Sequence[str], rows: Iterable[Sequence[st
         )
     above = ""
     for row in rows:
-        cells = [Text(cell.translate(shown), style=style_of(cell)) for cell in row]
+        cells = [Text(cell, style=style_of(cell)) for cell in row]
         table.add_row("", "" if row[0] == above and len(row) > 1 else cells[0], *cells[1:])
         above = row[0]
     console.print(table)

@@ -4,7 +4,7 @@ It is the sorted list of findings: the first one leads. All other figures are in
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,16 +45,9 @@ class Report:
     rows: Sequence[Sequence[str]]  # the first findings
     findings: Sequence[Finding]  # those of the rows
     more: int  # how many others there are
-    causes: Sequence[str]  # what differs: functions that the requests enter, packages
-    sure: str  # how it was measured, and what would have been seen
-    advice: str  # what to do next, or what the command lacks
+    lines: Sequence[str]  # what differs, how it was measured, and what to do next
     command: str  # finds the functions, or would decide
     sections: Sequence[Section]  # all figures, the method, and how to repeat it
-
-    @property
-    def lines(self) -> Iterable[str]:
-        """What follows the rows, a sentence a line, without the command."""
-        return filter(None, (*self.causes, self.sure, self.advice))
 
 
 def make_report(comparison: Comparison) -> Report:
@@ -70,6 +63,8 @@ def make_report(comparison: Comparison) -> Report:
     leading = sorted(shown[:MOST], key=lambda pair: order.index(pair[0].case))
     first = [row for _, row in leading]
     advice, command = _next(comparison)
+    advice = "; ".join(comparison.to_repeat) if command else advice
+    sure = "; ".join(_sure(comparison, seen))
     sections = (
         Section("", [*_facts(comparison, seen)]),
         _other_findings(listed, first, several=len(names) > 1),
@@ -83,9 +78,7 @@ def make_report(comparison: Comparison) -> Report:
         rows=first if several else [row[1:] for row in first],
         findings=[finding for finding, _ in leading],
         more=max(0, len(rows) - len(first)),
-        causes=[*_causes(comparison)],
-        sure="; ".join(_sure(comparison, seen)),
-        advice="; ".join(comparison.to_repeat) if command else advice,
+        lines=[line for line in (*_causes(comparison), sure, advice) if line],
         command="" if comparison.why else command,
         sections=[part for part in sections if part.lines or part.rows or part.command],
     )

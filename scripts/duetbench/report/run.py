@@ -1,7 +1,7 @@
-"""A run, on a terminal, in Markdown and as JSON: what requests need, and what that is worth."""
+"""A run, on a terminal and in Markdown: what requests need, and what that is worth."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -12,9 +12,10 @@ from duetbench.app.target import STACK
 from duetbench.core import units
 from duetbench.core.errors import DISTURBING, FlagName
 from duetbench.core.metrics import COLUMNS, CPU, METRICS
-from duetbench.core.model import Machine
+from duetbench.core.model import Machine, Run
+from duetbench.host import files
 from duetbench.host.console import duration
-from duetbench.load.summary import CaseSummary, RunSummary, WarningCount
+from duetbench.load.summary import CaseSummary, RunSummary, WarningCount, summarise
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, Section, escape, print_section
 
@@ -26,9 +27,9 @@ MAIN_PACKAGES: Final = dict.fromkeys(
 )
 
 
-def print_cases(console: Console, summary: RunSummary) -> None:
+def print_cases(console: Console, run: Run) -> None:
     """Print what a request of each case needs, a line for each figure."""
-    cases = [*summary.cases.values()]
+    cases = [*summarise(run).cases.values()]
     for case in cases:
         if len(cases) > 1:
             own = case.case.stack == STACK
@@ -65,8 +66,9 @@ def _doubt(flag: WarningCount) -> str:
     return f"{flag.name.meaning}: do not quote this"
 
 
-def print_run(console: Console, summary: RunSummary) -> None:
+def print_run(console: Console, run: Run) -> None:
     """Print a run with all figures of its cases."""
+    summary = summarise(run)
     console.print(Text(title(summary), style="bold"))
     for section in _sections(summary):
         console.print()
@@ -74,8 +76,14 @@ def print_run(console: Console, summary: RunSummary) -> None:
     console.print(GLOSSARY)
 
 
-def as_markdown(summary: RunSummary) -> str:
+def texts_of(run: Run) -> dict[str, Callable[[], str]]:
+    """Return how a run is written, by the suffix."""
+    return {".json": lambda: files.encode(run).decode(), ".md": lambda: as_markdown(run)}
+
+
+def as_markdown(run: Run) -> str:
     """Write a run with all figures of its cases as Markdown."""
+    summary = summarise(run)
     parts = [f"# {escape(title(summary))}", *map(formats.markdown, _sections(summary)), WORDS]
     return "\n\n".join(filter(None, parts))
 
@@ -84,20 +92,6 @@ def _sections(summary: RunSummary) -> Iterator[Section]:
     yield Section("", facts(summary))
     yield Section("", (), ["case", "metric", "figure", "95 %"], [*_rows(summary)])
     yield Section("", [("", note) for note in _notes(summary)])
-
-
-def as_json(summary: RunSummary) -> dict[str, Any]:
-    """Return the summary for programs: SI units, intervals, flags."""
-    measured, expected = summary.coverage
-    cases = [
-        {**case.model_dump(mode="json", exclude={"case"}), "id": case.id}
-        for case in summary.cases.values()
-    ]
-    return {
-        "run": summary.run.model_dump(mode="json", exclude={"results"}),
-        "coverage": {"measured": measured, "expected": expected},
-        "cases": cases,
-    }
 
 
 def title(summary: RunSummary) -> str:

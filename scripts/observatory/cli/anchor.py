@@ -12,10 +12,10 @@ from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
 from duetbench.host import files, git, machine
 from duetbench.host.console import Console
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import DEFAULT_SEED
 from observatory.cli.options import (
     PlanOption,
     ProfileOption,

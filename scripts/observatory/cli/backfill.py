@@ -15,11 +15,11 @@ from duetbench.core.errors import UsageError
 from duetbench.host import files
 from duetbench.host.console import Console
 from duetbench.host.signals import InterruptedRun
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Side
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import DEFAULT_SEED
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout

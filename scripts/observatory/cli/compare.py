@@ -21,7 +21,7 @@ from duetbench.cli.options import (
 from duetbench.core.comparison import Comparison
 from duetbench.host import files
 from duetbench.host.console import Console
-from duetbench.judge.session import Extent
+from duetbench.judge.comparison import Extent
 from observatory.cli.options import ProfileOption, SeedOption, SelectOption
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout

@@ -13,11 +13,12 @@ from typer import Exit, Option
 from duetbench.ci import actions
 from duetbench.cli.options import budget_option, budget_seconds, clean_up
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import row
 from duetbench.host import files, machine
 from duetbench.host.console import Console, errors, write_summary
+from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.session import DEFAULT_SEED
-from duetbench.report.formats import change, title
+from duetbench.report.formats import change
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
 from observatory.trend import candidates, confirm, nights, reading
@@ -183,7 +184,7 @@ def _sentence(concluded: Change) -> str:
         return f"{concluded.id}: not confirmed ({concluded.verdict}): {concluded.note}"
     return (
         f"{concluded.id}: {concluded.verdict}: {concluded.series.case} "
-        f"{title(concluded.series.metric)} {change(concluded.ratio)} "
+        f"{row(concluded.series.metric).title} {change(concluded.ratio)} "
         f"({change(concluded.low)} to {change(concluded.high)}), and "
         f"{len(concluded.others)} more series; not measured: {len(concluded.unplayed)}; cause: "
         f"{', '.join(map(str, concluded.releases)) or concluded.unsettled or 'not searched for'}"

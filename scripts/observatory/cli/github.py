@@ -14,7 +14,6 @@ from duetbench.ci.api import GitHub
 from duetbench.core.errors import (
     ArtifactError,
     DuetbenchError,
-    RecordError,
     SetupError,
     UsageError,
 )
@@ -83,7 +82,7 @@ def accept_command(
     """
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
-        with GitHub(Context.of(os.environ)) as github:
+        with GitHub(Context(os.environ)) as github:
             fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
         for name, content in fetched.items():
             for path, data in content.items():
@@ -182,7 +181,7 @@ def slash_command() -> None:
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
     """
-    context = Context.of(os.environ)
+    context = Context(os.environ)
     if context.event_name != "issue_comment":
         raise UsageError(
             f"GITHUB_EVENT_NAME={context.event_name!r}: expected issue_comment; this command "
@@ -209,14 +208,14 @@ def comment_command(
     4: the result cannot be shown, or GitHub was not reached.
     """
     problem: DuetbenchError | None = None
-    with GitHub(Context.of(os.environ)) as github:
+    with GitHub(Context(os.environ)) as github:
         context = github.context
         try:
             sent = incoming.folder(source) if source.exists() else {}
-            text = comments.report(*proposals.proposal(sent, base, head))
+            _, text = proposals.proposal(sent, base, head)
             words = f"{_site(context)}docs/glossary/"
             body = comments.sign(text, head, context.run_url, words)
-        except (ArtifactError, RecordError) as error:
+        except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
         Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
         write_summary(body)
@@ -242,7 +241,7 @@ def announce_command(results: ResultsOption = None) -> None:
     problems: list[str] = []
     folder = results or Checkout.here().results
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    context = Context.of(os.environ)
+    context = Context(os.environ)
     points = kinds.read_all(Points, folder, [])
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)

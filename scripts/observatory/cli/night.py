@@ -8,7 +8,6 @@ from typing import Annotated
 
 from typer import Option
 
-from duetbench.app import plan as planning
 from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
@@ -108,7 +107,7 @@ def plan_command(
         )
         turns = [case.id for case in shard.plan.cases if anchor and case.scales]
         if turns:
-            console.say(f"against the anchor {planning.without_duets(turns)}")
+            console.say(f"against the anchor {nights.without_duets(turns)}")
     console.say(f"{output}: night {night.id}")
 
 

@@ -11,9 +11,8 @@ from pydantic_core import PydanticUndefined
 from typer import Context
 from typer.main import get_group
 
-from duetbench.app import schema
-from duetbench.app.configuration import Configuration
-from duetbench.app.target import OPTIONS, Target
+from duetbench.app import declarations
+from duetbench.app.target import OPTIONS, Configuration, Target
 from duetbench.cli import app
 from duetbench.cli.verbs import Verb
 from duetbench.core.comparison import Comparison
@@ -56,7 +55,7 @@ _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("Machines and tools", "`[tool.duetbench]`", Configuration),
     ("An interpreter", "`[tool.observatory.interpreters.NAME]`", InterpreterSpec),
     ("Its build from source", '`[tool.observatory.source-build."VERSION"]`', SourceBuild),
-    ("The load generator", "`[tool.duetbench.oha]`", schema.OhaSpec),
+    ("The load generator", "`[tool.duetbench.oha]`", declarations.OhaSpec),
     ("Nights", "`[tool.observatory]` of `pyproject.toml`", Settings),
     ("A stack", "`[tool.duetbench.stacks.NAME]` of `apps/pyproject.toml`", tables.StackSpec),
     ("An experiment", "`apps/NAME/experiment.toml`", tables.Declaration),

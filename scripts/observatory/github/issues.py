@@ -14,8 +14,8 @@ from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
+from duetbench.core.metrics import row
 from duetbench.core.text import short, some
-from duetbench.report import formats
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.show.quoting import finding_of
@@ -153,7 +153,7 @@ def change_body(
     """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
     summary = describe(record)
     packages = [f"{package} ({package.stack})" for package in record.packages]
-    others = [f"{series.case} {formats.title(series.metric)}" for series in record.others]
+    others = [f"{series.case} {row(series.metric).title}" for series in record.others]
     facts = {
         "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
         "case": record.series.case,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import DIGITS, KIND, own, plain, publish, remove
-from duetbench.ci.event import field, merge_base
+from duetbench.ci.event import merge_base
 from duetbench.core.errors import ServiceError
 
 ENVIRONMENT: Final = "bench"
@@ -41,17 +41,17 @@ def answer(github: GitHub) -> str:
     the bot write as much as they like. Raises ServiceError.
     """
     event = github.context.event()
-    lines = (field(event, "comment", "body") or "").splitlines()
+    lines = (event["comment"]["body"] or "").splitlines()
     match = _COMMAND.fullmatch(lines[0].rstrip()) if lines else None
     if match is None:
         return "ignored: the comment does not begin with /bench"
-    sender = field(event, "sender", "login")
+    sender = event["sender"]["login"]
     if (reason := _ignored(event, sender)) is not None:
         return f"ignored: {reason}"
     access = github.get(f"/collaborators/{sender}/permission", absent={404})
     if access is None or access["permission"] not in _MAY_ASK:
         return "refused: only people with write permission may ask"
-    number, url = field(event, "issue", "number"), github.context.run_url
+    number, url = event["issue"]["number"], github.context.run_url
     pull = github.get(f"/pulls/{number}")
     head, base = pull["head"]["sha"], None
     reason = _objection((match["words"] or "").strip(), pull["state"], head)
@@ -66,7 +66,7 @@ def answer(github: GitHub) -> str:
     remove(github, own(github, number, ANSWER))
     publish(github, number, KIND, queued(head, url))
     inputs = {"pr": str(number), "head": head, "base": base}
-    branch = field(event, "repository", "default_branch")
+    branch = event["repository"]["default_branch"]
     try:
         github.send("POST", f"/actions/workflows/{WORKFLOW}/dispatches", ref=branch, inputs=inputs)
     except ServiceError:
@@ -77,11 +77,11 @@ def answer(github: GitHub) -> str:
 
 def _ignored(event: Mapping[str, Any], sender: str) -> str | None:
     """Return why a comment is no request, whatever it says; None: it may be one."""
-    author = field(event, "comment", "user") or {}
-    if field(event, "action") != "created":
+    author = event["comment"]["user"] or {}
+    if event["action"] != "created":
         # The editor of a comment need not be its author, so only its first version counts.
         return "the comment was edited, not created"
-    if not field(event, "issue").get("pull_request"):
+    if not event["issue"].get("pull_request"):
         return "the comment is not on a pull request"
     if author.get("type") != "User" or not _LOGIN.fullmatch(author["login"]):
         return "the author of the comment is not a person"

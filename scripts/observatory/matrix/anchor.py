@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from duetbench.app.pyproject import read_toml
+from duetbench.app.declarations import read_toml
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
 from observatory.matrix.schema import ANCHOR, validate

@@ -13,10 +13,8 @@ from packaging.version import Version
 from pydantic import Field
 
 from duetbench.app import plan, stacks
-from duetbench.app.configuration import Interpreter
-from duetbench.app.locks import resolve
-from duetbench.app.pyproject import other_keys, read_table, read_toml
-from duetbench.app.schema import validate
+from duetbench.app.declarations import other_keys, read_table, read_toml, validate
+from duetbench.app.interpreters import Interpreter
 from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
@@ -269,7 +267,7 @@ def renew(
         file = checkout.lock_file(name)
         before = checkout.lock(name).packages if file.exists() else {}
         with narrator.step(f"stack {name}", f"resolving it as of {as_of or 'now'}") as tick:
-            text = resolve(checkout, name, as_of, tick)
+            text = checkout.resolve(name, as_of, tick)
             after = stacks.parse(text, str(file), checkout.version)
             older = {
                 package: before[package]
@@ -279,7 +277,7 @@ def renew(
             if isinstance(as_of, datetime) and older:
                 pins = [f"{package}<={version}" for package, version in older.items()]
                 exempt = [f"--exclude-newer-package={package}={_NEVER}" for package in older]
-                text = resolve(checkout, name, as_of, tick, options=exempt, pins=pins)
+                text = checkout.resolve(name, as_of, tick, options=exempt, pins=pins)
                 after = stacks.parse(text, str(file), checkout.version)
             texts[file] = text
         moves += differences(name, before, after)

@@ -17,9 +17,8 @@ from typing import Any, Final
 from pydantic import Field
 
 from duetbench.app import interpreters
-from duetbench.app.configuration import Interpreter
-from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import Digest, OhaSpec, PatchVersion, validate
+from duetbench.app.declarations import Digest, OhaSpec, PatchVersion, read_toml, validate
+from duetbench.app.interpreters import Interpreter
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Frozen, InterpreterKind
 from duetbench.host import cache, command, paths

@@ -19,9 +19,8 @@ from typing import Any, Final
 from pydantic import Field, ValidationError
 
 from duetbench.app import request_lines
-from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import Place, key_path, mistake
-from duetbench.app.schema import validate as validate_table
+from duetbench.app.declarations import Place, key_path, mistake, read_toml
+from duetbench.app.declarations import validate as validate_table
 from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile

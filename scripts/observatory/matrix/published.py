@@ -12,8 +12,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from duetbench.app.pyproject import read_toml
-from duetbench.app.schema import validate
+from duetbench.app.declarations import read_toml, validate
 from duetbench.core.model import Frozen
 from observatory.matrix.layouts import MetricName, TableLayout
 from observatory.matrix.schema import FILE as EXPERIMENT

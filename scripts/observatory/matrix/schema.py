@@ -20,7 +20,15 @@ from pydantic import (
 )
 from simpleeval import InvalidExpression, SimpleEval
 
-from duetbench.app.schema import HeaderName, HeaderText, Place, Text, key_path, mistake, several
+from duetbench.app.declarations import (
+    HeaderName,
+    HeaderText,
+    Place,
+    Text,
+    key_path,
+    mistake,
+    several,
+)
 from duetbench.core.errors import DeclarationError, DuetbenchError
 from duetbench.core.model import Expectation, Frozen, Interface, Profile
 

@@ -64,7 +64,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         cases = own.cases(side)
         if side.lock:
             _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
-        parts.append(Part(preparation.record_of(state), own, cases, state.tree))
+        parts.append(Part(state, own, cases))
     pairs, missing = match(parts, scope, contrast.crossing)
     lost = dict[str, str]()
     for index, (part, side) in enumerate(zip(parts, settings, strict=True)):
@@ -81,14 +81,18 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     if pairs and not left and "setting" in contrast.kinds:
         raise UsageError("no selected case can be served both ways")
     missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
-    return preparation.join(checkout.root, contrast, scope, parts, left, missing)
+    both = preparation.join(checkout.root, contrast, scope, parts, left)
+    return replace(both, missing=tuple(missing))
+
+
+def _needs(case: Case) -> frozenset[str]:
+    return SERVERS[case.server].needs(case.endpoint.interface, case.loop)
 
 
 def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[str]:
     """List the ids of cases whose lock lacks what serves them; raises UsageError if all lack it."""
     locked = {case.stack: part.subject.lock(case.stack).packages.keys() for case in cases}
-    needs = [{case.server, *SERVERS[case.server].loads(case)} - locked[case.stack]
-             for case in cases]  # fmt: skip
+    needs = [_needs(case) - locked[case.stack] for case in cases]
     if cases and all(needs):
         names, stack = ", ".join(sorted(needs[0])), cases[0].stack
         raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
@@ -228,8 +232,7 @@ def require_packages(cases: Sequence[Case], lock: Callable[[str], Stack]) -> Non
     """Check that locks have what the servers of the cases import; DeclarationError if not."""
     locked = {name: lock(name) for name in sorted({case.stack for case in cases})}
     for case in cases:
-        server, stack = SERVERS[case.server], locked[case.stack]
-        names = {server.name, *server.loads(case)}
+        server, stack, names = SERVERS[case.server], locked[case.stack], _needs(case)
         if absent := sorted(names - {canonicalize_name(name) for name in stack.packages}):
             raise DeclarationError(
                 str(stack.lock),
@@ -270,8 +273,8 @@ class Anchored:
             except SetupError as error:
                 reasons[name, python] = str(error)
         cases = [case for case in self.base.cases if (case.stack, case.python) not in reasons]
-        record = self._part.record.model_copy(update={"label": label, "kind": "stack"})
-        part = replace(self._part, record=record)
+        state = replace(self._part.state, label=label)
+        part = replace(self._part, state=state, kind="stack")
         lost = tuple(
             Missing(case=case.id, reason=reason)
             for case in self.base.cases
@@ -294,8 +297,7 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
     require_readable(place, revision.label)
-    record = preparation.record_of(revision).model_copy(update={"kind": "revision"})
-    part = Part(record, place, place.cases(), revision.tree)
+    part = Part(revision, place, place.cases(), "revision")
     cases = tuple(case for case in part.cases if case.id in wanted)
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
     lost |= unattainable(cases, place.declared, place.lock, scope.narrator)

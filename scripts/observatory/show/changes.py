@@ -8,6 +8,7 @@ from duetbench.app import case_names
 from duetbench.app.case_names import CaseName
 from duetbench.core.change import Release
 from duetbench.core.comparison import Attribution
+from duetbench.core.metrics import row
 from duetbench.report import formats
 from observatory.store.change import Change, order
 
@@ -68,7 +69,7 @@ def describe(record: Change) -> ChangeText:
     # A size without an interval was counted, and cannot scatter.
     within = formats.within(record.interval) or "counted"
     sentence = f"{name.what} {formats.movement(metric, record.interval)} ({within})"
-    return ChangeText(record, name, sentence, formats.title(metric), change, interval, cause)
+    return ChangeText(record, name, sentence, row(metric).title, change, interval, cause)
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from duetbench.core.metrics import row as row_of
 from duetbench.host.console import duration
 from duetbench.report import formats
 from duetbench.report.formats import GLOSSARY, WORDS, escape, facts, grid, print_rows
@@ -107,7 +108,7 @@ def print_points(console: Console, points: Points) -> None:
     rows = [
         (
             case.case,
-            formats.title(point.metric),
+            row_of(point.metric).title,
             formats.change(point.interval),
             formats.ends(point.interval),
         )

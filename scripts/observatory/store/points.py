@@ -21,11 +21,12 @@ from duetbench.core.model import (
     StackRecord,
     When,
 )
-from duetbench.core.units import NORMAL, Interval, student
+from duetbench.core.units import Interval, student
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 _CONFIG: Final = ConfigDict(extra="forbid")
+NORMAL: Final = 1.959964  # standard errors on either side of a 95 % interval
 MOST_SERIES: Final = 500  # of a file: each has a page
 
 CANARY: Final = "anchor/"

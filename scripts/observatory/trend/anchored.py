@@ -10,14 +10,13 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import plan as planning
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import SideCase
@@ -28,7 +27,7 @@ from duetbench.core.errors import HistoryError, SetupError
 from duetbench.core.metrics import INSTRUCTIONS
 from duetbench.core.model import Missing
 from duetbench.core.text import short
-from duetbench.counts.counted import Counts
+from duetbench.counts import counted
 from duetbench.host import cache, command, git
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
@@ -40,6 +39,7 @@ from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor
 from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
+from observatory.trend import nights
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
@@ -146,7 +146,7 @@ class Head:
     notes: list[str] = field(default_factory=list)
     added: Callable[[], object] = bool
     by_case: dict[str, Pair] = field(init=False)
-    counts: dict[str, Instructions | None] = field(init=False, default_factory=dict)
+    counts: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         label = self.wanted.label
@@ -169,9 +169,10 @@ class Head:
         if not sides or any(pair.mode is Mode.START for pair in self.pairs):
             return
         reporter.say(f"{self.wanted.label}: counting instructions")
-        counts = Counts(instruments.instructions, sides)
-        counts.count(sides, lambda: min(COUNT_SECONDS, left()), reporter.note)
-        self.counts = {name: counts.of(name) for name in sides}
+        counted.count_each(
+            instruments.instructions, sides, self.counts,
+            lambda: min(COUNT_SECONDS, left()), reporter.note,
+        )  # fmt: skip
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """Return points of its cases, and the cases without any."""
@@ -187,7 +188,7 @@ class Head:
         ), tuple(lost)
 
     def _count_of(self, name: str) -> list[AnchoredPoint]:
-        if (count := self.counts.get(name)) is None:
+        if not isinstance(count := self.counts.get(name), Instructions):
             return []
         point = AnchoredPoint(
             metric=INSTRUCTIONS,
@@ -228,23 +229,29 @@ def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
     return points
 
 
-class _UntilPrecise:
+class _UntilPrecise(Loop):
     """Runs duets of every case of all heads until its ratio is as precise as required."""
 
-    def __init__(self, heads: Sequence[Head], precision: Precision) -> None:
+    def __init__(
+        self,
+        heads: Sequence[Head],
+        precision: Precision,
+        instruments: Instruments,
+        reporter: Reporter,
+        seed: int,
+    ) -> None:
+        super().__init__(instruments, reporter, seed)
         self.heads = {pair: head for head in heads for pair in head.by_case.values()}
         self.precision = precision
         self.queue: set[Pair] = set()
 
-    def open(self) -> Sequence[Pair]:
-        return [p for p in self.heads if p not in self.queue and self.precision.wants(p)]
+    def open(self) -> Mapping[Pair, int]:
+        wanted = (p for p in self.heads if p not in self.queue and self.precision.wants(p))
+        return {pair: self.precision.missing(pair) for pair in wanted}
 
     def take_turns(self, nights: int, night: int) -> None:
         """Keep one case in `nights`; the next night keeps the next ones."""
         self.queue = {p for n, p in enumerate(self.open()) if n % nights != night % nights}
-
-    def missing(self, pair: Pair) -> int:
-        return self.precision.missing(pair)
 
     def add(self, pair: Pair, duet: Duet) -> None:
         self.heads[pair].add(duet)
@@ -264,22 +271,21 @@ def run_duets(
     If there is no time for the fewest duets of every case, cases take turns; `seed` counts nights.
     """
     cases = sum(len(head.by_case) for head in heads)
-    loop, rule = Loop(instruments, reporter, seed), _UntilPrecise(heads, precision)
-    missing = {pair: rule.missing(pair) for pair in rule.open()}
-    reporter.start(f"cases against the anchor: {cases}", loop.remaining(missing))
+    loop = _UntilPrecise(heads, precision, instruments, reporter, seed)
+    reporter.start(f"cases against the anchor: {cases}", loop.remaining(loop.open()))
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        needed = precision.fewest * loop.seconds(*rule.open())
+        needed = precision.fewest * loop.seconds(*loop.open())
         left = max(1.0, ends - time.monotonic())
-        nights = min(math.ceil(needed / left), len(rule.open()))
+        nights = min(math.ceil(needed / left), len(loop.open()))
         if nights > 1:
-            rule.take_turns(nights, seed)
+            loop.take_turns(nights, seed)
             note = f"no time for {precision.fewest} duets of each case: one in {nights} has a turn"
             for head in heads:
                 head.notes.append(note)
             reporter.note(note)
-        return loop.run(rule, ends) and not rule.queue
+        return loop.run(ends) and not loop.queue
     finally:
         reporter.end()
 
@@ -400,7 +406,7 @@ def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
         for case in side.cases
         if case.id not in wanted.known
     ]
-    turns = planning.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
+    turns = nights.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
     return Head(wanted, side, pairs, lost, notes=[turns] if turns else [])
 
 

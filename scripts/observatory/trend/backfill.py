@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from duetbench.app import locks, stacks
+from duetbench.app import stacks
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.core.change import Release
@@ -36,7 +36,7 @@ def of_date(day: date) -> Wanted:
     """Return the stacks as of the end of a day."""
 
     def lock(subject: Subject, narrator: Narrator, name: str) -> Stack:
-        return locks.resolve_stack(subject, name, narrator, day)
+        return subject.resolve_stack(name, narrator, day)
 
     return Wanted(f"as of {day}", _end(day), lock)
 
@@ -48,7 +48,7 @@ def of_release(day: date, release: Release, *, start: bool = False) -> Wanted:
         pin = Requirement(f"{release.package}=={release.version}")
         if pin.name not in subject.lock(name).packages:
             raise SetupError(f"the stack {name} has no {pin.name}")
-        return locks.resolve_stack(subject, name, narrator, pins=[pin])
+        return subject.resolve_stack(name, narrator, pins=[pin])
 
     label = f"{release.package} {release.version}{STARTS if start else ''}"
     return Wanted(label, _end(day), lock, release=release, start=start)

@@ -27,10 +27,9 @@ from duetbench.core.comparison import differences
 from duetbench.core.metrics import CPU, INSTRUCTIONS, JUDGED
 from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
-from duetbench.core.units import NORMAL
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
-from observatory.store.points import CANARY
+from observatory.store.points import CANARY, NORMAL
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import STATES, Table, bumps
 

@@ -12,7 +12,6 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from duetbench.app import locks
 from duetbench.app.setting import Contrast
 from duetbench.core.comparison import Attribution, Comparison, Finding
 from duetbench.core.errors import HistoryError, SetupError, UsageError
@@ -22,11 +21,10 @@ from duetbench.host import files
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.judge import preparation
-from duetbench.judge.comparison import compare
+from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
-from duetbench.judge.session import Extent
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
 from observatory.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
@@ -99,7 +97,7 @@ def find_lock(subject: Checkout, state: StackState, commit: str | None, narrator
             "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
         )
     day = date.fromisoformat(state.as_of)
-    return locks.resolve_stack(subject, state.stack, narrator, day).lock.read_text("utf-8")
+    return subject.resolve_stack(state.stack, narrator, day).lock.read_text("utf-8")
 
 
 def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:

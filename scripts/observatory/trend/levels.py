@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from duetbench.core.units import NORMAL, Interval
+from duetbench.core.units import Interval
+from observatory.store.points import NORMAL
 
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that

@@ -14,6 +14,7 @@ from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Plan, Run
 from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from duetbench.core.text import some
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
@@ -23,6 +24,7 @@ AWAY: Final = timedelta(days=7)
 
 
 _STOP: Final = 0.2  # stopping the server and checking that it is gone
+_NAMED: Final = 3  # cases
 _WINDOWS: Final = 6.5  # of a warm-up until the throughput is steady: 5 to 10
 
 
@@ -144,3 +146,11 @@ def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
         missing=missing,
         reason=reason,
     )
+
+
+def without_duets(cases: Sequence[str]) -> str:
+    """Name the cases that are judged by launches in turn; empty if there are none."""
+    if not cases:
+        return ""
+    names = some(cases, _NAMED)
+    return f"by turns, since their threads or workers need all cores: {names}"

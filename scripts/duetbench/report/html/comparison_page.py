@@ -4,11 +4,14 @@ Its words are those of the reports (`report.report`).
 """
 
 import math
+import re
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from markupsafe import Markup
+import jinja2
+from markupsafe import Markup, escape
 
 from duetbench.app import case_names
 from duetbench.core import __version__
@@ -16,10 +19,10 @@ from duetbench.core.comparison import SIDES, CaseComparison, Comparison, Duet, F
 from duetbench.core.metrics import METRICS
 from duetbench.core.metrics import row as row_of
 from duetbench.core.model import Verdict
+from duetbench.core.text import visible
 from duetbench.report import findings as words
 from duetbench.report import formats
 from duetbench.report.formats import WORDY, Section
-from duetbench.report.html.words import fill
 from duetbench.report.report import make_report
 
 STYLES: Final = Path(__file__).with_name("site.css")
@@ -30,23 +33,28 @@ _TONES: Final = {Verdict.WORSE: "worse", Verdict.BETTER: "better", Verdict.SAME:
 _KINDS: Final = {verdict.sign: verdict.value for verdict in Verdict}
 """CSS classes of verdicts by their sign."""
 
+_JOINTS: Final = re.compile(r"(?<=[/_,=-])(?=[^/_,=-])|(?<=\.)(?=[A-Za-z_])")
+
 
 def one_file(comparison: Comparison) -> str:
     """Write a comparison with all duets as one HTML file, without scripts or other files."""
     places = {finding.case: place for place, finding in reversed([*enumerate(comparison.findings)])}
     cases = sorted(comparison.cases, key=lambda case: places.get(case.case.id, len(places)))
     style, report = STYLES.read_text("utf-8"), make_report(comparison)
-    return fill(
-        "comparison.html.j2",
-        style=Markup(style),  # noqa: S704 - our own files
-        title=f"{comparison.base.label} → {comparison.head.label}",
-        version=__version__,
-        comparison=comparison,
-        report=report,
-        pictures=_pictures(comparison, report.findings),
-        wordy=WORDY,
-        kinds=_KINDS,
-        samples=[_case(comparison, case) for case in cases],
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            style=Markup(style),  # noqa: S704 - our own files
+            title=f"{comparison.base.label} → {comparison.head.label}",
+            version=__version__,
+            comparison=comparison,
+            report=report,
+            pictures=_pictures(comparison, report.findings),
+            wordy=WORDY,
+            kinds=_KINDS,
+            samples=[_case(comparison, case) for case in cases],
+        )
     )
 
 
@@ -114,3 +122,27 @@ def _ratio(duet: Duet, metric: str) -> float | None:
     base, head = duet.base.get(metric), duet.head.get(metric)
     ratio = head / base if base and head else 0.0
     return ratio if 0 < ratio < math.inf else None
+
+
+@lru_cache(maxsize=8192)  # names of machines, runs and cases recur on many pages
+def breakable(name: str) -> Markup:
+    """Allow line breaks in a case id or file name only at its joints."""
+    return Markup("<wbr>").join(escape(part) for part in _JOINTS.split(visible(name)))
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the environment of the templates, with the filters and words of all pages."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("duetbench.report.html", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        # Not `isinstance`: markup is a str too, and is clean already.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    made.filters |= {"breakable": breakable}
+    made.globals |= {"quantity": formats.quantity}
+    return made

@@ -16,7 +16,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.text import visible
 from duetbench.report import formats
 from duetbench.report.formats import quantity
-from duetbench.report.html import words
+from duetbench.report.html import comparison_page
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
@@ -110,7 +110,7 @@ def drawing(template: str, **context: Any) -> Markup:
 @cache
 def _environment() -> jinja2.Environment:
     """Return the environment of all pages: that of a comparison's file, with more templates."""
-    shared = words.environment()
+    shared = comparison_page.environment()
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))

@@ -1,0 +1,376 @@
+"""The surroundings of a launch: scratch folder, working copy, variables, and commands.
+
+An application finds everything unchanged at each start: a target starts in a fresh copy of its
+files, of `{tmp}` and of its database, as the commands `before` left them, which run once per side.
+No process of a command outlives it.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self, get_args
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+from duetbench.app import databases, hints
+from duetbench.app.entry import duetbench_entry as entry
+from duetbench.app.inside import request as inside
+from duetbench.app.inside.process import Program
+from duetbench.app.inside.request import identified, private_parts
+from duetbench.app.testbed import PREFIX, SideCase, Testbed, fill, variables_of
+from duetbench.core.errors import CountError, FlagName, LaunchError, UsageError
+from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface
+from duetbench.core.text import HIDDEN, hider
+from duetbench.host import ports, proc
+from duetbench.host.command import AT, last_exception, last_words, read_log
+from duetbench.host.process_session import Session
+
+COMMAND_SECONDS: Final = 300.0  # for a command before or after a server: it may fill a database
+_IMPORT_SECONDS: Final = 120.0
+_ANSWER: Final = re.compile(
+    rf"^{entry.INTERFACE}=({'|'.join(get_args(Interface))})(\(\))?$", re.MULTILINE
+)
+_KEYS: Final = re.compile(
+    r"(?i)//(?:[^/@:\s]*:)?([^/\s]+)@"
+    r"|(?:pass|pwd|secret|token|key|sig|auth)\w*(?:=([^&;#\s]+)|\"\s*:\s*\"([^\"]+))"
+)
+"""The password in a URL, or else its user; and what the names of settings call secret."""
+_NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
+_SECRET_URL: Final = re.compile(r"://[^/@\s]+@")
+_SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+MOST_PATHS: Final = 30
+"""Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
+
+
+def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return those whose names or values look like secrets, which no output may repeat."""
+    return {
+        name: text
+        for name, text in variables.items()
+        if _SECRET_NAME.search(name) or _SECRET_URL.search(text)
+    }
+
+
+def secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Map all texts that tell private values to `{NAME}`: each, its lines, and the keys in it.
+
+    Also as JSON and URLs spell them. A password that is the user's name as well is no secret.
+    """
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        keys = [key for pair in _KEYS.findall(value) for key in pair if value.count(key) == 1]
+        for text in (value, *value.splitlines(), *keys, *map(unquote, keys)):
+            escaped = (json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False))
+            if len(text) >= HIDDEN:
+                found |= dict.fromkeys((text, quote(text, safe=""), *escaped), f"{{{name}}}")
+    return found
+
+
+def _fill_in(endpoint: Endpoint, values: Mapping[str, str]) -> Endpoint:
+    headers = {name.lower(): fill(text, values) for name, text in endpoint.headers.items()}
+    # An answer may repeat it, so all clients send the same.
+    headers.setdefault("user-agent", "duetbench")
+    return endpoint.model_copy(update={"headers": headers, "body": fill(endpoint.body, values)})
+
+
+class Workspace:
+    """The surroundings of one launch; `open` before its server starts, `close` after it stopped.
+
+    What `prepare` keeps is a workspace as well.
+    """
+
+    def __init__(self, testbed: Testbed, case: Case, port: int, log: Path) -> None:
+        """Make an empty folder; `close` removes it. Cases that share a server share a workspace."""
+        self._testbed, self._case, self._log = testbed, case, log
+        self._original: databases.Database | None = None
+        if named := testbed.subject.target.copy_database:
+            known = variables_of(case, testbed.private)
+            self._original = databases.find(
+                named,
+                {**testbed.inherited, **testbed.private, **known},
+                testbed.folders(case),
+                testbed.pythons[case.stack, case.python],
+            )
+        self._database: databases.Database | None = None
+        self._place = proc.make_scratch(PREFIX)
+        self.request = self._place / "request.json"  # for a program that makes requests
+        self._tmp = self._place / "tmp"
+        self._tmp.mkdir()
+        places = {"tmp": str(self._tmp), "port": str(port)}
+        private = {name: fill(text, places) for name, text in testbed.private.items()}
+        self._values = {**private, **places}
+        self.login = (login := testbed.subject.login) and _fill_in(login, self._values)
+        self.identity: Mapping[str, str] = {}  # headers that the login gave
+        self.secrets = dict[str, str]()
+        body = self.login.body if self.login else ""
+        self._keep({**secret_variables(testbed.inherited), **private, "login": body})
+        folder = testbed.subject.folder(case)
+        root, top = testbed.subject.root, testbed.top(folder)
+        self.root = self._place / "copy"
+        self._copy = self.root / top.relative_to(root) if top.is_relative_to(root) else self.root
+        # Where the server and the commands are started.
+        self.folder = self._copy / folder.relative_to(top)
+        if folder == root:
+            self.root = self.folder
+        self._opened = self._closed = False
+
+    def environment(self) -> dict[str, str]:
+        variables = self._testbed.environment(self._case, self.folder, self._values)
+        return {**variables, **(self._database.variables if self._database else {})}
+
+    def fill_in(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint as the generator requests it, with all values filled in."""
+        filled = _fill_in(endpoint, self._values)
+        headers = identified(filled.headers, self.identity)
+        return filled.model_copy(update={"headers": headers})
+
+    def identify(self, given: Mapping[str, str]) -> None:
+        """Send these headers with all further requests, and hide what they tell."""
+        self.identity = given
+        for text in private_parts(given):
+            self._keep({"login": text})
+
+    def _keep(self, private: Mapping[str, str]) -> None:
+        """Hide these values as well."""
+        self.secrets |= secrets(private)
+        self.hide_values = hider(self.secrets)
+
+    def hide(self, text: str) -> str:
+        """Remove private values, and the names of this workspace's folders, from a text."""
+        text = self.hide_values(text)
+        return text.replace(str(self._tmp), "{tmp}").replace(str(self._place / "copy"), ".")
+
+    def open(self) -> None:
+        """Copy what was prepared, or run the commands `before` here; LaunchError not_ready."""
+        prepared = prepare(self._testbed, self._case, self._log)
+        self.fill(prepared)
+        self._opened = True
+        if prepared is None:
+            self.run(self._case.before, "before")
+
+    def fill(self, source: "Workspace | None") -> None:
+        """Copy files and database of another workspace; None: the originals."""
+        self._copy.parent.mkdir(parents=True, exist_ok=True)
+        top = self._testbed.top(self._testbed.subject.folder(self._case))
+        _copy_files(source._copy if source else top, self._copy)
+        if source:
+            _copy_files(source._tmp, self._tmp)
+        original = source._database if source else self._original
+        if original:
+            if not source:
+                original.sweep()
+            self._database = original.fresh(self._place)
+            self._database.fill(original)
+            self._values |= self._database.variables
+            self._keep(self._database.variables)
+
+    @property
+    def movable(self) -> bool:
+        """Whether no file names its place, which would name this one when it is copied."""
+        words = ("grep", "-rqsF", "--exclude=*.pyc", str(self._place), str(self._place))
+        return bool(subprocess.run(words, check=False).returncode)
+
+    def close(self) -> None:
+        """Run the commands `after`, and remove all files.
+
+        LaunchError not_ready, or stray_process. A second call does nothing. As a context manager
+        it raises nothing in place of an exception of the block.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, self._place, ignore_errors=True)
+            if self._database:
+                stack.callback(self._database.drop)
+            if self._opened:
+                self.run(self._case.after, "after")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        with suppress(LaunchError) if error else nullcontext():
+            self.close()
+
+    def run(self, commands: Sequence[str], when: str) -> None:
+        """Run commands, each to its end, which is that of all its processes."""
+        # `python` is the application's; the server's own PATH stays as it is.
+        programs = self._testbed.pythons[self._case.stack, self._case.python].parent
+        variables = self.environment()
+        variables["PATH"] = os.pathsep.join((str(programs), variables.get("PATH", os.defpath)))
+        for number, command in enumerate(commands):
+            log = self._log.with_suffix(f".{when}-{number}.log")
+            with Session.start(
+                ("sh", "-c", fill(command, self._values)),
+                recorded=("sh", "-c", command),
+                role="command",
+                cores=None,
+                env=variables,
+                cwd=self.folder,
+                log=log,
+            ) as session:
+                code = session.wait(COMMAND_SECONDS)
+            if code != 0:
+                running = f"it still running after {COMMAND_SECONDS:.0f} s"
+                outcome = running if code is None else f"exit code {code}"
+                words = last_words(self.hide_values(read_log(log)))
+                raise LaunchError(
+                    FlagName.NOT_READY,
+                    f"{when} {command!r}: expected exit code 0, found {outcome}; "
+                    f"it said: {words}{AT}{log}",
+                )
+
+
+_PREPARED: Final[dict[tuple[Path, Hashable], Workspace | None]] = {}
+_PREPARING: Final = Lock()
+
+
+def prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+    """Run the commands `before` once, and keep what the launches of a side then begin with.
+
+    None: there is nothing to keep, or it would not be the same in another place or at another port.
+    LaunchError not_ready.
+    """
+    env = {name: text for name, text in case.env.items() if name != entry.WATCHED}
+    variables = tuple(sorted(env.items())), tuple(sorted(testbed.private.items()))
+    served = case.before, variables, case.python, testbed.stacks[case.stack].digest
+    key = testbed.subject.folder(case), served
+    with _PREPARING:
+        if key not in _PREPARED:
+            _PREPARED[key] = _prepare(testbed, case, log.with_suffix(".before.log"))
+        return _PREPARED[key]
+
+
+def _prepare(testbed: Testbed, case: Case, log: Path) -> Workspace | None:
+    texts = *case.before, *case.env.values(), *testbed.private.values()
+    wanted = case.before or testbed.subject.target.copy_database
+    if not wanted or any("{port}" in text for text in texts):
+        return None
+    with ExitStack() as stack:
+        made = stack.enter_context(Workspace(testbed, case, ports.free_port(), log))
+        made.fill(None)
+        made.run(case.before, "before")
+        if case.before and not made.movable:
+            return None
+        stack.pop_all()
+        return made
+
+
+def prepare_all(sides: Iterable[SideCase]) -> None:
+    """Prepare sides until one fails, which its launches report."""
+    with suppress(LaunchError):
+        for number, side in enumerate(sides):
+            prepare(side.testbed, side.case, side.testbed.logs / f"side-{number}.log")
+
+
+def forget(folder: Path) -> None:
+    """Remove what was prepared from copies in a folder."""
+    for key in [key for key in _PREPARED if key[0].is_relative_to(folder)]:
+        if workspace := _PREPARED.pop(key):
+            with suppress(LaunchError):
+                workspace.close()
+
+
+def find_interface(testbed: Testbed, case: Case, log: Path) -> tuple[Interface, bool]:
+    """Import a case's application in the surroundings of a launch.
+
+    Return its interface, and whether it is what the named attribute makes.
+
+    No side of a comparison contains what that leaves (compiled modules, a database). Raises
+    UsageError if the application cannot be imported, or has neither interface; LaunchError
+    not_ready if a command fails.
+    """
+    limit = case.ready_timeout if case.ready_timeout != READY_SECONDS else _IMPORT_SECONDS
+    problem = f"{case.endpoint.app}: expected an application, found"
+    with Workspace(testbed, case, ports.free_port(), log) as workspace:
+        workspace.open()
+        argv = testbed.pythons[case.stack, case.python], "-m", entry.__name__.rpartition(".")[2]
+        with Session.start(
+            tuple(map(str, argv)),
+            role="command",
+            cores=None,
+            env=workspace.environment(),
+            cwd=workspace.folder,
+            log=log,
+        ) as session:
+            code = session.wait(limit)
+            session.stop(0)
+        output = workspace.hide(read_log(log))
+        if code is None:
+            raise UsageError(
+                f"{problem} an import that goes on after {limit:g} s (--with ready-timeout=); "
+                f"it said: {last_words(output)}"
+            )
+        if code == 0 and (answers := _ANSWER.findall(output)):
+            interface, called = answers[-1]
+            return interface, bool(called)
+        words = last_words(output).removeprefix(_NO_APPLICATION)
+        if not last_exception(output):
+            words = f"an import that ends the process with exit code {code}; it said: {words}"
+        raise UsageError(f"{problem}: {words}. {testbed.advise(case, output) or hints.USUAL}")
+
+
+def _copy_files(folder: Path, place: Path) -> None:
+    """Copy all files of a folder as they are, which takes no room where the disk can share it."""
+    command = ("cp", "-a", f"{folder}/.", str(place))
+    done = subprocess.run(
+        command, check=False, capture_output=True, encoding="utf-8", errors="replace"
+    )
+    if done.returncode:
+        raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
+
+
+@contextmanager
+def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
+    """Provide the program that makes requests to a side's applications without a server.
+
+    `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
+    preparations. Raises CountError, also in place of one from inside the block, without private
+    values.
+    """
+    case, testbed = side.case, side.testbed
+    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
+    log = testbed.logs / f"counted-{uuid4().hex}.log"
+    workspace = Workspace(testbed, case, ports.free_port(), log)
+    try:
+        with workspace:
+            workspace.open()
+            served, request = workspace.environment(), workspace.request
+            asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+            if workspace.login:
+                token = testbed.subject.target.token
+                asked["login"] = {**_request(workspace.login), "token": token}
+            request.write_text(json.dumps(asked), "utf-8")
+            env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
+            env[inside.CHECKOUT] = str(workspace.root)
+            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
+    except (CountError, LaunchError) as problem:
+        raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
+    finally:
+        for file in testbed.logs.glob(f"{log.stem}.*"):
+            file.unlink()
+
+
+def _request(endpoint: Endpoint) -> dict[str, Any]:
+    """Describe a request for the counted program, with evenly chosen paths if it has many."""
+    all_paths = (endpoint.path, *endpoint.paths)
+    n = min(len(all_paths), MOST_PATHS)
+    first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
+    fields = endpoint.model_dump(include={"method", "headers", "body"})
+    return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
+
+
+def code_of(side: SideCase) -> tuple[Hashable, ...]:
+    """Return a key that is equal for cases whose requests run the same code on any server."""
+    case = side.case
+    return (
+        *(case.python, case.stack, case.experiment, case.endpoint.name),
+        *sorted(case.env.items()),
+    )
