@@ -5,6 +5,7 @@ what they always find. A request is the same one on both sides by its test, phas
 Tests of which a request differs run once more on both sides: what differs only once is left out.
 """
 
+import functools
 import json
 import os
 import re
@@ -62,6 +63,7 @@ class Operation(NamedTuple):
 
 
 Pair = tuple[Operation, Operation]
+Both = tuple[Activity, Activity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,8 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     places = base, head
     first = suite.record(base, tick), suite.record(head, tick)
     pairs = {key: pair for key, pair in _matched(first) if _alike(first, key)}
-    effects = {key: difference.compare(*pair) for key, pair in _did(pairs)}
+    looks = {key: [both] for key, both in _did(pairs)}
+    effects = {key: difference.compare(*first) for key, (first,) in looks.items()}
     for order in _LOOKS:
         moved = [key for key, seen in effects.items() if not seen.same]
         if not moved:
@@ -271,9 +274,10 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         tests = [*dict.fromkeys(test for test, *_ in moved)]
         some = tests if len(tests) <= _MOST_AGAIN else ()
         again = {side: suite.record(places[side], tick, some) for side in order}
-        looks = dict(_did(dict(_matched((again[0], again[1])))))
+        latest = dict(_did(dict(_matched((again[0], again[1])))))
         for key in moved:
-            effects[key] = agreed(effects[key], dict(_did({key: pairs[key]}))[key], looks.get(key))
+            looks[key] += [latest[key]] if key in latest else []
+            effects[key] = agreed(effects[key], looks[key] if key in latest else ())
     return SuiteEffects(
         tuple(by_endpoint(pairs, effects)),
         tests=len(first[1].outcomes),
@@ -293,7 +297,7 @@ def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
             yield key, (old, new)
 
 
-def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, tuple[Activity, Activity]]]:
+def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, Both]]:
     for key, (old, new) in pairs.items():
         if old.did and new.did:
             yield key, (old.did, new.did)
@@ -305,32 +309,40 @@ def _alike(sides: Sequence[Recording], key: Key) -> bool:
     return base == head
 
 
-def agreed(
-    effects: Effects, first: tuple[Activity, Activity], again: tuple[Activity, Activity] | None
-) -> Effects:
-    """Leave out of what differs what another look at both sides does not show alike.
+def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
+    """Leave out of what differs what further looks at both sides do not show alike.
 
-    Fewer tests run then, so that other caches are cold: figures may move, but not meet.
+    The first of the `looks` ran all tests, and others fewer, so that their caches were colder: all
+    have to move the same way, but only figures of the others must not meet. None: nothing is left.
     """
-    if again is None:
+    if not looks:
         return effects.model_copy(update={"differ": (), "answers": ()})
-    second = difference.compare(*again)
-    texts = {(effect.kind, effect.text): effect for effect in second.differ}
-    calls = next((effect for effect in second.differ if effect.kind == "function"), None)
+    later = [difference.compare(*look) for look in looks[1:]]
 
     def holds(effect: RequestEffect) -> bool:
-        other = calls if effect.kind == "function" else texts.get((effect.kind, effect.text))
-        if other is None or effect.kind == "plan":
-            return other is not None
-        low, high = sorted(((effect.base, other.base), (effect.head, other.head)), key=min)
-        rises = (effect.head > effect.base) == (other.head > other.base)
-        return rises and max(low) < min(high)
+        others = [_counterpart(effect, seen) for seen in later]
+        known = [other for other in others if other is not None]
+        if len(known) < len(others) or effect.kind == "plan":
+            return len(known) == len(others)
+        rises = {other.head > other.base for other in (effect, *known)}
+        figures = [other.base for other in known], [other.head for other in known]
+        low, high = sorted(figures, key=min)
+        return len(rises) == 1 and max(low) < min(high)
 
-    old, new = (one.with_(two) for one, two in zip(first, again, strict=True))
-    steady = difference.compare(old, new).answers
+    old, new = (functools.reduce(Activity.with_, side) for side in zip(*looks, strict=True))
     return effects.model_copy(
-        update={"differ": tuple(filter(holds, effects.differ)), "answers": steady}
+        update={
+            "differ": tuple(filter(holds, effects.differ)),
+            "answers": difference.compare(old, new).answers,
+        }
     )
+
+
+def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:
+    """Find the same effect in another look; of function calls there is one."""
+    calls = effect.kind == "function"
+    same = (e for e in seen.differ if e.kind == effect.kind and (calls or e.text == effect.text))
+    return next(same, None)
 
 
 def by_endpoint(pairs: Mapping[Key, Pair], effects: Mapping[Key, Effects]) -> Iterator[Row]:
