@@ -109,10 +109,10 @@ def compare_command(
     only releases differ, it adds the one behind it. The job's summary shows all of it. The commands
     that start the application get none of the job's tokens.
 
-    INPUT_APP, INPUT_PATH, INPUT_REQUESTS, INPUT_BUDGET, INPUT_ONLY, INPUT_LIMITS, INPUT_ARGS and
-    INPUT_FAIL_ON are what `action.yml` says of them. Exit code 0: compared, whatever the result; 1:
-    it is worse, and INPUT_FAIL_ON is slower; others as of `duetbench compare`, if nothing could be
-    measured.
+    INPUT_APP, INPUT_PATH, INPUT_REQUESTS, INPUT_TESTS, INPUT_BUDGET, INPUT_ONLY, INPUT_LIMITS,
+    INPUT_ARGS and INPUT_FAIL_ON are what `action.yml` says of them. Exit code 0: compared, whatever
+    the result; 1: it is worse, and INPUT_FAIL_ON is slower; others as of `duetbench compare`, if
+    nothing could be measured.
     """
     fail_on = os.environ.get("INPUT_FAIL_ON") or "never"
     if fail_on not in {"never", "slower"}:
@@ -122,7 +122,9 @@ def compare_command(
         target += shlex.split(args := os.environ.get("INPUT_ARGS", ""))
     except ValueError as error:
         raise UsageError(f"args {args!r}: expected words as for a shell: {error}") from error
-    target += _lines("--budget", "BUDGET")
+    tests = _lines("--tests", "TESTS")
+    observed = tests or {"--tests", "--call"} & {*target}  # which takes no time, and no functions
+    target += tests or ([] if observed else _lines("--budget", "BUDGET"))
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
@@ -131,7 +133,8 @@ def compare_command(
     file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
     which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
-    code = _call("compare", *sides, *target, "-o", str(file), "--why", *which) or 0
+    why = () if observed else ("--why",)
+    code = _call("compare", *sides, *target, "-o", str(file), *why, *which) or 0
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
     if cause:
