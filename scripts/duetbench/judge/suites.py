@@ -13,7 +13,7 @@ from duetbench.app.setting import Contrast
 from duetbench.core import __version__
 from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Load
+from duetbench.core.model import Case, Endpoint, Expectation, Load, Verdict
 from duetbench.core.units import utc_now
 from duetbench.effects import suite
 from duetbench.effects.suite import Suite
@@ -80,7 +80,10 @@ def compare(
         for case in cases
         if case.effects is not None
         for finding in of_request(case.case.id, case.effects, most)
+        if finding.verdict is not Verdict.SAME or not case.effects.same
     ]
+    alike = sum(row.effects.same for row in seen.rows)
+    same = (f"{alike:,} of {len(cases):,} endpoints do the same",) if alike else ()
     made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
         id=f"{re.sub('[-:]', '', started)}-compare-{(head.commit or 'nocommit')[:8]}",
@@ -100,7 +103,7 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else "; ".join(seen.notes) or _NO_CLIENT,
-        notes=(*seen.notes, f"{seen.requests:,} {made} on both sides"),
+        notes=(*seen.notes, *same, f"{seen.requests:,} {made} on both sides"),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
