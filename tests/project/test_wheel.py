@@ -31,7 +31,7 @@ for group in (app, ci_app):
         verb.load()
 from duetbench.host import paths
 from duetbench.app.inside import process
-print(process._packages(), paths.project_root(), sep=":")
+print(process.packages_folder(), paths.project_root(), sep=":")
 """
 
 
