@@ -34,8 +34,6 @@ if TYPE_CHECKING:  # most tests need no browser
     from browsing import NewPage
     from observatory.show.site.pages.site import Site
 
-collect_ignore = ["projects"]  # whose tests are run by tests
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare a worker. It has its own lock for measuring, as tests measure at the same time.

@@ -205,7 +205,13 @@ def run(
         try:
             comparison = (
                 suites.compare(
-                    repository(console), contrast, tests, reporter, calls=calls, words=again
+                    repository(console),
+                    contrast,
+                    tests,
+                    reporter,
+                    calls=calls,
+                    env=options["env"],
+                    words=again,
                 )
                 if suite
                 else compare(

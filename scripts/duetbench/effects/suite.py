@@ -2,7 +2,8 @@
 
 Each side runs head's tests in its own copy of the files, base first: where tests write, they find
 what they always find. A request is the same one on both sides by its test, phase and number in it.
-Tests of which a request differs run once more on both sides: what differs only once is left out.
+Tests of which a request differs run twice more on both sides: what does not differ each time is
+left out.
 """
 
 import functools
@@ -117,6 +118,7 @@ class Suite:
         pytest: Whether pytest runs them; else Django's runner.
         own: Folders of the repository that the environment imports from.
         calls: Functions to call in place of tests: `shop.tasks:send_invoice`.
+        env: Variables beside those of our environment; private, as its own that look so.
     """
 
     root: Path
@@ -125,9 +127,16 @@ class Suite:
     pytest: bool
     own: Sequence[str]
     calls: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def find(cls, root: Path, tests: Sequence[str], calls: Sequence[str] = ()) -> "Suite":
+    def find(
+        cls,
+        root: Path,
+        tests: Sequence[str],
+        calls: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> "Suite":
         """Find the environment and the runner of some tests; raises UsageError without them."""
         for name in calls:
             if not _FUNCTION.fullmatch(name):
@@ -146,7 +155,7 @@ class Suite:
                 "active: install what the tests need, as your README says"
             )
         folders = tuple(os.path.relpath(folder, revisions.within(root)) for folder in here.folders)
-        return cls(root, names, here.executable, has, folders, calls)
+        return cls(root, names, here.executable, has, folders, calls, env or {})
 
     def add_tests(self, source: Path, place: Path) -> None:
         """Put the tests of one copy in the place of another copy's."""
@@ -165,8 +174,8 @@ class Suite:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
         with proc.scratch("duetbench-suite") as folder:
             out, log = folder / "requests.jsonl", folder / "log"
-            variables = inherited_variables(shell=True)  # noqa: S604 - it starts none
-            private = secrets(secret_variables(variables))
+            variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
+            private = secrets({**secret_variables(variables), **self.env})
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")
             search = [str(place / name) for name in ("src", ".", *self.own)]
             env = {
@@ -436,6 +445,8 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     )  # fmt: skip
     if lost := sum(1 for key in counts if key not in pairs):
         yield f"{lost:,} requests are made on one side only, or otherwise, and are not compared"
+    if unseen := sorted({text for side in sides for text in side.unseen}):
+        yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
             yield f"no test of {name} makes a request by a test client that is known here"

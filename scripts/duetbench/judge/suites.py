@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from duetbench.core import __version__
 from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Load, Verdict
+from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.effects import suite
 from duetbench.effects.suite import Suite
@@ -27,6 +28,7 @@ SERVER: Final = "tests"
 """What stands in place of a server in a case whose requests tests make."""
 
 
+_NAMED: Final = 5  # endpoints that a note names
 _NO_CLIENT: Final = "no test makes a request by a client that is known here"
 
 
@@ -37,11 +39,12 @@ def compare(
     reporter: Reporter,
     *,
     calls: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
     words: Sequence[str] = (),
 ) -> Comparison:
     """Compare two revisions by tests of head, files or folders below `root`; save the result.
 
-    `calls` are functions to call instead, such as `shop.tasks:send_invoice`.
+    `calls` are functions to call instead, such as `shop.tasks:send_invoice`, and `env` variables.
     `words` are the options of a command that repeats it.
 
     Raises:
@@ -50,7 +53,7 @@ def compare(
     """
     if contrast.base or contrast.head:
         raise UsageError("--tests and --call compare revisions: expected no --base and no --head")
-    ours, started, began = Suite.find(root, tests, calls), utc_now(), time.monotonic()
+    ours, started, began = Suite.find(root, tests, calls, env), utc_now(), time.monotonic()
     python = interpreters.identify(ours.python)
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
@@ -83,7 +86,10 @@ def compare(
         if finding.verdict is not Verdict.SAME or not case.effects.same
     ]
     alike = sum(row.effects.same for row in seen.rows)
-    same = (f"{alike:,} of {len(cases):,} endpoints do the same",) if alike else ()
+    told = [f"{alike:,} of {len(cases):,} endpoints do the same"] if alike else []
+    for state in ("new", "gone"):
+        if names := [row.name for row in seen.rows if row.state == state]:
+            told.append(f"{state}: {some(names, _NAMED)}")
     made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
         id=f"{re.sub('[-:]', '', started)}-compare-{(head.commit or 'nocommit')[:8]}",
@@ -103,7 +109,7 @@ def compare(
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
         nothing="" if cases else "; ".join(seen.notes) or _NO_CLIENT,
-        notes=(*seen.notes, *same, f"{seen.requests:,} {made} on both sides"),
+        notes=(*seen.notes, *told, f"{seen.requests:,} {made} on both sides"),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
     return comparison
@@ -128,5 +134,4 @@ def _case(project: str, python: str, endpoint: suite.Row) -> CaseComparison:
         cores="shared",
     )  # fmt: skip
     because = f"{endpoint.requests:,} requests of tests"
-    because = f"it is {endpoint.state}; {because}" if endpoint.state else because
     return CaseComparison(case=case, because=because, effects=endpoint.effects)
