@@ -149,6 +149,7 @@ def _activity(answer: str = "1", calls: int = 100, **sent: int) -> Activity:
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 1})], set()),
         ([({"a": 1}, {"a": 3}), ({"a": 1}, {"a": 3}), ({"a": 3}, {"a": 5})], set()),  # they meet
         ([({"calls": 100}, {"calls": 200}), ({"calls": 120}, {"calls": 220})], {""}),
+        ([({"calls": 100}, {"calls": 107})] * 3, set()),  # in libraries, as threads do it
         ([({"answer": "1"}, {"answer": "2"})] * 2, {"$"}),
         ([({"answer": "1"}, {"answer": "2"}), ({"answer": "3"}, {"answer": "2"})], set()),
         ([], set()),

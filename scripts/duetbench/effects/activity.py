@@ -21,6 +21,18 @@ SECONDS = "seconds"
 PATIENCE = "patience"
 """Key of the plan with the seconds that the first answer to each path may take."""
 
+OUT = "DUETBENCH_SUITE"
+"""The variable with the file for what requests of tests do."""
+
+SECRETS = "secrets.json"
+"""The file beside that with texts that nobody may see, and their names."""
+
+CALL = "--call"
+"""The option before functions to call, in place of a runner of tests."""
+
+FOLDER = "DUETBENCH_SUITE_FOLDER"
+"""The variable with the copy of the repository."""
+
 Event = tuple[str, str, str]
 """Kind, text, and the application's line: `authors, shop/main.py:41`, or nothing."""
 

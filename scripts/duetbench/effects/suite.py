@@ -27,8 +27,7 @@ from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.text import hider, short
 from duetbench.effects import difference
-from duetbench.effects.activity import Activity
-from duetbench.effects.suite_program import CALL, FOLDER, OUT, SECRETS
+from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS, Activity
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
@@ -38,6 +37,7 @@ PROGRAM: Final = "duetbench.effects.suite_program"
 _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
 _MOST_ANSWERS: Final = 3  # of one endpoint
+_CALLS: Final = 0.1  # relative change of calls that counts though no function of the project moved
 _MOST_AGAIN: Final = 200  # tests that are named on a command line
 _LOOKS: Final = ((1, 0), (0, 1))
 """The order of the sides in further looks: what comes with the order differs between them."""
@@ -333,6 +333,8 @@ def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
         known = [other for other in others if other is not None]
         if len(known) < len(others) or effect.kind == "plan":
             return len(known) == len(others)
+        if effect.kind == "function" and not effect.text and not _large((effect, *known)):
+            return False
         rises = {other.head > other.base for other in (effect, *known)}
         figures = [other.base for other in known], [other.head for other in known]
         low, high = sorted(figures, key=min)
@@ -345,6 +347,11 @@ def agreed(effects: Effects, looks: Sequence[Both]) -> Effects:
             "answers": difference.compare(old, new).answers,
         }
     )
+
+
+def _large(looks: Sequence[RequestEffect]) -> bool:
+    """Whether calls differ by more than threads that wait for each other make of them."""
+    return all(abs(seen.head - seen.base) > _CALLS * min(seen.base, seen.head) for seen in looks)
 
 
 def _counterpart(effect: RequestEffect, seen: Effects) -> RequestEffect | None:

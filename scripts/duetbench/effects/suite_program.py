@@ -33,19 +33,8 @@ from urllib.parse import unquote
 
 from duetbench.core.text import hider
 from duetbench.effects import libraries
+from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS
 from duetbench.effects.recorder import Recorder, clocked
-
-OUT = "DUETBENCH_SUITE"
-"""The variable with the file for what is recorded."""
-
-SECRETS = "secrets.json"
-"""The file beside it with texts that nobody may see, and their names."""
-
-CALL = "--call"
-"""The option before functions to call, in place of a runner of tests."""
-
-FOLDER = "DUETBENCH_SUITE_FOLDER"
-"""The variable with the copy of the repository."""
 
 _RAISED = 500  # what a server answers if the application raises
 _LONGEST = 300_000  # bytes of an answer that are compared place by place
