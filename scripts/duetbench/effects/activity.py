@@ -86,6 +86,15 @@ class Activity:
         """All but `hide`, for JSON."""
         return {name: value for name, value in vars(self).items() if name != "hide"}
 
+    def hidden(self, hide: Callable[[str], str]) -> Activity:
+        """Remove private values from all texts, and from those that are made of it later."""
+        return replace(
+            self,
+            events=[[(kind, hide(text), at) for kind, text, at in made] for made in self.events],
+            plans={hide(text): (hide(plan), at) for text, (plan, at) in self.plans.items()},
+            hide=hide,
+        )
+
     def with_(self, other: Activity) -> Activity:
         """Join this with what another process showed of the same side."""
         kept = sorted(filter(None, (self.kept, other.kept)), key=lambda memory: memory.bytes)

@@ -293,9 +293,10 @@ def _plans(base: Activity, head: Activity) -> Iterator[RequestEffect]:
     for text in (text for text in head.plans if text in base.plans):
         (old, _), (new, place) = base.plans[text], head.plans[text]
         if old and new and old != new:
-            lines = [plan.split("; ") for plan in (old, new)]
-            gone, come = ("; ".join(x for x in a if x not in b) for a, b in (lines, lines[::-1]))
-            what = f"{come or 'less'} instead of {gone or 'less'}: {text}"
+            before, after = old.split("; "), new.split("; ")
+            gone = "; ".join(line for line in before if line not in after) or "less"
+            come = "; ".join(line for line in after if line not in before) or "less"
+            what = f"{come} instead of {gone}: {text}"
             yield RequestEffect(kind="plan", text=what, place=place, base=1, head=1)
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -40,5 +39,4 @@ def _read(process: Process, hide: Callable[[str], str], ends: float) -> Activity
         raise CountError(hide(str(error)), error.kind) from error
     except ValidationError as error:
         raise CountError(f"expected the report of a target, found {error}") from error
-    events = [[(kind, hide(text), at) for kind, text, at in made] for made in seen.events]
-    return replace(seen, events=events, hide=hide)
+    return seen.hidden(hide)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
 import json
 import os
 import signal
@@ -30,7 +29,7 @@ from duetbench.app.inside.request import REPORT, REQUEST, Answer, checkout, to_t
 from duetbench.core.text import hider
 from duetbench.effects import libraries, memory
 from duetbench.effects.activity import PATIENCE, SECONDS, Activity, Event
-from duetbench.effects.recorder import Recorder, clocked
+from duetbench.effects.recorder import Recorder, clocked, describe
 
 ROUNDS = 4
 """Times that each path is requested and recorded: what differs between them is not steady."""
@@ -38,7 +37,6 @@ ROUNDS = 4
 _WARM = 3  # rounds before, and beside the recorded ones: their answers must be the same
 _SLOW = 0.5  # seconds of a round from which fewer are made
 _FEWEST = 20  # rounds that the memory must have time for
-_LONGEST = 300_000  # bytes of an answer that are compared place by place
 
 
 class _Round(NamedTuple):
@@ -160,20 +158,9 @@ def _by_path(rounds: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, 
 
 def _described(answer: Answer) -> dict[str, Any]:
     status, headers, body = answer
-    hide = hider(private)
     for text, name in private.items():
         body = body.replace(text.encode(), name.encode())
-    # Where a file was, and when gzip packed it, is no content.
-    content = body[8 * (body[:2] == b"\x1f\x8b") :]
-    return {
-        "status": status,
-        "headers": [[name.lower(), hide(value)] for name, value in to_texts(headers)],
-        "length": len(body),
-        "digest": hashlib.sha256(content.replace(os.fsencode(checkout()), b".")).hexdigest()[:16],
-        "body": body[:_LONGEST].decode("latin-1"),
-        "checkout": str(checkout()),
-        "cut": len(body) > _LONGEST,
-    }
+    return describe(status, to_texts(headers), body, checkout(), hider(private))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Records what the application's process does, as events and as function calls.
+"""Records what the application's process does, as events, as function calls, and as answers.
 
 The interpreter reports most of it: audit events, `sys.monitoring` (before CPython 3.12 the profile
 function), sqlite3's trace. None of that changes what the application does, except its speed.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import inspect
 import os
 import re
@@ -39,6 +40,7 @@ _NESTED = re.compile(r"(\.<locals>)?\.?<\w+>")
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 _EPHEMERAL = 32_768  # ports from here on are another one in each launch
 _COMPILED = BuiltinMethodType, MethodDescriptorType
+_LONGEST = 300_000  # bytes of an answer that are compared place by place
 _WRITES = os.O_WRONLY | os.O_RDWR
 _CACHE = f"{os.sep}__pycache__{os.sep}"
 _STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
@@ -68,8 +70,8 @@ class Recorder:
         self._files: dict[str, str] = {}
         self._watched: dict[int, tuple[CodeType, str, libraries.Words]] = {}
         self._compiled: set[int] = set()
-        # By thread, the method of sqlite3 that sends, and what was reported of it.
-        self._sending: dict[int, tuple[str, list[str]]] = {}
+        # By thread, the method of sqlite3 that sends, and what was reported of it, with its words.
+        self._sending: dict[int, tuple[str, list[tuple[str, str]]]] = {}
         self._sqlite: tuple[type, ...] = ()
         self._silent: set[int] = set()  # threads that send statements of which none is reported
         self._untraced = False  # whether sqlite3 has sent some that were not
@@ -224,9 +226,9 @@ class Recorder:
         if words[0] == "sql":
             method, sent = self._sending.get(threading.get_ident(), ("", []))
             # Another row of many, what a trigger does, a table that is an index.
-            if sent and (method in libraries.SEND_ONE or sent[-1] == text):
+            if sent and (method in libraries.SEND_ONE or sent[-1][0] == text):
                 return
-            sent.append(text)
+            sent.append((text, words[1]))
         self._add(*words)
 
     def _open(self, path: object, mode: str | None, flags: int) -> None:
@@ -261,7 +263,9 @@ class Recorder:
     # Functions.
 
     def _start(self, code: CodeType, _offset: int, frame: FrameType | None = None) -> None:
-        if code.co_filename.startswith(_OURS) or threading.get_ident() == self.waiter:
+        if code.co_filename.startswith(_OURS):
+            return
+        if self.waiter and threading.get_ident() == self.waiter:
             return
         self.calls.append(code)
         if (watched := self._watched.get(id(code))) is None:
@@ -275,7 +279,7 @@ class Recorder:
             self._add(kind, text, frame)
 
     def _resume(self, code: CodeType, _offset: int) -> None:
-        if threading.get_ident() != self.waiter:
+        if not self.waiter or threading.get_ident() != self.waiter:
             self.resumed.append(code)
 
     def _raise(self, code: CodeType, _offset: int, error: BaseException) -> None:
@@ -303,22 +307,20 @@ class Recorder:
 
     def _sent(self, _code: CodeType, _offset: int, function: object, first: object) -> None:
         if self._sends(function, first):
-            _, texts = self._sending.pop(threading.get_ident(), ("", []))
-            for text in texts[:1]:
-                self._explain(getattr(function, "__self__", first), text, sys._getframe(1))
+            _, sent = self._sending.pop(threading.get_ident(), ("", []))
+            for text, words in sent[:1]:
+                if words not in self.plans:
+                    sender = getattr(function, "__self__", first)
+                    self.plans[words] = self._explain(sender, text, sys._getframe(1))
 
-    def _explain(self, sender: Any, text: str, frame: FrameType) -> None:
-        """Ask SQLite for the plan of a statement that it has just executed."""
-        words = statement(text.replace("\\", "/"))
-        if words is None or words[1] in self.plans:
-            return
-        self.plans[words[1]] = "", ""
+    def _explain(self, sender: Any, text: str, frame: FrameType) -> tuple[str, str]:
+        """Ask SQLite for the plan of a statement that it has just executed; add its line."""
         connection = getattr(sender, "connection", sender)
         with suppress(Exception):  # it is closed, or the application changes what rows are
             cursor = self._sqlite[1](connection)
             rows = [*cursor.execute(f"explain query plan {text}")]
-            plan = "; ".join(str(row[3]) for row in rows)
-            self.plans[words[1]] = plan, self.place(frame)
+            return "; ".join(str(row[3]) for row in rows), self.place(frame)
+        return "", ""
 
     def _sends(self, function: object, first: object) -> str:
         """Name the method of sqlite3 that sends statements; empty if a function is none."""
@@ -402,6 +404,27 @@ def _callers(frame: FrameType | None) -> Iterator[FrameType]:
 def _known_name(code: CodeType) -> str:
     """Name the function that people know: of a comprehension, the one around it."""
     return _NESTED.sub("", code.co_qualname).rpartition("<locals>.")[2] or code.co_name
+
+
+def describe(
+    status: int,
+    headers: Iterable[tuple[str, str]],
+    body: bytes,
+    folder: Path,
+    hide: Callable[[str], str],
+) -> dict[str, Any]:
+    """Describe an answer of an application in a folder as a `Reply`, without private values."""
+    # When gzip packed it is no content.
+    content = body[8 * (body[:2] == b"\x1f\x8b") :].replace(os.fsencode(folder), b".")
+    return {
+        "status": status,
+        "headers": [[name.lower(), hide(value)] for name, value in headers],
+        "length": len(body),
+        "digest": hashlib.sha256(content).hexdigest()[:16],
+        "body": hide(body.decode("latin-1"))[:_LONGEST],
+        "checkout": str(folder),
+        "cut": len(body) > _LONGEST,
+    }
 
 
 def clocked(code: CodeType) -> bool:

@@ -95,8 +95,8 @@ class Row:
 
     name: str
     effects: Effects
-    requests: int = 0
-    state: str = ""
+    requests: int
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SuiteEffects:
     rows: Sequence[Row]
     tests: int
     requests: int
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,12 @@ class Suite:
         top = revisions.top(root) or root.resolve()
         here = interpreters.find_environment(root.resolve(), top)
         manage = (root / "manage.py").is_file()
-        has = here is not None and not _fails(here.executable, _HAS_PYTEST)
+        has = (
+            here is not None
+            and not subprocess.run(
+                [here.executable, "-c", _HAS_PYTEST], capture_output=True, check=False
+            ).returncode
+        )
         if here is None or not (has or manage or calls):
             raise UsageError(
                 "--tests: expected an environment with pytest, such as .venv, or one that is "
@@ -232,10 +237,6 @@ def usual(root: Path) -> list[str]:
     return []
 
 
-def _fails(python: Path, program: str) -> bool:
-    return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode != 0
-
-
 def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
     operations: dict[Key, Operation] = {}
     outcomes: dict[str, str] = {}
@@ -247,16 +248,15 @@ def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
             continue
         did = None if "events" not in fields else Activity(
             paths=(fields["path"],),
-            events=([(kind, hide(text), at) for kind, text, at in fields["events"]],),
+            events=(fields["events"],),
             calls=(fields["calls"],),
             functions=[tuple(row) for row in fields["functions"]],
             loaded=None,
             answers=([fields["answer"]],),
             alone=(),
             seconds=fields["seconds"],
-            plans={hide(text): (hide(plan), at) for text, (plan, at) in fields["plans"].items()},
-            hide=hide,
-        )  # fmt: skip
+            plans=fields["plans"],
+        ).hidden(hide)  # fmt: skip
         key = fields["test"], fields["phase"], fields["number"]
         operations[key] = Operation(
             fields["test"], fields["method"], fields["path"], fields["route"],
@@ -285,8 +285,8 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         again = {side: suite.record(places[side], tick, some) for side in order}
         latest = dict(_did(dict(_matched((again[0], again[1])))))
         for key in moved:
-            looks[key] += [latest[key]] if key in latest else []
-            effects[key] = agreed(effects[key], looks[key] if key in latest else ())
+            looks[key] = [*looks[key], latest[key]] if key in latest else []
+            effects[key] = agreed(effects[key], looks[key])
     return SuiteEffects(
         tuple(by_endpoint(pairs, effects)),
         tests=len(first[1].outcomes),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -24,8 +23,10 @@ import time
 import traceback
 import unittest
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import IO, Any
@@ -34,10 +35,9 @@ from urllib.parse import unquote
 from duetbench.core.text import hider
 from duetbench.effects import libraries
 from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS
-from duetbench.effects.recorder import Recorder, clocked
+from duetbench.effects.recorder import Recorder, clocked, describe
 
 _RAISED = 500  # what a server answers if the application raises
-_LONGEST = 300_000  # bytes of an answer that are compared place by place
 _VARYING = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,})(?=/|$)")
 _PHASES = {"_callSetUp": "setup", "_callTestMethod": "call", "_callTearDown": "teardown"}
 _WORSE = ("failed", "error")
@@ -45,6 +45,14 @@ _WORSE = ("failed", "error")
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 Response = tuple[int, Iterable[tuple[str, str]], bytes]
+
+
+@dataclass
+class Request:
+    """A request under way; no response: the application raised an exception."""
+
+    route: str = ""
+    response: Response | None = None
 
 
 class Log:
@@ -58,55 +66,51 @@ class Log:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._busy = self._mixed = False
         self._wrapped: set[str] = set()
-        self._began = 0.0
 
-    def begin(self) -> bool:
-        """Begin to record a request; False: another one is under way, which then is mixed."""
+    @contextmanager
+    def request(self, method: str, path: str) -> Iterator[Request]:
+        """Record a request, whose route and response its client fills in.
+
+        One that is made while another one is under way is noted, and both are mixed.
+        """
+        request, who = Request(), {"method": method, "path": path}
         if self._busy:
             self._mixed = True
-            return False
+            self._write_request(request, mixed=True, **who)
+            yield request
+            return
         self._busy, self._mixed = True, False
-        self._collects = gc.isenabled()
+        collects = gc.isenabled()
         gc.disable()  # when it runs depends on all requests before
+        recorder, began = self._recorder, time.perf_counter()
         # Another thread serves the client of most frameworks.
-        self._recorder.waiter = 0 if threading.get_ident() == self.thread else self.thread
-        self._began = time.perf_counter()
-        self._recorder.plans = {}
-        self._recorder.on()
-        return True
-
-    def end(self, method: str, path: str, route: str, response: Response | None) -> None:
-        """End it; no response: the application raised an exception."""
-        events, calls, resumed = self._recorder.off()
-        seconds = time.perf_counter() - self._began
-        if self._collects:
-            gc.enable()
-        self._busy = False
-        names = self._recorder.names
-        codes = {id(code): code for code in (*calls, *resumed)}
-        times = Counter(names(calls))
-        self._write(
-            test=self.test,
-            phase=self.phase,
-            number=self._next(),
-            method=method,
-            path=path,
-            route=route or _VARYING.sub("{}", path),
-            routed=bool(route),
-            mixed=self._mixed,
-            events=events,
-            plans=self._recorder.plans,
-            calls=sum(not clocked(code) for code in calls),
-            functions=[(*name, times[name]) for name in {*names(codes.values())}],
-            answer=self._describe(response),
-            seconds=seconds,
-        )
-
-    def miss(self, method: str, path: str) -> None:
-        """Note a request that was made while another one was under way."""
-        route = _VARYING.sub("{}", path)
-        self._write(test=self.test, phase=self.phase, number=self._next(), method=method,
-                    path=path, route=route, mixed=True)  # fmt: skip
+        recorder.waiter = 0 if threading.get_ident() == self.thread else self.thread
+        recorder.plans = {}
+        recorder.on()
+        try:
+            yield request
+        finally:
+            events, calls, resumed = recorder.off()
+            seconds = time.perf_counter() - began
+            if collects:
+                gc.enable()
+            self._busy = False
+            codes = {id(code): code for code in (*calls, *resumed)}
+            times = Counter(recorder.names(calls))
+            self._write_request(
+                request,
+                **who,
+                routed=bool(request.route),
+                mixed=self._mixed,
+                events=events,
+                plans=recorder.plans,
+                calls=sum(not clocked(code) for code in calls),
+                functions=[(*n, times[n]) for n in {*recorder.names(codes.values())}],
+                answer=describe(
+                    *(request.response or (_RAISED, (), b"")), self._folder, libraries.hide
+                ),
+                seconds=seconds,
+            )
 
     def finish(self) -> None:
         self._write(outcomes=self.outcomes, unseen=self._recorder.unseen)
@@ -127,26 +131,17 @@ class Log:
                 self._wrapped.add(key)
                 setattr(kind, name, functools.wraps(vars(kind)[name])(wrap(self, vars(kind)[name])))
 
-    def _next(self) -> int:
+    def _write_request(self, request: Request, path: str, **fields: object) -> None:
         self._numbers[self.test, self.phase] += 1
-        return self._numbers[self.test, self.phase]
+        number = self._numbers[self.test, self.phase]
+        route = request.route or _VARYING.sub("{}", path)
+        self._write(
+            test=self.test, phase=self.phase, number=number, path=path, route=route, **fields
+        )
 
     def _write(self, **fields: object) -> None:
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
-
-    def _describe(self, response: Response | None) -> dict[str, Any]:
-        status, headers, body = response or (_RAISED, (), b"")
-        content = body[8 * (body[:2] == b"\x1f\x8b") :].replace(os.fsencode(self._folder), b".")
-        return {
-            "status": status,
-            "headers": [[name.lower(), libraries.hide(value)] for name, value in headers],
-            "length": len(body),
-            "digest": hashlib.sha256(content).hexdigest()[:16],
-            "body": libraries.hide(body.decode("latin-1"))[:_LONGEST],
-            "checkout": str(self._folder),
-            "cut": len(body) > _LONGEST,
-        }
 
 
 # Clients: each wrapper takes the log and the method, and returns what replaces the method.
@@ -172,10 +167,6 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
         await app(scope, receive, send)
         return
     path = unquote(scope["path"])
-    if not log.begin():
-        log.miss(scope["method"], path)
-        await app(scope, receive, send)
-        return
     head, body = dict[str, Any](), list[bytes]()
 
     async def note(message: Any) -> None:
@@ -185,14 +176,18 @@ async def _serve(log: Log, app: Any, scope: Any, receive: Any, send: Any) -> Non
             body.append(message.get("body", b""))
         await send(message)
 
-    token = _inside.set(True)
-    try:
-        await app(scope, receive, note)
-    finally:
-        _inside.reset(token)
-        headers = ((str(n, "latin-1"), str(v, "latin-1")) for n, v in head.get("headers", ()))
-        response = (head["status"], headers, b"".join(body)) if head else None
-        log.end(scope["method"], path, _route_of_scope(scope, path), response)
+    with log.request(scope["method"], path) as request:
+        token = _inside.set(True)
+        try:
+            await app(scope, receive, note)
+        finally:
+            _inside.reset(token)
+            request.route = _route_of_scope(scope, path)
+            if head:
+                headers = (
+                    (str(n, "latin-1"), str(v, "latin-1")) for n, v in head.get("headers", ())
+                )
+                request.response = head["status"], headers, b"".join(body)
 
 
 def _route_of_scope(scope: Any, path: str) -> str:
@@ -231,78 +226,60 @@ def _application(log: Log, method: Method) -> Method:
 
 def _werkzeug(log: Log, method: Method) -> Method:
     def run(self: Any, environ: Any, *arguments: Any, **named: Any) -> Any:
-        made, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
-        if not log.begin():
-            log.miss(made, path)
-            return method(self, environ, *arguments, **named)
-        response: Response | None = None
-        rule, app = "", self.application
+        app = self.application
 
         def note(served: Any, start: Callable[..., Any]) -> Any:
             def begin(*given: Any) -> Any:  # later the framework forgets its request
-                nonlocal rule
-                found = getattr(served.get("werkzeug.request"), "url_rule", None)
-                rule = getattr(found, "rule", "")
+                rule = getattr(served.get("werkzeug.request"), "url_rule", None)
+                request.route = getattr(rule, "rule", "")
                 return start(*given)
 
             return app(served, begin)
 
-        self.application = note
-        try:
-            body, status, headers = method(self, environ, *arguments, **named)
-            sized = "content-length" in headers  # a stream may have no end
-            content = b"".join(body) if sized else b""
-            response = int(status.split()[0]), headers.items(), content
-            if sized:
-                closing = sys.modules["werkzeug.wsgi"].ClosingIterator
-                body = closing([content], getattr(body, "close", None))
-            return body, status, headers
-        finally:
-            self.application = app
-            log.end(made, path, rule, response)
+        made, path = environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", "")
+        with log.request(made, path) as request:
+            self.application = note
+            try:
+                body, status, headers = method(self, environ, *arguments, **named)
+                sized = "content-length" in headers  # a stream may have no end
+                content = b"".join(body) if sized else b""
+                request.response = int(status.split()[0]), headers.items(), content
+                if sized:
+                    closing = sys.modules["werkzeug.wsgi"].ClosingIterator
+                    body = closing([content], getattr(body, "close", None))
+                return body, status, headers
+            finally:
+                self.application = app
 
     return run
 
 
-def _django_response(found: Any) -> tuple[str, Response]:
-    request = getattr(found, "wsgi_request", None) or getattr(found, "asgi_request", None)
-    match = getattr(request, "resolver_match", None)
-    route = f"/{match.route.lstrip('^/')}" if match is not None else ""
-    content = b"" if found.streaming else found.content
-    return route, (found.status_code, found.items(), content)
-
-
 def _django(log: Log, method: Method) -> Method:
     def call(self: Any, environ: Any) -> Any:
-        made, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        if not log.begin():
-            log.miss(made, path)
-            return method(self, environ)
-        route, response = "", None
-        try:
+        with log.request(environ["REQUEST_METHOD"], environ["PATH_INFO"]) as request:
             found = method(self, environ)
-            route, response = _django_response(found)
+            _read_django(request, found)
             return found
-        finally:
-            log.end(made, path, route, response)
 
     return call
 
 
 def _django_async(log: Log, method: Method) -> Method:
     async def call(self: Any, scope: Any) -> Any:
-        if not log.begin():
-            log.miss(scope["method"], scope["path"])
-            return await method(self, scope)
-        route, response = "", None
-        try:
+        with log.request(scope["method"], scope["path"]) as request:
             found = await method(self, scope)
-            route, response = _django_response(found)
+            _read_django(request, found)
             return found
-        finally:
-            log.end(scope["method"], scope["path"], route, response)
 
     return call
+
+
+def _read_django(request: Request, found: Any) -> None:
+    served = getattr(found, "wsgi_request", None) or getattr(found, "asgi_request", None)
+    if (match := getattr(served, "resolver_match", None)) is not None:
+        request.route = f"/{match.route.lstrip('^/')}"
+    content = b"" if found.streaming else found.content
+    request.response = found.status_code, found.items(), content
 
 
 CLIENTS = (
@@ -415,13 +392,10 @@ def _call(log: Log, name: str) -> None:
         function: Any = functools.reduce(getattr, parts, importlib.import_module(module))
         make = (lambda: asyncio.run(function())) if iscoroutinefunction(function) else function
         make()
-        answer: Response | None = None
-        log.begin()
-        try:
+        with log.request("call", name) as request:
+            request.route = name
             body = json.dumps(make(), default=repr).encode()
-            answer = 200, (("content-type", "application/json"),), body
-        finally:
-            log.end("call", name, name, answer)
+            request.response = 200, (("content-type", "application/json"),), body
         log.note(name, "passed")
     except Exception:
         log.note(name, "failed")
