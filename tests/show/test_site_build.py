@@ -322,7 +322,7 @@ def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
     kernel = "6.2.0" if place >= KERNEL else "6.1.0"
     digest = "01"[place >= min(MOVED)] * 64
     return runs.make_run(
-        results, id=result_files.run_id(started, profile, commit), profile=profile,
+        results, id=result_files.result_id(started, profile, commit), profile=profile,
         launches=launches, started=started, commit=commit,
         machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
         stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),

@@ -28,7 +28,7 @@ def run_at(
     status: ResultStatus = "complete",
 ) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    run_id = result_files.run_id(started, profile, run.commit)
+    run_id = result_files.result_id(started, profile, run.commit)
     return run.model_copy(
         update={"id": run_id, "started": started, "profile": profile, "status": status}
     )
@@ -41,10 +41,10 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    names = result_files.run_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    names = result_files.result_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
     assert names == "20261120T094012Z-nightly-3f2a9c17"
     assert (
-        result_files.run_id("2026-11-20T09:40:12Z", "quick", None)
+        result_files.result_id("2026-11-20T09:40:12Z", "quick", None)
         == "20261120T094012Z-quick-nocommit"
     )
 

@@ -26,7 +26,7 @@ BUMPED = ["1"] * 20 + ["2"] * 6
 
 def run_of(number: int) -> str:
     """Name of a night's run."""
-    return result_files.run_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+    return result_files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
 def digest(version: str) -> str:

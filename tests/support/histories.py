@@ -60,7 +60,7 @@ def night_run(
     run = synthetic.nightly_run(cases=2) if results is None else synthetic.make_run(results)
     return run.model_copy(
         update={
-            "id": result_files.run_id(started, "nightly", run.commit),
+            "id": result_files.result_id(started, "nightly", run.commit),
             "started": started,
             "machine": run.machine.model_copy(update={"id": machine}),
             **changes,

@@ -274,7 +274,7 @@ def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
 
 
 def _run(history: History, place: int) -> str:
-    return result_files.run_id(history.times[place].isoformat(), "nightly", _commit(place))
+    return result_files.result_id(history.times[place].isoformat(), "nightly", _commit(place))
 
 
 def _commit(place: int) -> str:

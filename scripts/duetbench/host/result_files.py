@@ -7,7 +7,7 @@ import difflib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError, UsageError
@@ -19,13 +19,13 @@ MOST_COMPARISONS: Final = 50  # comparisons that are kept: the newest
 _MARK: Final = "-compare-"  # in the id of every comparison, and of no run
 
 
-def run_id(started: str, profile: Profile, commit: str | None) -> str:
-    """A run's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
+def result_id(started: str, kind: Profile | Literal["compare"], commit: str | None) -> str:
+    """A result's name, such as `20261120T094012Z-nightly-3f2a9c17`; names sort by time.
 
     `started` is ISO 8601 with an offset.
     """
     moment = datetime.fromisoformat(started).astimezone(UTC)
-    return f"{moment:%Y%m%dT%H%M%SZ}-{profile}-{(commit or 'nocommit')[:8]}"
+    return f"{moment:%Y%m%dT%H%M%SZ}-{kind}-{(commit or 'nocommit')[:8]}"
 
 
 def place(folder: Path, result: Run | Comparison) -> Path:

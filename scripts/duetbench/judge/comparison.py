@@ -6,7 +6,6 @@ runs rounds of duets over the cases that `rule` says are open, in bounded time.
 """
 
 import math
-import re
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,9 +112,8 @@ class Question:
         """Make the record of a comparison with what it has `found`."""
         sides, extent = self.sides, self.extent
         base, head = sides.base, sides.head
-        commit = (head.record.commit or "nocommit")[:8]
         return Comparison(
-            id=f"{re.sub('[-:]', '', started)}-compare-{commit}",  # so that names sort by time
+            id=result_files.result_id(started, "compare", head.record.commit),
             status=status,
             started=started,
             budget_seconds=extent.seconds,

@@ -1,9 +1,7 @@
 """Compares two revisions by a project's own tests: what each request of theirs does. No server."""
 
-import re
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +24,6 @@ from duetbench.judge.repetition import command
 
 SERVER: Final = "tests"
 """What stands in place of a server in a case whose requests tests make."""
-
 
 _NAMED: Final = 5  # endpoints that a note names
 _NO_CLIENT: Final = "no test makes a request by a client that is known here"
@@ -58,13 +55,14 @@ def compare(
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
         places = [place for place, _ in states]
-        with ThreadPoolExecutor() as pool:
-            [*pool.map(lambda place: revisions.add_uncommitted(root, place), places)]
+        for place in places:
+            revisions.add_uncommitted(root, place)
         what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
         with reporter.step(what, "on both sides") as tick:
             seen = suite.compare(ours, places[0], places[1], tick)
     for note in seen.notes:
         reporter.note(note)
+    ran = interpreters.record(python)
     base, head = (
         SideRecord(
             label=state.label,
@@ -72,11 +70,12 @@ def compare(
             commit=state.commit or None,
             dirty=state.dirty,
             stacks=(),
-            interpreters=(interpreters.record(python),),
+            interpreters=(ran,),
         )
         for _, state in states
     )
-    cases = tuple(_case(project_name(root), python.name, endpoint) for endpoint in seen.rows)
+    project = project_name(root)
+    cases = tuple(_case(project, python.name, endpoint) for endpoint in seen.rows)
     most = target.configuration(root).most
     findings = [
         finding
@@ -92,7 +91,7 @@ def compare(
             told.append(f"{state}: {some(names, _NAMED)}")
     made = "calls" if calls else f"requests of {seen.tests:,} tests,"
     comparison = Comparison(
-        id=f"{re.sub('[-:]', '', started)}-compare-{(head.commit or 'nocommit')[:8]}",
+        id=result_files.result_id(started, "compare", head.commit),
         status="complete",
         started=started,
         wall_seconds=time.monotonic() - began,

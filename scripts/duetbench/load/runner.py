@@ -70,7 +70,7 @@ def header(plan: Plan, testbed: Testbed, root: Path) -> Run:
     started = utc_now()
     commit, dirty = git.revision(root)
     return Run(
-        id=result_files.run_id(started, plan.profile, commit),
+        id=result_files.result_id(started, plan.profile, commit),
         status="partial",
         started=started,
         duetbench=__version__,

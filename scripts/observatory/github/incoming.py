@@ -155,7 +155,7 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
     else:
         require_past(datetime.fromisoformat(value.started), now)
         require("uncommitted changes", False, value.dirty)
-        start = result_files.run_id(value.started, value.profile, value.commit)
+        start = result_files.result_id(value.started, value.profile, value.commit)
         require("id of the run", f"{start}-s{shard.number}", value.id)
         names = [result.case.id for result in value.results]
         unplanned = [r.case.id for r in value.results if planned.get(r.case.id) != r.case]
