@@ -61,7 +61,7 @@ def run_command(
                 plan, subject, project.results, console, begin=begin, installs=narrator
             )
         except NothingMeasuredError as problem:
-            if FlagName.WRONG_ANSWER in str(problem):
+            if FlagName.WRONG_ANSWER in problem.flags:
                 # Raises if it is wrong without a load, and tells which paths there are instead.
                 trial.serve_once(subject, narrator, find=False)
             raise

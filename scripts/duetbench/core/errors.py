@@ -9,7 +9,7 @@ one contain something else, too: trends leave them out, and statements get wider
 *note* describes the case or the machine, which belongs to the answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
@@ -92,9 +92,13 @@ class ArtifactError(DuetbenchError):
 
 
 class NothingMeasuredError(DuetbenchError):
-    """No launch of the plan gave a usable figure."""
+    """No launch of the plan gave a usable figure; `flags` are those of the first one."""
 
     exit_code = 3
+
+    def __init__(self, message: str, flags: "Collection[FlagName]" = ()) -> None:
+        self.flags = flags
+        super().__init__(message)
 
 
 FlagKind = Literal["void", "disturbed", "note"]

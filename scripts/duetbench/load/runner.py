@@ -150,9 +150,12 @@ def execute(
         progress.end()
     run, path = save("complete")
     if not any(result.usable for result in run.results):
-        reason = next((launch.failure for launch in launches), "nothing was launched")
+        reason, flags = (
+            (launches[0].failure, launches[0].flags) if launches else ("nothing was launched", ())
+        )
         raise NothingMeasuredError(
-            f"none of {len(steps)} launches was usable: {reason}; all: `duetbench show {path}`"
+            f"none of {len(steps)} launches was usable: {reason}; all: `duetbench show {path}`",
+            [flag.name for flag in flags],
         )
     return run, path
 
