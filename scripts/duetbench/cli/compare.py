@@ -183,7 +183,7 @@ def run(
     suite = bool(tests or calls)
     if suite and (given := [name for name, value in others.items() if value]):
         raise UsageError(f"--tests and --call only observe: expected no {' and no '.join(given)}")
-    project: Any = None if suite else find()
+    project: Any = repository(console) if suite else find()
     clean_up(console)
     again = (
         *words,
@@ -200,31 +200,21 @@ def run(
     if why:
         explain = resolve_name("duetbench.cli.why:explain_comparison")
         how["explain"] = partial(explain, narrator=reporter)
+    measure: Callable[[], Comparison] = (
+        partial(
+            suites.compare, project, contrast, tests, reporter,
+            calls=calls, env=options["env"], words=again,
+        )
+        if suite
+        else partial(
+            compare, project, contrast, extent, reporter,
+            words=again, notes=left_out(options), announce=partial(announce, reporter), **how,
+        )
+    )  # fmt: skip
     seen = suite or extent.only == "effects"
     with machine(wait, console.say, timed=not seen):
         try:
-            comparison = (
-                suites.compare(
-                    repository(console),
-                    contrast,
-                    tests,
-                    reporter,
-                    calls=calls,
-                    env=options["env"],
-                    words=again,
-                )
-                if suite
-                else compare(
-                    project,
-                    contrast,
-                    extent,
-                    reporter,
-                    words=again,
-                    notes=left_out(options),
-                    announce=partial(announce, reporter),
-                    **how,
-                )
-            )
+            comparison = measure()
         except InterruptedComparison as problem:
             comparison, interruption = problem.comparison, problem
     code = exit_code(comparison, effects=seen, answers=answers, statements=statements)

@@ -122,9 +122,9 @@ def compare_command(
         target += shlex.split(args := os.environ.get("INPUT_ARGS", ""))
     except ValueError as error:
         raise UsageError(f"args {args!r}: expected words as for a shell: {error}") from error
-    tests = _lines("--tests", "TESTS")
-    observed = tests or {"--tests", "--call"} & {*target}  # which takes no time, and no functions
-    target += tests or ([] if observed else _lines("--budget", "BUDGET"))
+    target += _lines("--tests", "TESTS")
+    loads = not {"--tests", "--call"} & {*target}  # what only observes has no time, and no --why
+    target += _lines("--budget", "BUDGET") if loads else []
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.
     report, results = to / "report", to / "results"
     for place in (report, results):
@@ -133,7 +133,7 @@ def compare_command(
     file = report / proposals.COMPARISON
     sides = commit("BASE", base), commit("HEAD", head)
     which = _lines("--only", "ONLY") + _lines("--limit", "LIMITS")
-    why = () if observed else ("--why",)
+    why = ("--why",) if loads else ()
     code = _call("compare", *sides, *target, "-o", str(file), *why, *which) or 0
     comparison = files.read(Comparison, file)
     cause = _search(comparison, file, target)
