@@ -166,10 +166,9 @@ def put(
 ) -> Stack:
     """Write a lock of a copy, and what it was resolved from beside it."""
     addresses = {_name(line): line for line in _names(text) if " @ " in line}
-    lines = [addresses.get(_name(line), line) for line in asked]
+    lines = (f"{addresses.get(_name(line), line)}\n" for line in asked)
     file = root / target.FOLDER / f"{stem}.txt"
-    asked_for = stacks.indexes(text) + "".join(f"{line}\n" for line in lines)
-    stacks.write_lock(file.with_suffix(".in"), asked_for)
+    stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
     return stacks.read_lock(target.STACK, file, python.version, root)
 
@@ -335,7 +334,8 @@ def add_packages(
     Raises SetupError if uv finds no such set of packages, or cannot reach its index.
     """
     lacking = sorted(set(names) - given.packages.keys())
-    asked = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
+    listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
+    asked = [line for line in listed if not line.startswith("--")]
     text, own = given.lock.read_text("utf-8"), given.packages
     addresses = {_name(line): line for line in _names(text) if " @ " in line}
     if like is not None and like[0].digest == given.digest:
@@ -348,7 +348,6 @@ def add_packages(
             pins=_pins(own, addresses),
         )  # fmt: skip
         text += "".join(f"{line}\n" for line in added.splitlines() if _name(line) not in {"", *own})
-    asked = [line for line in asked if not line.startswith("--")]
     return put(root, text, [*asked, *lacking], python, target.STACK)
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
@@ -35,7 +34,7 @@ _LONGEST_S: Final = 1e7
 """Upper bound of any measured time: four months. A longer one is a fault, or forged."""
 
 
-def _in_our_time(moment: datetime) -> datetime:
+def in_our_time(moment: datetime) -> datetime:
     """Refuse moments before 2000 and after 2199, which may overflow in other time zones."""
     if not 2000 <= moment.year < 2200:
         raise ValueError("expected a moment of the years 2000 to 2199")
@@ -44,13 +43,10 @@ def _in_our_time(moment: datetime) -> datetime:
 
 def _moment(text: str) -> str:
     with suppress(ValueError):
-        if _in_our_time(datetime.fromisoformat(text)).tzinfo is not None:
+        if in_our_time(datetime.fromisoformat(text)).tzinfo is not None:
             return text
     raise ValueError("expected a moment like 2026-11-20T03:00:00+00:00")
 
-
-When = Annotated[AwareDatetime, AfterValidator(_in_our_time)]
-"""A time with its offset from UTC."""
 
 Figure = Annotated[float, Field(ge=-1e18, le=1e18)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]

@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 
 from duetbench.core.change import Release, Share
 from duetbench.core.comparison import Attribution, Comparison, Finding, PackageChange
-from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict, When
+from duetbench.core.model import Artefact, Figure, Frozen, Many, Ratio, Verdict
 from duetbench.core.units import Interval
+from observatory.store.points import When
 
 FORMAT_VERSION: Final = 1
 """Version of all files here. 1: first published format (2026-11)."""

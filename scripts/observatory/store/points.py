@@ -6,9 +6,9 @@ machine itself, cancel.
 """
 
 import math
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from duetbench.core.change import Release
@@ -19,13 +19,16 @@ from duetbench.core.model import (
     Many,
     Missing,
     StackRecord,
-    When,
+    in_our_time,
 )
 from duetbench.core.units import Interval, student
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
 _CONFIG: Final = ConfigDict(extra="forbid")
+When = Annotated[AwareDatetime, AfterValidator(in_our_time)]
+"""A time with its offset from UTC."""
+
 NORMAL: Final = 1.959964  # standard errors on either side of a 95 % interval
 MOST_SERIES: Final = 500  # of a file: each has a page
 
