@@ -17,7 +17,6 @@ import pytest
 from bare import QUIET
 from bench import Done, invoke
 from duetbench.app import interpreters, stacks, tools
-from duetbench.cli.setup import remove_unused
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import cache, paths
 from duetbench.host.console import Narrator
@@ -200,36 +199,23 @@ def environment(target: Path, days: float) -> Path:
     return target
 
 
-def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path) -> None:
-    """Used 29 days ago one stays, 31 days ago it goes; interpreters are as old as their newest."""
-    young = environment(empty_cache / "environments" / "current-py3.14-000000000001", 29)
-    old = environment(empty_cache / "environments" / "current-py3.14-000000000002", 31)
-    used = environment(empty_cache / "interpreters" / "prebuilt-3.14.1" / "3.14", 99)
-    environment(used.parent / "uv", 99)
-    unused = environment(empty_cache / "interpreters" / "source-3.14.1-ab" / "3.14", 99).parent
-    aged(used.parent, 99)
-    aged(unused, 99)
+def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Path) -> None:
+    """When another is made; not what is being made, or lies in somebody else's cache."""
+    shelf = empty_cache / "environments"
+    young = environment(shelf / "current-py3.14-000000000001", 29)
+    old = environment(shelf / "current-py3.14-000000000002", 31)
+    busy = environment(shelf / "busy-py3.14-000000000003", 99)
+    used = environment(shelf / "used-py3.14-000000000004", 99)
     cache.touch(used)
-    assert remove_unused() == [old.name, unused.name]
-    assert [path.is_dir() for path in (young, old, used, unused)] == [True, False, True, False]
-    assert (used.parent / "uv").is_dir()
-
-
-def test_what_is_being_made_or_only_linked_is_left_alone(empty_cache: Path, tmp_path: Path) -> None:
-    """A held lock, a staging folder, and what lies in somebody else's cache."""
-    busy = environment(empty_cache / "environments" / "b-py3.14-000000000001", 99)
-    staging = empty_cache / "environments" / ".making-b-1-1"
+    staging = shelf / ".making-b-1-1"
     staging.mkdir()
     aged(staging, 99)
     elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", 99)
-    (empty_cache / "environments" / elsewhere.name).symlink_to(elsewhere)
-    (empty_cache / "snapshots").symlink_to(tmp_path / "elsewhere")
-    with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
-        assert remove_unused() == []
-    assert (busy / "bin" / "python").is_file()
-    assert staging.is_dir()
-    assert (elsewhere / "bin" / "python").is_file()
-    assert remove_unused() == [busy.name]
+    (shelf / elsewhere.name).symlink_to(elsewhere)
+    with filelock.FileLock(shelf / f".{busy.name}.lock"):
+        assert cache.make(shelf / "new", build=lambda _: {}, say=print)
+    there = [path.is_dir() for path in (young, old, busy, used, staging, elsewhere)]
+    assert there == [True, False, True, True, True, True]
 
 
 @pytest.mark.real
