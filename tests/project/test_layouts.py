@@ -3,7 +3,7 @@
 They are prepared without a server, from an index on loopback that also has newer versions.
 """
 
-import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from bare import QUIET
 from duetbench.app import deployment, revisions, target_locks
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
-from duetbench.core.errors import UsageError
+from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import command
 from duetbench.judge import affected, preparation
 from duetbench.judge.preparation import Scope
@@ -27,74 +26,6 @@ from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving
 
 PROJECT = '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.11"\n'
-POETRY = """\
-[tool.poetry]
-name = "shop"
-[tool.poetry.dependencies]
-python = ">=3.12,<3.15"
-alpha = "*"
-winonly = {version = "*", platform = "win32"}
-[tool.poetry.group.dev.dependencies]
-delta = "*"
-"""
-POETRY_LOCK = """\
-[[package]]
-name = "alpha"
-version = "1.0"
-files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
-groups = ["main"]
-[[package]]
-name = "beta"
-version = "1.0"
-groups = ["dev", "main"]
-markers = {main = "python_version >= '3'", dev = "sys_platform == 'win32'"}
-files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
-[[package]]
-name = "winonly"
-version = "1.0"
-category = "main"
-files = [{file = "winonly-1.0-cp314-cp314-win_amd64.whl", hash = "<alpha>"}]
-[[package]]
-name = "gamma"
-version = "1.0"
-optional = true
-groups = ["main"]
-markers = "extra == 'more'"
-files = []
-[[package]]
-name = "delta"
-version = "1.0"
-groups = ["dev"]
-files = []
-"""
-POETRY_1_LOCK = re.sub("(groups|category|markers) = .*\n", "", POETRY_LOCK)
-"""Of a Poetry that did not write what a package is for: versions and files alone."""
-
-PDM_LOCK = """\
-[[package]]
-name = "alpha"
-version = "1.0"
-groups = ["default"]
-files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
-[[package]]
-name = "beta"
-version = "1.0"
-groups = ["default", "dev"]
-files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
-[[package]]
-name = "delta"
-version = "1.0"
-groups = ["dev"]
-files = []
-"""
-PIPFILE_LOCK = {
-    "default": {
-        "alpha": {"version": "==1.0", "hashes": ["<alpha>"]},
-        "beta": {"version": "==1.0", "hashes": ["<beta>"]},
-        "winonly": {"version": "==1.0", "markers": "sys_platform == 'win32'"},
-    },
-    "develop": {"delta": {"version": "==1.0"}},
-}
 PINNED = "alpha==1.0\nbeta==1.0\n"
 
 
@@ -134,24 +65,6 @@ LAYOUTS = {
         {"requirements/base.txt": PINNED, "requirements/production.txt": "-r base.txt\n",
          "requirements/dev.txt": "-r base.txt\ndelta\n", "app/main.py": ""},
         "app.main:app", "requirements/production.txt",
-    ),
-    "poetry": Layout(
-        {"pyproject.toml": POETRY, "poetry.lock": POETRY_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock",
-    ),
-    "poetry 1": Layout(
-        {"pyproject.toml": POETRY, "poetry.lock": POETRY_1_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock",
-    ),
-    "pdm": Layout(
-        {"pyproject.toml": f'{PROJECT}dependencies = ["alpha"]\n', "pdm.lock": PDM_LOCK,
-         "shop/web.py": ""},
-        "shop.web:app", "pdm.lock",
-    ),
-    "pipenv": Layout(
-        {"Pipfile": '[packages]\nalpha = "*"\n[requires]\npython_version = "3.14"\n',
-         "Pipfile.lock": json.dumps(PIPFILE_LOCK), "web.py": ""},
-        "web:app", "Pipfile.lock",
     ),
     "django": Layout(
         {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
@@ -276,24 +189,24 @@ def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Inde
     )
 
 
-def test_tables_of_poetry_are_read_beside_its_lock(tmp_path: Path) -> None:
-    """Those of the standard come first."""
-    text = """\
-[tool.poetry.dependencies]
-python = "^3.10"
-alpha = {version = "^1", extras = ["fast"]}
-beta = [{version = "1", python = "^3.11"}, {version = "2", markers = "os_name == 'nt'"}]
-gamma = {version = "1", optional = true, platform = "linux"}
-"""
-    shop = Target(app="shop:app")
-    write(tmp_path, "pyproject.toml", text)
-    assert target_locks._direct(tmp_path, shop) is None
-    write(tmp_path, "poetry.lock", "")
-    needed = target_locks._direct(tmp_path, shop)
-    assert list(map(Requirement, needed or ())) == [
-        Requirement("alpha[fast]"),
-        Requirement("beta"),
-        Requirement("beta ; os_name == 'nt'"),
-    ]
-    write(tmp_path, "pyproject.toml", f'[project]\ndependencies = ["own"]\n{text}')
-    assert target_locks._direct(tmp_path, shop) == ("own",)
+@pytest.mark.real
+@pytest.mark.parametrize("name", target_locks.LOCKS[1:])
+@pytest.mark.usefixtures("index")
+def test_a_lock_of_another_tool_is_exported_by_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, tool = tmp_path / "shop", {"Pipfile.lock": "pipenv"}.get(name, name.partition(".")[0])
+    wanted = Target(app="shop:app", groups=("web",))
+    python = Checkout.here().interpreter("3.14")
+    write(root, name, PINNED)
+    lock = target_locks.lock_of(root)
+    assert lock is not None
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    write(tmp_path, f"bin/{tool}", "#!/bin/sh\necho no plug-in >&2; exit 1\n")
+    (tmp_path / "bin" / tool).chmod(0o755)
+    with pytest.raises(SetupError, match=rf"{name}: it is read by `{tool} .*failed: no plug-in"):
+        target_locks.read(root, lock, wanted, python, QUIET)
+    write(tmp_path, f"bin/{tool}", f'#!/bin/sh\necho "$@" >asked\ncat {name}\n')
+    stack, _ = target_locks.read(root, lock, wanted, python, QUIET)
+    assert stack.packages == {"alpha": "1.0", "beta": "1.0"}
+    assert (root / "asked").read_text().endswith("web\n")

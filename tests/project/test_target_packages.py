@@ -107,13 +107,12 @@ def newer(index: Index) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("kind", ["uv.lock", "pylock.toml", "requirements.txt"])
+@pytest.mark.parametrize("kind", ["uv.lock", "requirements.txt"])
 def test_locked_versions_are_kept_and_a_server_is_added(
     kind: str, root: Path, index: Index, python: Interpreter
 ) -> None:
     locked = {
         "uv.lock": ("lock",),
-        "pylock.toml": ("pip", "compile", "pyproject.toml", "--universal", "-o", "pylock.toml"),
         "requirements.txt": ("pip", "compile", "pyproject.toml", "-o", "requirements.txt"),
     }[kind]
     uv(root, *locked)
@@ -161,7 +160,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
     for name, text in {
         "pyproject.toml": "[project]\n", "requirements/base.txt": "", "requirements-prod.txt": "",
         "pyproject.toml ": "[project]\ndependencies = []\n", "requirements.txt": "",
-        "pylock.toml": "", "uv.lock": "",
+        "pdm.lock": "", "uv.lock": "",
     }.items():  # fmt: skip
         write(tmp_path, name.strip(), text)
         write(tmp_path, "requirements-dev.txt", "")
@@ -178,7 +177,7 @@ def test_the_first_of_several_locks_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt", "pylock.toml"])
+@pytest.mark.parametrize("name", ["uv.lock", "poetry.lock", "requirements.txt"])
 def test_a_lock_that_is_none_is_named_as_its_project_names_it(
     tmp_path: Path, python: Interpreter, name: str
 ) -> None:

@@ -27,8 +27,8 @@ from duetbench.host.command import Tick
 from duetbench.host.console import Narrator
 
 _COMPARED: Final = (
-    FILE, ".python-version", "uv.lock", "pylock.toml", "pylock.*.toml", "requirements*.txt",
-    "poetry.lock", "pdm.lock", "Pipfile.lock",
+    FILE, ".python-version", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock",
+    "Pipfile.lock",
 )  # fmt: skip
 """Files that show in packages and interpreters, or hold for both sides."""
 
