@@ -19,7 +19,7 @@ from duetbench.core.model import Case, Effects, Flag, RequestEffect, Verdict
 from duetbench.core.text import endless
 from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
-from duetbench.host import result_files
+from duetbench.host import files, result_files
 from duetbench.host.console import duration
 from duetbench.judge import comparison as comparisons
 from duetbench.judge.comparison import Extent, Question
@@ -258,7 +258,7 @@ def test_nothing_to_judge_has_a_record_and_the_newest_records_are_kept(
     monkeypatch.setattr(result_files, "MOST_COMPARISONS", 2)
     for day in (3, 1, 2):
         older = found.model_copy(update={"id": f"2026110{day}T000000Z-compare-x"})
-        result_files.save(tmp_path, older)
+        files.save(tmp_path, older)
     newest = found.model_copy(update={"id": "20261104T000000Z-compare-x"})
     result_files.save_comparison(newest, tmp_path)
     assert sorted(path.name[7] for path in (tmp_path / "comparisons").iterdir()) == ["3", "4"]

@@ -20,7 +20,7 @@ from disks import small_disk
 from duetbench.app.testbed import Testbed
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Run, Status
-from duetbench.host import ports, process_session, result_files
+from duetbench.host import files, ports, process_session, result_files
 from duetbench.load import launch, oha_results, runner, validity
 from duetbench.load import server as serving
 from serverlings import command
@@ -295,7 +295,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk(bench.results) as fill:
         saves: list[str] = []
 
-        real = result_files.save
+        real = files.save
 
         def save(results: Path, run: Run) -> Path:
             saves.append(run.status)
@@ -303,7 +303,7 @@ def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
                 fill()
             return real(results, run)
 
-        monkeypatch.setattr(result_files, "save", save)
+        monkeypatch.setattr(files, "save", save)
         done = bench.run("right", "error", "wrong")
         assert saves == ["partial"] * 3 + ["complete"]
         assert done.code == 4

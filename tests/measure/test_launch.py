@@ -11,7 +11,6 @@ import pytest
 from rich.text import Text
 
 from bench import PROJECT, Bench, declared, failures, shortened
-from duetbench.app.plan import launch_order
 from duetbench.app.testbed import ENTRY, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
@@ -251,7 +250,7 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
     cases = tuple(make_case(f"experiment/e{number}") for number in range(20))
 
     def order(seed: int) -> list[list[str]]:
-        steps = launch_order(make_plan(3, seed, cases))
+        steps = runner.launch_order(make_plan(3, seed, cases))
         return [[case.id for case, _ in steps[20 * r : 20 * r + 20]] for r in range(3)]
 
     assert order(1) == order(1)
@@ -278,7 +277,7 @@ def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     assert [result.case for result in run.results] == list(CASES)
     done = sorted((x for r in run.results for x in r.launches), key=lambda x: x.order)
     assert [(x.case, x.round) for x in done] == [
-        (case.id, round_) for case, round_ in launch_order(plan)
+        (case.id, round_) for case, round_ in runner.launch_order(plan)
     ]
     ((total, seconds),) = told.started
     least = 2 * sum(case.load.duration for case in CASES)

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from duetbench.app.plan import FIRST_WORKER, GENERATOR, PROBES, drain
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load
 from duetbench.host import files, paths
-from duetbench.judge.duet_loop import duet_seconds
+from duetbench.judge.duet_loop import FIRST_WORKER, GENERATOR, PROBES, drain, duet_seconds
 from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan

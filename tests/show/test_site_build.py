@@ -21,7 +21,7 @@ from disks import small_disk
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, Run, StackRecord
-from duetbench.host import files, result_files
+from duetbench.host import files
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
@@ -38,7 +38,7 @@ def a_night(day: int) -> Run:
 
 def stored(folder: Path, *days: int) -> Path:
     """Nights among the results of a folder; the file of the last."""
-    return [result_files.save(folder / "results", a_night(day)) for day in days][-1]
+    return [files.save(folder / "results", a_night(day)) for day in days][-1]
 
 
 def text_of(folder: Path, name: str = "") -> str:
@@ -196,7 +196,7 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     kept: list[Path] = []
     for month in (8, 8, 9, 10, 11):
         run = site_builds.a_run(1, started=f"2026-{month:02d}-{len(kept) + 1:02d}T03:00:00+00:00")
-        kept.append(result_files.save(tmp_path / "results", run))
+        kept.append(files.save(tmp_path / "results", run))
     sites.build_site(tmp_path)
     site, archive = tmp_path / "site", f"runs/{runs.MACHINE.id}-202608.zip"
     with zipfile.ZipFile(site / archive) as packed:
@@ -322,7 +322,7 @@ def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
     kernel = "6.2.0" if place >= KERNEL else "6.1.0"
     digest = "01"[place >= min(MOVED)] * 64
     return runs.make_run(
-        results, id=result_files.result_id(started, profile, commit), profile=profile,
+        results, id=files.result_id(started, profile, commit), profile=profile,
         launches=launches, started=started, commit=commit,
         machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
         stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),

@@ -265,7 +265,7 @@ def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     assert entry.path == partial.path
     assert run.status == "partial"
     finished = save(tmp_path / "both", night_run())
-    result_files.save(finished, partial)
+    files.save(finished, partial)
     (only,), (run,), _ = collect(finished)
     assert (only.path, run.status) == (entry.path, "complete")
 

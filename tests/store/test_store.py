@@ -28,7 +28,7 @@ def run_at(
     status: ResultStatus = "complete",
 ) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    run_id = result_files.result_id(started, profile, run.commit)
+    run_id = files.result_id(started, profile, run.commit)
     return run.model_copy(
         update={"id": run_id, "started": started, "profile": profile, "status": status}
     )
@@ -41,29 +41,28 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_a_run_is_named_after_time_profile_and_commit() -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    names = result_files.result_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
+    names = files.result_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
     assert names == "20261120T094012Z-nightly-3f2a9c17"
     assert (
-        result_files.result_id("2026-11-20T09:40:12Z", "quick", None)
-        == "20261120T094012Z-quick-nocommit"
+        files.result_id("2026-11-20T09:40:12Z", "quick", None) == "20261120T094012Z-quick-nocommit"
     )
 
 
 def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
     run = run_at("2026-12-31T23:30:00-01:00")
     expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
-    assert result_files.place(tmp_path, run) == expected
+    assert files.place(tmp_path, run) == expected
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     small, more = (run_at("2026-11-20T09:00:00Z", cases=n, status="partial") for n in (1, 3))
-    partial = result_files.save(tmp_path, small)
-    assert result_files.save(tmp_path, more) == partial
+    partial = files.save(tmp_path, small)
+    assert files.save(tmp_path, more) == partial
     assert files.read(Run, partial) == more
     assert sorted(tmp_path.rglob("*.partial.json")) == [partial]
     whole = run_at("2026-11-20T09:00:00Z", cases=3)
-    final = result_files.save(tmp_path, whole)
-    assert final == result_files.place(tmp_path, whole)
+    final = files.save(tmp_path, whole)
+    assert final == files.place(tmp_path, whole)
     assert not partial.exists()
     assert files.read(Run, final) == whole
     assert leftovers(tmp_path) == []
@@ -72,19 +71,19 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
 def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"has been recorded, .*duetbench run"):
         result_files.find("latest", tmp_path)
-    result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status="partial"))
-    old = result_files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
-    new = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z"))
+    files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status="partial"))
+    old = files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
+    new = files.save(tmp_path, run_at("2026-11-20T09:00:00Z"))
     assert result_files.find("latest", tmp_path) == new
     assert result_files.runs(tmp_path) == [old, new]
 
 
 @pytest.mark.usefixtures("state_home")
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
-    first = result_files.save(tmp_path, run_at("2026-11-19T09:00:00Z"))
-    second = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
+    first = files.save(tmp_path, run_at("2026-11-19T09:00:00Z"))
+    second = files.save(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
     begun = run_at("2026-11-21T09:00:00Z", "quick", status="partial")
-    partial = result_files.save(tmp_path, begun)
+    partial = files.save(tmp_path, begun)
     for name, result in (
         (str(first), first),
         ("latest", second),
@@ -123,19 +122,19 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
     disk = tmp_path / "tiny"
     disk.mkdir()
     with small_disk(disk) as fill:
-        saved = result_files.save(disk, small)
+        saved = files.save(disk, small)
         before = saved.read_bytes()
         fill()
         with pytest.raises(RecordError, match="free some space") as caught:
-            result_files.save(disk, large)
+            files.save(disk, large)
         assert str(saved) in str(caught.value)
         assert saved.read_bytes() == before
         assert leftovers(disk) == [BALLAST]
         with pytest.raises(RecordError, match="No space left"):
-            result_files.save(disk, whole)
+            files.save(disk, whole)
         (disk / BALLAST).unlink()
         assert files.read(Run, saved) == small
-        assert result_files.save(disk, whole).exists()
+        assert files.save(disk, whole).exists()
 
 
 ROOT = Path(__file__).parents[2]

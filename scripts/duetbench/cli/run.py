@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer import Context, Exit
 
-from duetbench.app import plan as planning
 from duetbench.app.deployment import deployed
+from duetbench.app.subject import make_plan
 from duetbench.cli.options import (
     JsonOption,
     LaunchesOption,
@@ -54,7 +54,7 @@ def run_command(
     clean_up(console)
     narrator = Narrator(console)
     with machine(wait, console.say), deployed(project, narrator) as subject:
-        plan = planning.make_plan(subject.cases(), launches, seconds=seconds)
+        plan = make_plan(subject.cases(), launches, seconds=seconds)
         begin = partial(add_note, seconds)
         try:
             run, path = runner.launch_all(

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from typer import Context, Exit, Option
 
-from duetbench.app import plan
+from duetbench.app import case_names
 from duetbench.app.deployment import deployed
 from duetbench.app.testbed import assemble
 from duetbench.cli.options import (
@@ -58,7 +58,7 @@ def soak_command(
     project = with_options(repository(console), context.obj)
     clean_up(console)
     with machine(wait, console.say), deployed(project, progress) as subject:
-        cases = plan.select(subject.cases(), select or ())
+        cases = case_names.select(subject.cases(), select or ())
         if len(cases) != 1:
             ids = ", ".join(case.id for case in cases[:3])
             raise UsageError(f"--select: expected one case, found {len(cases)}: {ids}")

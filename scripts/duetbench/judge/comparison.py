@@ -35,7 +35,7 @@ from duetbench.counts import counting
 from duetbench.counts.counted import CASE_SECONDS, NO_TIME, count_each
 from duetbench.effects import difference as effects
 from duetbench.effects.difference import Seen
-from duetbench.host import paths, result_files
+from duetbench.host import files, paths, result_files
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, preparation, rule
 from duetbench.judge.duet_loop import Instruments, Loop, Reporter
@@ -113,7 +113,7 @@ class Question:
         sides, extent = self.sides, self.extent
         base, head = sides.base, sides.head
         return Comparison(
-            id=result_files.result_id(started, "compare", head.record.commit),
+            id=files.result_id(started, "compare", head.record.commit),
             status=status,
             started=started,
             budget_seconds=extent.seconds,

@@ -20,8 +20,7 @@ from typing import Literal
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, interpreters, revisions, stacks, tools
-from duetbench.app import plan as planning
+from duetbench.app import case_names, deployment, interpreters, revisions, stacks, tools
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
 from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, Setting, read_pin
@@ -84,7 +83,7 @@ def prepare(project: Subject, contrast: Contrast, scope: Scope) -> Sides:
 
 def select(parts: Sequence[Part], scope: Scope) -> Pairs:
     """Pair the cases of both sides, which have the same requests, and choose the selected ones."""
-    chosen = planning.select(parts[1].cases, scope.select)
+    chosen = case_names.select(parts[1].cases, scope.select)
     pairs = zip(parts[0].cases, parts[1].cases, strict=True)
     return [pair for pair in pairs if pair[1] in chosen]
 

@@ -12,8 +12,7 @@ from typing import Final, cast
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import deployment, revisions, setting, stacks
-from duetbench.app import plan as planning
+from duetbench.app import case_names, deployment, revisions, setting, stacks
 from duetbench.app.servers import SERVERS
 from duetbench.app.setting import Contrast, Setting
 from duetbench.app.stacks import Stack
@@ -112,7 +111,7 @@ def match(
     names = [{old.id, new.id} for old, new in pairs] + [{one.case} for one in missing]
     for glob in scope.select:
         if not any(fnmatchcase(name, glob) for some in names for name in some):
-            planning.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
+            case_names.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
             raise UsageError(f"--select {glob!r} selects no case of base or head")
     chosen = [any(fnmatchcase(n, glob) for n in some for glob in scope.select) for some in names]
     return (
@@ -292,7 +291,7 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
         UsageError: Nothing is selected, or there is no such revision, or it cannot be read.
         SetupError: An interpreter or environment cannot be made.
     """
-    wanted = {case.id for case in planning.select(checkout.cases(), scope.select)}
+    wanted = {case.id for case in case_names.select(checkout.cases(), scope.select)}
     generator = preparation.generator_of(checkout, scope)
     revision = revisions.resolve(checkout.root, anchor.commit)
     place = Checkout(revisions.lay_out(checkout.root, revision, scope.copies), checkout.profile)
