@@ -121,7 +121,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
         str(shop.parent / "new" / "requirements.txt"): 3,
     }.items():  # fmt: skip
-        found = deployment.lock_at(shop, named, scope.copies)
+        found = preparation.lock_at(shop, named, scope.copies)
         assert found.file.read_text() == f"granian=={version}\n", named
         assert found.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
@@ -133,7 +133,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../../new/b.lock": r"/b\.lock: expected a list of packages, found bytes that are no text",
     }.items():
         with pytest.raises(UsageError, match=sentence):
-            deployment.lock_at(shop, named, scope.copies)
+            preparation.lock_at(shop, named, scope.copies)
 
 
 WAITS = """\

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench import failures, failures_of
-from duetbench.app import tools, workspace
+from duetbench.app import tools
 from duetbench.app.inside.process import Program
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
@@ -168,7 +168,7 @@ def test_without_a_server_it_answers_the_same_request_in_files_of_its_own(
 ) -> None:
     side = SideCase(case, testbed)
     for _ in range(2):
-        with workspace.program(side, PROGRAM) as one:
+        with observation.program(side, PROGRAM) as one:
             seen = observed(one)
         assert ("src/shop/main.py", "create.<locals>.app", 1) in seen.functions
         assert not one.folder.exists()
@@ -223,7 +223,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
     ours = Checkout.here()
     (order,) = (c for c in ours.cases() if c.experiment == "order-service")
     side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
-    with workspace.program(side, PROGRAM) as program:
+    with observation.program(side, PROGRAM) as program:
         seen = observed(program)
     names = {name: calls for file, name, calls in seen.functions if file.endswith("orders.py")}
     assert names["new_order"] == 1

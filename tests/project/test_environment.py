@@ -15,7 +15,6 @@ from packaging.requirements import Requirement
 from bench import Bench
 from duetbench.app.deployment import deploy_all, environment_of
 from duetbench.app.interpreters import Environment, find_environment
-from duetbench.app.setting import AS_DECLARED
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
@@ -121,7 +120,7 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
         shutil.copytree(shop / "src", place / "src")
         shutil.copy(shop / "Dockerfile", place)
         narrator = Narrator(Console())
-        (side,), _ = deploy_all(project, [place], narrator, [AS_DECLARED], tmp_path)
+        (side,), _ = deploy_all(project, [place], narrator)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from duetbench.app.testbed import server_of
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load
+from duetbench.core.protocol import FIRST_WORKER, GENERATOR, PROBES, drain
 from duetbench.host import files, paths
-from duetbench.judge.duet_loop import FIRST_WORKER, GENERATOR, PROBES, drain, duet_seconds
+from duetbench.judge.duet_loop import duet_seconds
 from observatory.cli import app
 from observatory.matrix.checkout import Checkout
 from observatory.store.night import NightPlan

@@ -18,9 +18,8 @@ from duetbench.app import request_lines, stacks, target
 from duetbench.app.declarations import FILE, project_name, results_dir
 from duetbench.app.interpreters import Interpreter
 from duetbench.app.servers import blocks
-from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
-from duetbench.app.target import FOLDER, STACK, Configuration, Target
+from duetbench.app.target import AS_DECLARED, FOLDER, STACK, Configuration, Setting, Target
 from duetbench.core.model import Case, Endpoint, Expectation, Interface, Load, Plan
 from duetbench.host import cache
 from duetbench.host.command import Tick

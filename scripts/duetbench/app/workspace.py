@@ -10,21 +10,18 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self, get_args
+from typing import Final, Self, get_args
 from urllib.parse import quote, unquote
-from uuid import uuid4
 
 from duetbench.app import databases, hints
 from duetbench.app.entry import duetbench_entry as entry
-from duetbench.app.inside import request as inside
-from duetbench.app.inside.process import Program
 from duetbench.app.inside.request import identified, private_parts
 from duetbench.app.testbed import PREFIX, SideCase, Testbed, fill, variables_of
-from duetbench.core.errors import CountError, FlagName, LaunchError, UsageError
+from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Case, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
 from duetbench.host import ports, proc
@@ -44,8 +41,6 @@ _KEYS: Final = re.compile(
 _NO_APPLICATION: Final = "TypeError: expected an ASGI or WSGI application, found "
 _SECRET_URL: Final = re.compile(r"://[^/@\s]+@")
 _SECRET_NAME: Final = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-MOST_PATHS: Final = 30
-"""Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
 
 
 def secret_variables(variables: Mapping[str, str]) -> dict[str, str]:
@@ -325,52 +320,3 @@ def _copy_files(folder: Path, place: Path) -> None:
     )
     if done.returncode:
         raise LaunchError(FlagName.NOT_READY, f"cp {folder}: {last_words(done.stderr)}")
-
-
-@contextmanager
-def program(side: SideCase, name: str = inside.PROGRAM) -> Iterator[Program]:
-    """Provide the program that makes requests to a side's applications without a server.
-
-    `name` is its module. It has the workspace of a launch: a fresh copy of the files, after its own
-    preparations. Raises CountError, also in place of one from inside the block, without private
-    values.
-    """
-    case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
-    log = testbed.logs / f"counted-{uuid4().hex}.log"
-    workspace = Workspace(testbed, case, ports.free_port(), log)
-    try:
-        with workspace:
-            workspace.open()
-            served, request = workspace.environment(), workspace.request
-            asked = {**_request(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
-            if workspace.login:
-                token = testbed.subject.target.token
-                asked["login"] = {**_request(workspace.login), "token": token}
-            request.write_text(json.dumps(asked), "utf-8")
-            env = {inside.REQUEST: str(request), inside.WORKSPACE: str(workspace.folder)}
-            env[inside.CHECKOUT] = str(workspace.root)
-            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
-    except (CountError, LaunchError) as problem:
-        raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
-    finally:
-        for file in testbed.logs.glob(f"{log.stem}.*"):
-            file.unlink()
-
-
-def _request(endpoint: Endpoint) -> dict[str, Any]:
-    """Describe a request for the counted program, with evenly chosen paths if it has many."""
-    all_paths = (endpoint.path, *endpoint.paths)
-    n = min(len(all_paths), MOST_PATHS)
-    first, *others = (all_paths[i * len(all_paths) // n] for i in range(n))
-    fields = endpoint.model_dump(include={"method", "headers", "body"})
-    return {**fields, "path": first, "paths": others, "status": endpoint.expect.status}
-
-
-def code_of(side: SideCase) -> tuple[Hashable, ...]:
-    """Return a key that is equal for cases whose requests run the same code on any server."""
-    case = side.case
-    return (
-        *(case.python, case.stack, case.experiment, case.endpoint.name),
-        *sorted(case.env.items()),
-    )

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, get_args
 
-from duetbench.app import workspace
 from duetbench.app.expectation import check_answer
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
@@ -90,7 +89,7 @@ def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
     ends = time.monotonic() + (math.inf if budget is None else max(LEAST, SHARE * budget))
     seen, outcomes = Seen(), dict[Hashable, tuple[Effects, Activity] | CountError]()
     for pair in pairs:
-        name, code = pair[1].case.id, workspace.code_of(pair[1])
+        name, code = pair[1].case.id, observation.code_of(pair[1])
         if code not in outcomes:
             try:
                 outcomes[code] = _observe(pair, ends)
@@ -205,7 +204,10 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     patience = min(PATIENCE, case.load.timeout, timeout / 2)
     if timeout <= 0:
         raise CountError("there was no time to observe it")
-    client, ends = stack.enter_context(workspace.program(side, PROGRAM)), time.monotonic() + timeout
+    client, ends = (
+        stack.enter_context(observation.program(side, PROGRAM)),
+        time.monotonic() + timeout,
+    )
     return stack.enter_context(
         observation.start(client, seconds=memory, ends=ends, patience=patience)
     )

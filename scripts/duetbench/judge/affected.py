@@ -26,11 +26,11 @@ from duetbench.app import revisions, stacks
 from duetbench.app.declarations import other_keys
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed
-from duetbench.app.workspace import MOST_PATHS
 from duetbench.core.comparison import Coverage, PackageChange
 from duetbench.core.model import Case, InterpreterRecord
 from duetbench.core.text import some
 from duetbench.effects.activity import Name
+from duetbench.effects.observation import MOST_PATHS
 from duetbench.judge.pairs import Sides
 
 EVERYTHING: Final = "asked for with --all"

@@ -9,7 +9,6 @@ A duet must not judge what it prevents. Where two servers at once would take cor
 that one could use (`Pair.mode`), each side is launched alone (`instruments.by_turns`).
 """
 
-import math
 import random
 import statistics
 import time
@@ -20,18 +19,19 @@ from typing import Final, Protocol
 from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import Duet, Instructions
 from duetbench.core.model import Case
-from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
+from duetbench.core.protocol import (
+    DUET_WARM_UP,
+    GENERATOR,
+    PROBES,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+    drain,
+    duet_load,
+    start,
+)
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons
-
-FIRST_WORKER: Final = 0.5
-"""Seconds until the first answer of a server, as the following on a 2-core virtual machine."""
-_FURTHER_WORKER: Final = 0.2
-PROBES: Final = 0.25
-"""Seconds to identify all workers twice, and for the fast requests of both verifications."""
-GENERATOR: Final = 0.1
-"""Seconds to start the generator."""
 
 
 class Instruments(Protocol):
@@ -86,21 +86,6 @@ class Reporter(Progress):
             self.say(
                 f"pair {duet.order + 1}{f' of {duet.case}' * (self._cases > 1)}: void: {words}"
             )
-
-
-def drain(case: Case) -> float:
-    """Predict the seconds from the last request until the last answer: what waits has its turns."""
-    single, load = max(case.endpoint.takes, case.endpoint.floor), case.load
-    slots = case.slots or load.connections
-    waiting = float(load.connections)
-    if load.rate and single:
-        waiting = min(waiting, load.duration * (load.rate - slots / single))
-    return single * max(1, math.ceil(waiting / slots))
-
-
-def start(workers: int) -> float:
-    """Predict the seconds until this many workers of a server have answered."""
-    return FIRST_WORKER + _FURTHER_WORKER * (workers - 1)
 
 
 def duet_seconds(case: Case, mode: Mode = Mode.TOGETHER) -> tuple[float, float]:

@@ -11,6 +11,7 @@ Each side has its own copy of the files.
 """
 
 import math
+import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +21,22 @@ from typing import Literal
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import case_names, deployment, interpreters, revisions, stacks, tools
+from duetbench.app import (
+    case_names,
+    deployment,
+    interpreters,
+    revisions,
+    stacks,
+    target_locks,
+    tools,
+)
 from duetbench.app.deployment import module_files, source_folders
 from duetbench.app.revisions import Revision
-from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, Setting, read_pin
+from duetbench.app.setting import LOCKED, SERVED, Contrast, Kind, label_of, read_pin
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
+from duetbench.app.target import Setting
+from duetbench.app.target_locks import LockFile
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
@@ -117,7 +128,7 @@ def join(
         if "setting" in kinds:
             versions = {part.subject.lock(c.stack).packages.get(c.server, "") for c in cases}
             version = versions.pop() if len(versions) == 1 else ""
-            words.append(own.label(settings[1 - index], version, cases))
+            words.append(label_of(own, settings[1 - index], version, cases))
         label = ", ".join(filter(None, words)) or "as declared"
         kind = kinds[0] if len(kinds) == 1 else "several"
         asked = tuple((contrast.base, contrast.head)[index])
@@ -172,7 +183,9 @@ def _parts(
         target = project.target.model_copy(update={"python": pythons})
         project = replace(project, target=target)
     places = [place for place, _ in states]
-    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, scope.copies)
+    root, folder = project.root, scope.copies
+    locks = [lock_at(root, s.lock, folder) if s.lock else None for s in settings]
+    copies, told = deployment.deploy_all(project, places, scope.narrator, settings, locks)
     names, parts = tuple(copies[-1].interpreters), []
     for (_, state), own, side, python in zip(
         states, copies, settings, (names[0], names[-1]), strict=True
@@ -180,6 +193,39 @@ def _parts(
         cases = tuple(case for case in own.cases(side) if case.python == python)
         parts.append(Part(state, own, cases))
     return parts, [*notes, *told]
+
+
+def lock_at(root: Path, text: str, copies: Path) -> LockFile:
+    """Find a file to read packages from: FILE, or FILE@REV of any revision.
+
+    Raises UsageError if there is none.
+    """
+    name = text
+    here = next((p for p in (Path(text), root / text) if p.is_file()), None)
+    if here is not None:
+        place = revisions.copy(root, copies)
+        inside = here.resolve().is_relative_to(revisions.top(root) or root)
+        file = place / os.path.relpath(here.resolve(), root) if inside else here.resolve()
+    else:
+        name, sign, revision = text.rpartition("@")
+        if not sign:
+            raise UsageError(
+                f"lock={text}: expected a file, or FILE@REV such as uv.lock@main; found neither "
+                f"here nor in {root}"
+            )
+        place = revisions.lay_out(root, revisions.resolve(root, revision), copies)
+        file = place / name
+        if not file.is_file():
+            raise UsageError(f"lock={text}: {revision} has no file {name}")
+    stacks.require_text(file, f"lock={text}")
+    if file.suffix == ".lock" and file.name not in target_locks.LOCKS[1:]:
+        # uv reads the lock only where the project, or its workspace, is.
+        uv_lock = target_locks.workspace(place) / target_locks.UV
+        if file.resolve() != uv_lock.resolve():
+            uv_lock.unlink(missing_ok=True)
+            shutil.copy(file, uv_lock)
+        file = uv_lock
+    return LockFile(place, file, text)
 
 
 def _lock(part: Part, setting: Setting, names: Collection[str], scope: Scope) -> None:

@@ -15,9 +15,9 @@ from pydantic import Field
 from duetbench.app import case_names, stacks
 from duetbench.app.declarations import other_keys, read_table, read_toml, validate
 from duetbench.app.interpreters import Interpreter
-from duetbench.app.setting import AS_DECLARED, Setting
 from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject, make_plan
+from duetbench.app.target import AS_DECLARED, Setting
 from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.core.model import Case, Frozen, Plan, Profile

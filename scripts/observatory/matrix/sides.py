@@ -12,10 +12,11 @@ from typing import Final, cast
 
 from packaging.utils import canonicalize_name
 
-from duetbench.app import case_names, deployment, revisions, setting, stacks
+from duetbench.app import case_names, revisions, setting, stacks
 from duetbench.app.servers import SERVERS
-from duetbench.app.setting import Contrast, Setting
+from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
+from duetbench.app.target import Setting
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
@@ -62,7 +63,7 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
-            _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
+            _lock(own, preparation.lock_at(checkout.root, side.lock, scope.copies).file)
         parts.append(Part(state, own, cases))
     pairs, missing = match(parts, scope, contrast.crossing)
     lost = dict[str, str]()
@@ -94,7 +95,9 @@ def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -
     needs = [_needs(case) - locked[case.stack] for case in cases]
     if cases and all(needs):
         names, stack = ", ".join(sorted(needs[0])), cases[0].stack
-        raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
+        raise UsageError(
+            f"{setting.label_of(own, other)}: the lock of stack {stack} has no {names}"
+        )
     return [case.id for case, names in zip(cases, needs, strict=True) if names]
 
 

@@ -12,9 +12,17 @@ from typing import Final
 
 from duetbench.core.errors import DeclarationError
 from duetbench.core.model import Case, Plan, Run
-from duetbench.core.protocol import RATE_WINDOWS, SLOW_SECONDS, UNIT_REQUESTS, WINDOW_SECONDS
+from duetbench.core.protocol import (
+    GENERATOR,
+    PROBES,
+    RATE_WINDOWS,
+    SLOW_SECONDS,
+    UNIT_REQUESTS,
+    WINDOW_SECONDS,
+    drain,
+    start,
+)
 from duetbench.core.text import some
-from duetbench.judge.duet_loop import GENERATOR, PROBES, drain, start
 from observatory.store.night import NightPlan, NightRecord, Shard, ShardRecord
 
 RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
