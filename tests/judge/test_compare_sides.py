@@ -91,7 +91,7 @@ def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: S
     assert not (both.head.root / "results").exists()
     assert len(str(both.base.root)) == len(str(both.head.root))
     assert both.base.testbed.pythons == both.head.testbed.pythons  # the locks are the same
-    environment = both.head.testbed.environment(both.head.cases[0])
+    environment = both.pairs[0].head.environment()
     assert str(both.head.root / "apps") in environment["PYTHONPATH"]
 
     assert sorted(path for path in (repository / ".git").iterdir()) == before

@@ -223,7 +223,7 @@ def test_a_handler_that_sleeps_waits_whoever_has_its_core(
     commit(shop, "Async", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
     (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
-    core = max(pair.head.testbed.server_cores(pair.case))
+    core = max(pair.head.server_cores)
     with ExitStack() as stack:
         run.begin(aside=False)
         stack.callback(run.kill)
@@ -371,7 +371,7 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         roots = [str(side.root) for side in (both.base, both.head)]
         assert len(roots[0]) == len(roots[1])
         variables = [
-            str(sorted(side.testbed.environment(side.case).items())).replace(root, "")
+            str(sorted(side.environment().items())).replace(root, "")
             for side, root in zip(pair.sides, roots, strict=True)
         ]
         assert variables[0] == variables[1]

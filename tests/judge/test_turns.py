@@ -54,7 +54,7 @@ class Machine(FakeInstruments):
         self.now += 5
         name = part.testbed.subject.root.name
         self.launches.append(name)
-        cores = min(self.at_once[name], len(part.testbed.server_cores(part.case)))
+        cores = min(self.at_once[name], len(part.server_cores))
         throughput = cores / NEEDS * self.source.lognormvariate(0, SPREAD)
         figures = {
             "throughput": throughput,

@@ -17,7 +17,7 @@ import pytest
 
 from bench import Bench, ask_often, eventually, failures, launches, lives, shortened, swap, valid
 from disks import small_disk
-from duetbench.app.testbed import Testbed
+from duetbench.app.testbed import SideCase, Testbed
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Run, Status
 from duetbench.host import files, ports, process_session, result_files
@@ -73,15 +73,15 @@ class Day:
 def happen(monkeypatch: pytest.MonkeyPatch, days: Mapping[str, Day]) -> None:
     real = launch.perform
 
-    def perform(case: Case, given: Testbed, *arguments: Any, **place: Any) -> Launch:
-        day = days.get(_name(case))
+    def perform(side: SideCase, *arguments: Any, **place: Any) -> Launch:
+        case, day = side.case, days.get(_name(side.case))
         if day is None:
-            return real(case, given, *arguments, **place)
+            return real(side, *arguments, **place)
         with monkeypatch.context() as patch:
             day.change(patch)
             if day.seconds is not None:
                 case = shortened(case, duration=day.seconds)
-            return real(case, day.testbed(given), *arguments, **place)
+            return real(SideCase(case, day.testbed(side.testbed)), *arguments, **place)
 
     monkeypatch.setattr(runner, "perform", perform)
 

@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from bench import PROJECT, Bench, declared, failures, shortened
-from duetbench.app.testbed import ENTRY, Testbed, assemble
+from duetbench.app.testbed import ENTRY, SideCase, Testbed, assemble
 from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
@@ -64,7 +64,7 @@ def perform(state_home: Path, tmp_path: Path) -> Perform:
     ) -> Launch:
         given = testbed(assemble(Checkout.here(), [case], tmp_path / "logs"))
         log = tmp_path / "logs" / "server.log"
-        outcome = launch.perform(case, given, log)
+        outcome = launch.perform(SideCase(case, given), log)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
@@ -146,7 +146,7 @@ def test_a_server_inherits_what_is_named_and_nothing_else(
     for name in ("PYTHON_GIL", "UVICORN_WORKERS", "GRANIAN_LOOP", "http_proxy", "PYTHONPATH"):
         monkeypatch.setenv(name, "1")
     case = declared("await-patterns/async_concurrent/py3.14/wait0.3")
-    environment = assemble(Checkout.here(), [case], tmp_path).environment(case)
+    environment = SideCase(case, assemble(Checkout.here(), [case], tmp_path)).environment()
     assert environment.keys() <= {
         *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"),
         *("PYTHONPATH", "PYTHONUNBUFFERED", "DUETBENCH_WAIT_S"),
@@ -164,9 +164,10 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     testbed = assemble(Checkout.here(), [case], tmp_path)
     machine = testbed.machine.model_copy(update={"server_cores": (0, 1, 2), "client_cores": (3,)})
     testbed = dataclasses.replace(testbed, machine=machine)
-    assert (testbed.server_cores(case), testbed.client_cores(case)) == ((0, 1, 2), (3,))
-    shared = case.model_copy(update={"cores": "shared"})
-    assert (testbed.server_cores(shared), testbed.client_cores(shared)) == ((0, 1, 2, 3),) * 2
+    side = SideCase(case, testbed)
+    assert (side.server_cores, side.client_cores) == ((0, 1, 2), (3,))
+    side = SideCase(case.model_copy(update={"cores": "shared"}), testbed)
+    assert (side.server_cores, side.client_cores) == ((0, 1, 2, 3),) * 2
 
 
 def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

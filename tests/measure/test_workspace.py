@@ -107,7 +107,7 @@ def testbed(case: Case, state_home: Path, tmp_path: Path) -> Testbed:
 
 def perform(case: Case, testbed: Testbed) -> Launch:
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(case, testbed, testbed.logs / "server.log")
+        outcome = launch.perform(SideCase(case, testbed), testbed.logs / "server.log")
         if not failures(outcome) & {"impossible", "no_answer"}:
             break
     assert not list((testbed.logs.parent / "state" / "duetbench" / "sessions").glob("*"))
@@ -200,7 +200,7 @@ def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
     case = case.model_copy(update={"before": tuple(before), "after": (), "env": env})
     log = tmp_path / "x.log"
     for _ in range(2):
-        workspace = Workspace(testbed, case, free_port(), log)
+        workspace = Workspace(SideCase(case, testbed), free_port(), log)
         try:
             workspace.open()
             assert (workspace.folder / "three").is_file()

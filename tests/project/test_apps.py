@@ -19,7 +19,7 @@ import pytest
 from bench import all_cases, eventually, experiments
 from duetbench.app import request_lines
 from duetbench.app.servers import SERVERS
-from duetbench.app.testbed import Testbed, assemble
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.model import Case, Endpoint
 from duetbench.host import ports
 from duetbench.host.process_session import Session
@@ -91,11 +91,11 @@ def verify_only(experiment: Experiment, app: str) -> list[Endpoint]:
 @contextmanager
 def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     """Start the case's server as a launch does, without pinning, and wait until it is ready."""
-    port = ports.free_port()
+    port, side = ports.free_port(), SideCase(case, prepared)
     session = Session.start(
-        prepared.server_argv(case, port),
-        role="server", cores=None, cwd=prepared.subject.folder(case),
-        env=prepared.environment(case, values={"tmp": str(log.parent), "port": str(port)}),
+        side.server_argv(port),
+        role="server", cores=None, cwd=side.folder,
+        env=side.environment(values={"tmp": str(log.parent), "port": str(port)}),
         log=log,
     )  # fmt: skip
     try:
@@ -166,8 +166,8 @@ def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
     prepared = assemble(Checkout.here(), list(cases.values()), state_home / "logs")
     looks: dict[Path, list[tuple[str, str, dict[str, str]]]] = defaultdict(list)
     for app, case in cases.items():
-        python = prepared.pythons[case.stack, case.python]
-        looks[python].append((app, str(prepared.subject.folder(case)), prepared.environment(case)))
+        side = SideCase(case, prepared)
+        looks[side.python].append((app, str(side.folder), side.environment()))
     found: dict[str, Any] = {}
     for python, wanted in looks.items():
         done = subprocess.run(

@@ -18,7 +18,7 @@ from duetbench.app.servers import (
     misfit,
     start_commands,
 )
-from duetbench.app.testbed import Testbed, assemble
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core.model import Case, Interface
 from duetbench.load import launch
 from observatory.matrix.checkout import Checkout
@@ -144,7 +144,7 @@ def test_servers_of_no_stack_of_ours_are_measured(
     case = next(case for case in cases if case.id == f"both/{case_id}")
     case = case.model_copy(update={"workers": workers})
     for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(case, others, tmp_path / "server.log")
+        outcome = launch.perform(SideCase(case, others), tmp_path / "server.log")
         if not failures(outcome) & {"impossible", "no_answer"}:
             break
     assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())
@@ -166,7 +166,7 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
     )
     case = next(case for case in Checkout(root).cases() if case.id == "both/wsgi/gunicorn")
     case = case.model_copy(update={"server_args": (f"--config={file}",)})
-    launch.perform(case, others, tmp_path / "server.log")
+    launch.perform(SideCase(case, others), tmp_path / "server.log")
     assert hook.read_text() == "1 True", (tmp_path / "server.log").read_text()
 
 

@@ -23,7 +23,7 @@ from duetbench.app.stacks import Stack
 from duetbench.app.subject import Subject
 from duetbench.app.target import AS_DECLARED, FOLDER, NOWHERE, STACK, Setting, Target
 from duetbench.app.target_locks import LockFile
-from duetbench.app.testbed import assemble
+from duetbench.app.testbed import SideCase, assemble
 from duetbench.app.workspace import find_interface
 from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import Interface
@@ -289,7 +289,7 @@ def _import(trial: Subject, own: Stack, narrator: Narrator) -> tuple[Interface, 
     )  # nothing is loaded
     try:
         with narrator.step(f"importing {trial.target.app}", "to see how it is served"):
-            return find_interface(testbed, case, log)
+            return find_interface(SideCase(case, testbed), log)
     except LaunchError as error:
         raise UsageError(error.detail) from error
 

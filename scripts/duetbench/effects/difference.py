@@ -159,7 +159,7 @@ def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
                 check_answer(case.endpoint, where, reply["status"], headers, body)
             except LaunchError as error:
                 detail = new.hide(error.detail.removesuffix("; see the server's log"))
-                advice = head.testbed.advise(case, detail, new.routes)
+                advice = head.advise(detail, new.routes)
                 raise UsageError(f"{detail}{advice and f'. {advice}'}") from error
 
 

@@ -62,22 +62,22 @@ def program(side: SideCase, name: str = request.PROGRAM) -> Iterator[Program]:
     preparations. Raises CountError, also in place of one from inside the block, without private
     values.
     """
-    case, testbed = side.case, side.testbed
-    python, payload = testbed.pythons[case.stack, case.python], ["-P", "-m", name]
+    testbed = side.testbed
     log = testbed.logs / f"counted-{uuid4().hex}.log"
-    workspace = Workspace(testbed, case, ports.free_port(), log)
+    workspace = Workspace(side, ports.free_port(), log)
     try:
         with workspace:
             workspace.open()
             served, file = workspace.environment(), workspace.request
-            asked = {**_fields(workspace.fill_in(case.endpoint)), "secrets": workspace.secrets}
+            asked = {**_fields(workspace.fill_in(side.case.endpoint)), "secrets": workspace.secrets}
             if workspace.login:
                 token = testbed.subject.target.token
                 asked["login"] = {**_fields(workspace.login), "token": token}
             file.write_text(json.dumps(asked), "utf-8")
             env = {request.REQUEST: str(file), request.WORKSPACE: str(workspace.folder)}
             env[request.CHECKOUT] = str(workspace.root)
-            yield Program(python, payload, {**served, **env}, workspace.folder, workspace.hide)
+            variables, payload = {**served, **env}, ["-P", "-m", name]
+            yield Program(side.python, payload, variables, workspace.folder, workspace.hide)
     except (CountError, LaunchError) as problem:
         raise CountError(workspace.hide(str(problem)), getattr(problem, "kind", "")) from None
     finally:

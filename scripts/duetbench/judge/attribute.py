@@ -57,7 +57,7 @@ def attribute(
         CountError: They cannot be counted, or not by function.
     """
     sides, case = (base, head), head.case
-    pythons = [side.testbed.interpreters[side.case.python] for side in sides]
+    pythons = [side.interpreter for side in sides]
     for python in pythons:
         if tuple(map(int, python.version.split(".")[:2])) < _STUBS:
             raise CountError(

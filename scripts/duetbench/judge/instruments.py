@@ -64,7 +64,7 @@ class Real:
 
     def launch(self, side: SideCase) -> Launch:
         """Launch one side with nothing beside it."""
-        return launch.perform(side.case, side.testbed, self._logs(side.case.id)("head"))
+        return launch.perform(side, self._logs(side.case.id)("head"))
 
     def start(self, side: SideCase) -> Launch:
         """Start one side with nothing beside it, without load."""
@@ -179,7 +179,7 @@ class Rotation:
 
 
 def _installation(side: SideCase) -> Hashable:
-    return side.testbed.pythons[side.case.stack, side.case.python], server_of(side.case)
+    return side.python, server_of(side.case)
 
 
 def mirror(source: Path, target: Path) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from duetbench.app import interpreters, tools
 from duetbench.app.subject import Subject
-from duetbench.app.testbed import Testbed, assemble
+from duetbench.app.testbed import SideCase, Testbed, assemble
 from duetbench.core import __version__
 from duetbench.core.errors import NothingMeasuredError, RecordError
 from duetbench.core.metrics import BRIEF, METRICS
@@ -67,7 +67,7 @@ def launch_all(
 
     def launch(case: Case, number: int, order: int) -> Launch:
         log = folder / f"{next(numbers):04d}-{case.id.replace('/', '_')}.log"
-        return perform(case, testbed, log, number=number, order=order)
+        return perform(SideCase(case, testbed), log, number=number, order=order)
 
     return execute(
         plan,
