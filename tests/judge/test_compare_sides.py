@@ -11,7 +11,7 @@ from bare import QUIET
 from duetbench.app import revisions
 from duetbench.app.setting import Contrast
 from duetbench.core.errors import SetupError, UsageError
-from duetbench.judge import affected
+from duetbench.judge import affected, preparation
 from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
@@ -118,7 +118,7 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     head = revisions.working(repository)
     assert (head.label, head.dirty) == ("working tree", True)
     assert head.commit == git(repository, "rev-parse", "HEAD")
-    changed = revisions.changed_files(repository, "HEAD^{tree}", head.tree)
+    changed = affected.changed_files(repository, "HEAD^{tree}", head.tree)
     assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
     assert git(repository, "-c", "core.fsmonitor=false", "status", "--porcelain") == before
 
@@ -131,7 +131,7 @@ def test_what_is_not_committed_is_compared_without_being_changed(
 
 
 def left_main(root: Path) -> str:
-    return revisions.where_left_main(root, revisions.working(root)).commit
+    return preparation.where_left_main(root, revisions.working(root)).commit
 
 
 @pytest.mark.real

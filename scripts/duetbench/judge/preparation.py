@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from packaging.utils import canonicalize_name
 
@@ -41,9 +41,12 @@ from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import SideRecord
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Case
-from duetbench.host import paths
+from duetbench.host import git, paths
 from duetbench.host.console import Narrator
 from duetbench.judge.pairs import Pair, Side, Sides
+
+MAIN: Final = ("main", "master")
+"""Names of default branches, for a clone that does not say which it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +165,36 @@ def copy_states(root: Path, contrast: Contrast, scope: Scope) -> list[State]:
         )
     base, head = contrast.revisions
     later = revisions.working(root) if head is None else revisions.resolve(root, head)
-    earlier = (
-        revisions.where_left_main(root, later) if base is None else revisions.resolve(root, base)
-    )
+    earlier = where_left_main(root, later) if base is None else revisions.resolve(root, base)
     states = (earlier, later)
     with ThreadPoolExecutor() as pool:
         places = pool.map(lambda state: revisions.lay_out(root, state, scope.copies), states)
         return list(zip(places, states, strict=True))
+
+
+def where_left_main(root: Path, head: Revision) -> Revision:
+    """Find the commit at which a revision left origin's default branch.
+
+    Raises:
+        UsageError: There is no main branch here, or it shares no commit with head.
+    """
+    default = revisions.branch(root, "refs/remotes/origin/HEAD")
+    names = (default.removeprefix("origin/"),) if default is not None else MAIN
+    refs = [ref for name in names for ref in (name, f"origin/{name}")]
+    tips = [tip for ref in refs if (tip := revisions.commit_of(root, ref)) is not None]
+    if not tips:
+        raise UsageError(
+            f"expected one of the branches {', '.join(refs)} to compare with, found none: name "
+            "BASE, or fetch the branch"
+        )
+    others = [tip for tip in tips if tip != head.commit] or [head.commit]
+    commit = git.ask_or_none(root, "merge-base", head.commit, *others)
+    if commit is None:
+        raise UsageError(
+            f"{head.label} and the main branch have no commit in common here: name BASE, or fetch "
+            "the rest of a shallow clone (git fetch --unshallow)"
+        )
+    return replace(revisions.resolve(root, commit), label=f"{commit[:8]} (main)")
 
 
 def _parts(

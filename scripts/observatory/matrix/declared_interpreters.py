@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,7 +151,7 @@ def ensure(configured: Declared, narrator: Narrator) -> bool:
         return False
     if not _fetch(configured, narrator):
         requests = [_request(name, configured) for name in configured.usual]
-        command.require([f for asked in requests if asked for f in faults(asked)])
+        _require([f for asked in requests if asked for f in faults(asked)])
         for name in configured.usual:
             _from_source(name, configured, narrator)
     return True
@@ -287,6 +287,16 @@ def _argv(verb: str, request: Request) -> list[str | Path]:
     return [sys.executable, _BUILDER, verb, words]
 
 
+def _require(faults: Sequence[str]) -> None:
+    """Refuse to begin while anything is missing; the SetupError lists all of it."""
+    distinct = list(dict.fromkeys(faults))
+    if len(distinct) > 1:
+        lines = "".join(f"\n  - {fault}" for fault in distinct)
+        raise SetupError(f"{len(distinct)} things are missing, so nothing was built:{lines}")
+    if distinct:
+        raise SetupError(distinct[0])
+
+
 def faults(request: Request) -> list[str]:
     """List what is missing here to build a program."""
     argv = _argv("check", request)
@@ -303,7 +313,7 @@ def build(request: Request, folder: Path, *, log: Path, tick: Tick) -> None:
 def build_oha(spec: OhaSpec, folder: Path, narrator: Narrator) -> None:
     """Build the load generator into a folder; raises SetupError."""
     request = {"program": "oha", **spec.model_dump(exclude={"prebuilt"})}
-    command.require(faults(request))
+    _require(faults(request))
     why = "building the load generator, about 3 min on 2 cores"
     with narrator.step(f"oha {spec.version}", why) as tick:
         build(request, folder, log=command.new_log("oha"), tick=tick)
