@@ -102,8 +102,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
 
 @pytest.mark.parametrize("shop", [("hatchling", "build")], indirect=True)
 def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_path: Path) -> None:
-    """Not that of its image, unless a package is missing here; nor one that is excluded."""
-    write(shop, "Dockerfile", "FROM python:3.14\n")
+    """Not the one that it names, unless a package is missing here; nor one that is excluded."""
+    write(shop, ".python-version", "3.14\n")
     project = Subject(
         shop, target=Target(app="shop.main:app", server="granian", interface="asgi", build=True)
     )
@@ -118,7 +118,7 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
                 text.replace("[build", f"requires-python = '{required}'\n[build", 1),
             )
         shutil.copytree(shop / "src", place / "src")
-        shutil.copy(shop / "Dockerfile", place)
+        shutil.copy(shop / ".python-version", place)
         narrator = Narrator(Console())
         (side,), _ = deploy_all(project, [place], narrator)
         return side.version

@@ -310,15 +310,6 @@ def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
         read(line, folder)
 
 
-def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:
-    assert interpreters.of_image(tmp_path) is None
-    write(tmp_path, "app/Dockerfile", "FROM python:3.11 AS build\nFROM our/uv:python3.12.1-slim\n")
-    assert interpreters.of_image(tmp_path / "app") == "3.12"
-    write(tmp_path, ".python-version", "3.13")
-    assert interpreters.of_image(tmp_path / "app") == "3.12"
-    assert interpreters.of_image(tmp_path / "app", Path("app")) is None
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("asked", "version", "requires", "name"),

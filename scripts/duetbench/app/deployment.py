@@ -275,8 +275,7 @@ def _interpreters(
                 if SpecifierSet(allowed).contains(python.version, prereleases=True):
                     pythons = [python]
     if not pythons:
-        usual = interpreters.of_image(place, revisions.within(project.root))
-        pythons = [interpreters.choose(place, one or usual, narrator) for one in asked or (None,)]
+        pythons = [interpreters.choose(place, one, narrator) for one in asked or (None,)]
     return {python.name: python for python in pythons}
 
 
