@@ -508,7 +508,7 @@ def test_a_copy_maps_nothing_of_the_original(
     said = subprocess.run(
         [made[0], "-c", MAPPED], capture_output=True, text=True, check=True
     ).stdout
-    (copies,) = tmp_path.rglob("rotation-*")
+    (copies,) = tmp_path.rglob("duetbench-scratch-*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
         (place,) = (one for one in said.split("'") if name in one)
         assert place.startswith(str(copies))

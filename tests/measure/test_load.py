@@ -80,7 +80,7 @@ def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> L
     with pytest.raises(LaunchError) as caught:
         generate(oha, asked or closed(), url)
     assert caught.value.flag is FlagName.LOAD_FAILED
-    assert not list(tmp_path.glob("duetbench-load-*"))
+    assert not list(tmp_path.glob("duetbench-scratch-*"))
     return caught.value
 
 
@@ -193,7 +193,7 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
     assert result.summary.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
-    assert not list(tmp_path.glob("duetbench-load-*"))
+    assert not list(tmp_path.glob("duetbench-scratch-*"))
 
 
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:

@@ -149,9 +149,8 @@ def test_a_project_is_measured_in_files_of_its_own(
     for file in ("noted", "noted.daemon"):
         left = proc.stat(int((tmp_path / file).read_text()))
         assert left is None or not left.alive
-    assert not list(
-        Path(os.environ.get("TMPDIR", "/tmp")).glob(f"duetbench-launch-*{os.getpid()}*")
-    )
+    scratch = f"duetbench-scratch-*{os.getpid()}*/copy"
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(scratch))
     told = [case.model_dump_json(), str(outcome)]
     assert not any(SECRET in text for text in told)
 

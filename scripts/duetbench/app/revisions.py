@@ -21,7 +21,6 @@ from duetbench.app import workspace
 from duetbench.core.errors import UsageError
 from duetbench.host import git, paths, proc
 
-_PREFIX: Final = "copies"
 _MOST_BYTES: Final = 50_000_000
 _MOST_FILES: Final = 2000
 """Of uncommitted files that copies get."""
@@ -107,7 +106,7 @@ def copies() -> Iterator[Path]:
     """Provide a folder for the copies of one comparison; remove those of killed comparisons."""
     base = paths.cache_dir() / "snapshots"
     base.mkdir(parents=True, exist_ok=True)
-    with proc.scratch(_PREFIX, base) as folder:
+    with proc.scratch(base) as folder:
         try:
             yield folder
         finally:

@@ -33,9 +33,6 @@ _OF_CI: Final = r"GITHUB_|ACTIONS_|RUNNER_|INPUT_|CI_|.*(TOKEN|SECRET|PASSWORD|C
 ENTRY: Final = Path(entry.__file__).parent
 """The folder of the module that servers serve, and that wraps the application."""
 
-PREFIX: Final = "duetbench-launch"
-"""Begins names of scratch folders."""
-
 _OF_SERVERS: Final = attrgetter(
     *("experiment", "stack", "python", "server", "loop", "workers", "threads", "cores"),
     *("server_args", "endpoint.app", "endpoint.interface", "endpoint.factory"),

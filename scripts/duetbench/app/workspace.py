@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from duetbench.app import databases, hints
 from duetbench.app.entry import duetbench_entry as entry
 from duetbench.app.inside.request import identified, private_parts
-from duetbench.app.testbed import PREFIX, SideCase, fill, variables_of
+from duetbench.app.testbed import SideCase, fill, variables_of
 from duetbench.core.errors import FlagName, LaunchError, UsageError
 from duetbench.core.model import READY_SECONDS, Endpoint, Interface
 from duetbench.core.text import HIDDEN, hider
@@ -93,7 +93,7 @@ class Workspace:
                 side.python,
             )
         self._database: databases.Database | None = None
-        self._place = proc.make_scratch(PREFIX)
+        self._place = proc.make_scratch()
         self.request = self._place / "request.json"  # for a program that makes requests
         self._tmp = self._place / "tmp"
         self._tmp.mkdir()

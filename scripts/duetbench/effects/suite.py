@@ -177,7 +177,7 @@ class Suite:
 
     def record(self, place: Path, tick: Tick, only: Sequence[str] = ()) -> Recording:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
-        with proc.scratch("duetbench-suite") as folder:
+        with proc.scratch() as folder:
             out, log = folder / "requests.jsonl", folder / "log"
             variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
             private = secrets({**secret_variables(variables), **self.env})

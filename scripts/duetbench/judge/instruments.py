@@ -36,7 +36,6 @@ COPIES: Final = 6
 ROOM_GB: Final = 5.0
 """Free space below which nothing is copied, 10⁹ bytes: a copy has about 0.1."""
 
-_PREFIX: Final = "rotation"
 _PROGRAMS: Final = "bin"
 
 
@@ -127,10 +126,10 @@ class Rotation:
         self._turns: Counter[Hashable] = Counter()
         base = paths.cache_dir()
         base.mkdir(parents=True, exist_ok=True)
-        proc.sweep_scratch(_PREFIX, base)
+        proc.sweep_scratch(base)
         if command.free_gb(base) < ROOM_GB:
             self.copies = 0
-        self._folder = proc.make_scratch(_PREFIX, base)
+        self._folder = proc.make_scratch(base)
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def turn(self, base: SideCase, head: SideCase) -> tuple[Testbed, Testbed]:
