@@ -158,12 +158,17 @@ def put(
     root: Path, text: str, asked: Sequence[str], python: Interpreter, stem: str = GIVEN
 ) -> Stack:
     """Write a lock of a copy, and what it was resolved from beside it."""
-    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    addresses = _addresses(text)
     lines = (f"{addresses.get(_name(line), line)}\n" for line in asked)
     file = root / FOLDER / f"{stem}.txt"
     stacks.write_lock(file.with_suffix(".in"), stacks.indexes(text) + "".join(lines))
     stacks.write_lock(file, text)
     return stacks.read_lock(STACK, file, python.version, root)
+
+
+def _addresses(text: str) -> dict[str, str]:
+    """Map the packages that a lock names by an address to their requirements."""
+    return {_name(line): line for line in _names(text) if " @ " in line}
 
 
 def _placed(line: str) -> re.Match[str] | None:
@@ -331,7 +336,7 @@ def add_packages(
     listed = given.lock.with_suffix(".in").read_text("utf-8").splitlines()
     asked = [line for line in listed if not line.startswith("--")]
     text, own = given.lock.read_text("utf-8"), given.packages
-    addresses = {_name(line): line for line in _names(text) if " @ " in line}
+    addresses = _addresses(text)
     if like is not None and like[0].digest == given.digest:
         text = like[1].lock.read_text("utf-8")
     elif lacking:

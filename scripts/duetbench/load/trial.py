@@ -38,9 +38,9 @@ _BESIDE: Final = (
 def serve_once(subject: Subject, narrator: Narrator, *, find: bool) -> list[str]:
     """Serve a prepared target, and send its requests, or `find` a path that it answers to GET.
 
-    Its server has one worker. Returns the requests that were answered as
-    expected. Raises UsageError if its server does not start, or if a request is not, of those to
-    find each; SetupError if its environment cannot be made.
+    Its server has one worker. Returns the requests that were answered as expected. Raises
+    UsageError if its server does not start, or if a request is not, of those to find each;
+    SetupError if its environment cannot be made.
     """
     declared = subject.cases()
     logs = paths.state_dir() / "logs"
