@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from bench import Bench
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.effects import difference, suite
@@ -293,3 +294,49 @@ def fail():
         2,
         "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n",
     )
+
+
+@pytest.mark.real
+def test_the_commit_is_found_by_the_tests_of_the_last_one(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first commit has no test; what tests do not show of one in between is unknown."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app}, monkeypatch)
+    changes = (
+        app + "# a remark\n",
+        app.replace("range(1)", "range(2)"),
+        "raise LookupError\n",
+        app.replace("range(1)", "range(2)") + "# another one\n",
+    )
+    for number, text in enumerate(changes):
+        write(root, "shop.py", text)
+        write(root, f"tests/test_{number}.py", _TEST)
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", f"Change {number}")
+    result = bench("bisect", "HEAD~4", "HEAD", "--tests", "tests/test_3.py", "--json")
+    cause = Cause.model_validate_json(result.out)
+    (share,) = cause.shares
+    assert [commit.subject for commit in share.commits] == ["Change 1"]
+    assert {(f.subject, f.base, f.head) for f in share.findings} >= {("sql", 1, 2)}
+    assert bench("bisect", "HEAD", "--tests", "tests").code == 2
+
+
+def test_a_test_that_fails_on_head_only_decides_the_exit_code(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app, "tests/test_shop.py": _TEST}, monkeypatch)
+    write(root, "shop.py", app.replace("200", "500"))
+    result = bench("compare", "--tests", "tests")
+    assert result.code == 1
+    failure = "▼ worse: tests/test_shop.py::test_books passes on base and fails on head"
+    assert failure in " ".join(result.out.split())
+    git(root, "commit", "--quiet", "--all", "--message", "Break it")
+    swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
+    assert swapped.code == 0
+    assert "1 test fails on base only" in swapped.out

@@ -45,6 +45,7 @@ _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pyt
 _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
+_BAD: Final = "failed", "error"
 
 Tick = Callable[[str], object]
 Key = tuple[str, str, int]
@@ -101,11 +102,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class SuiteEffects:
-    """What was seen of all endpoints, the ones that differ first."""
+    """What was seen of all endpoints, the ones that differ first.
+
+    Attributes:
+        broken: Tests that fail on head only.
+        lost: Endpoints of which no request was compared.
+    """
 
     rows: Sequence[Row]
     tests: int
     requests: int
+    broken: Sequence[str]
+    lost: Sequence[str]
     notes: Sequence[str]
 
 
@@ -268,9 +276,8 @@ def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """Run the tests in a copy of each side, and compare the requests that both made.
 
-    Raises SetupError if the tests do not run on a side.
+    Both have the same tests. Raises SetupError if these do not run on a side.
     """
-    suite.add_tests(head, base)
     places = base, head
     first = suite.record(base, tick), suite.record(head, tick)
     pairs = {key: pair for key, pair in _matched(first) if _alike(first, key)}
@@ -287,10 +294,15 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         for key in moved:
             looks[key] = [*looks[key], latest[key]] if key in latest else []
             effects[key] = agreed(effects[key], looks[key])
+    before, after = (side.outcomes for side in first)
+    rows = tuple(by_endpoint(pairs, effects))
+    made = {f"{op.method} {op.route}" for side in first for op in side.operations.values()}
     return SuiteEffects(
-        tuple(by_endpoint(pairs, effects)),
-        tests=len(first[1].outcomes),
+        rows,
+        tests=len(after),
         requests=len(pairs),
+        lost=sorted(made - {row.name for row in rows}),
+        broken=[n for n in after if after[n] in _BAD and before.get(n) not in _BAD],
         notes=tuple(_notes(first, pairs)),
     )
 
@@ -430,11 +442,9 @@ def _rise(effect: RequestEffect) -> float:
 def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
-    bad = ("failed", "error")
     for text, names in (
-        ("fail on both sides", [n for n in head if base.get(n) in bad and head[n] in bad]),
-        ("fail on head only", [n for n in head if base.get(n) == "passed" and head[n] in bad]),
-        ("fail on base only", [n for n in head if base.get(n) in bad and head[n] == "passed"]),
+        ("fail on both sides", [n for n in head if base.get(n) in _BAD and head[n] in _BAD]),
+        ("fail on base only", [n for n in head if base.get(n) in _BAD and head[n] == "passed"]),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):

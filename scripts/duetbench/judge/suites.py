@@ -9,9 +9,15 @@ from duetbench.app import interpreters, revisions, target
 from duetbench.app.declarations import project_name
 from duetbench.app.setting import Contrast
 from duetbench.core import __version__
-from duetbench.core.comparison import CaseComparison, Comparison, SideRecord
+from duetbench.core.comparison import (
+    FAILURE,
+    CaseComparison,
+    Comparison,
+    Finding,
+    SideRecord,
+)
 from duetbench.core.errors import UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Load, Verdict
+from duetbench.core.model import Case, Endpoint, Expectation, Load, Missing, Verdict
 from duetbench.core.text import some
 from duetbench.core.units import utc_now
 from duetbench.effects import suite
@@ -26,6 +32,7 @@ SERVER: Final = "tests"
 """What stands in place of a server in a case whose requests tests make."""
 
 _NAMED: Final = 5  # endpoints that a note names
+_LOST: Final = "its requests are not the same ones on both sides"
 _NO_CLIENT: Final = "no test makes a request by a client that is known here"
 
 
@@ -38,11 +45,13 @@ def compare(
     calls: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     words: Sequence[str] = (),
+    tests_of: str = "",
 ) -> Comparison:
-    """Compare two revisions by tests of head, files or folders below `root`; save the result.
+    """Compare two revisions by tests, files or folders below `root`; save the result.
 
-    `calls` are functions to call instead, such as `shop.tasks:send_invoice`, and `env` variables.
-    `words` are the options of a command that repeats it.
+    Both run those of head, or of the revision `tests_of`. `calls` are functions to call instead,
+    such as `shop.tasks:send_invoice`, and `env` variables. `words` are the options of a command
+    that repeats it.
 
     Raises:
         UsageError: The sides are no revisions, or there are no such tests, or no pytest.
@@ -55,8 +64,13 @@ def compare(
     with revisions.copies() as copies:
         states = copy_states(root, contrast, Scope((), reporter, copies, loaded=False))
         places = [place for place, _ in states]
+        tests_at = places[1]
+        if tests_of:
+            tests_at = revisions.lay_out(root, revisions.resolve(root, tests_of), copies)
         for place in places:
             revisions.add_uncommitted(root, place)
+            if place != tests_at:
+                ours.add_tests(tests_at, place)
         what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
         with reporter.step(what, "on both sides") as tick:
             seen = suite.compare(ours, places[0], places[1], tick)
@@ -84,6 +98,11 @@ def compare(
         for finding in of_request(case.case.id, case.effects, most)
         if finding.verdict is not Verdict.SAME or not case.effects.same
     ]
+    findings += [
+        Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
+                why="passes on base and fails on head")
+        for test in seen.broken
+    ]  # fmt: skip
     alike = sum(row.effects.same for row in seen.rows)
     told = [f"{alike:,} of {len(cases):,} endpoints do the same"] if alike else []
     for state in ("new", "gone"):
@@ -104,6 +123,7 @@ def compare(
         head=head,
         planned=len(cases),
         untouched=0,
+        missing=tuple(Missing(case=f"{project}/{name}", reason=_LOST) for name in seen.lost),
         cases=cases,
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
