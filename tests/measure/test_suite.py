@@ -253,6 +253,23 @@ def test_without_any_option_a_comparison_is_of_the_tests(
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
 
+def test_declared_tests_stand_for_an_application(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app, "api/test_shop.py": _TEST}, monkeypatch)
+    result = bench("init", "--tests", "api")
+    assert "1 test, of which 0 fail: 1 request to 1 endpoint\n" in result.out
+    assert (root / "duetbench.toml").read_text("utf-8") == 'tests = ["api"]\n'
+    write(root, "shop.py", app.replace("range(1)", "range(2)"))
+    assert "sends 2 SQL statements instead of 1" in " ".join(bench("compare").out.split())
+    write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
+    (root / "duetbench.toml").unlink()
+    assert "no test makes a request" in bench("init", "--tests", "api").err
+
+
 def test_a_function_is_compared_like_a_request(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

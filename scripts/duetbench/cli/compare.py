@@ -114,6 +114,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
+    from duetbench.effects import suite
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
@@ -128,17 +129,8 @@ def compare_command(
     run(
         console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
         files=written, wait=wait, calls=call or (),
-        tests=tests or (() if asked else _own_tests(context.obj)),
+        tests=tests or (() if asked or context.obj["app"] else suite.own(paths.project_root())),
     )  # fmt: skip
-
-
-def _own_tests(options: Options) -> Sequence[str]:
-    """Find the tests of a project that declares no application, which say what one does."""
-    from duetbench.app.declarations import read_table
-    from duetbench.effects.suite import usual
-
-    root = paths.project_root()
-    return () if options["app"] or "app" in read_table(root)[1] else usual(root)
 
 
 def run(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from duetbench.app import interpreters, revisions
+from duetbench.app import declarations, interpreters, revisions, target
 from duetbench.app.inside.process import packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
@@ -34,6 +34,11 @@ from duetbench.host.process_session import Session
 PROGRAM: Final = "duetbench.effects.suite_program"
 """The plug-in of pytest, and the program that starts other runners."""
 
+BAD: Final = "failed", "error"
+"""How tests end that fail."""
+
+NO_CLIENT: Final = "no test makes a request by a client that is known here"
+
 _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
 _MOST_ANSWERS: Final = 3  # of one endpoint
@@ -45,7 +50,6 @@ _HAS_PYTEST: Final = "import importlib.util as u, sys; sys.exit(u.find_spec('pyt
 _USUAL: Final = "tests", "test"
 _FUNCTION: Final = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TEST: Final = re.compile(r"^\s*(?:async )?def test", re.MULTILINE)
-_BAD: Final = "failed", "error"
 
 Tick = Callable[[str], object]
 Key = tuple[str, str, int]
@@ -236,6 +240,15 @@ class Suite:
             raise SetupError(f"the tests: {error.detail}") from error
 
 
+def own(root: Path) -> Sequence[str]:
+    """Return the tests that a project without a declared application is compared by.
+
+    Those that it declares, or the folder in which projects keep them; empty if there are none.
+    """
+    declares = "app" in declarations.read_table(root)[1]
+    return () if declares else target.configuration(root).tests or usual(root)
+
+
 def usual(root: Path) -> list[str]:
     """Return the folder in which projects keep their tests; empty if there are none."""
     for name in _USUAL:
@@ -302,7 +315,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         tests=len(after),
         requests=len(pairs),
         lost=sorted(made - {row.name for row in rows}),
-        broken=[n for n in after if after[n] in _BAD and before.get(n) not in _BAD],
+        broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs)),
     )
 
@@ -443,8 +456,8 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
     for text, names in (
-        ("fail on both sides", [n for n in head if base.get(n) in _BAD and head[n] in _BAD]),
-        ("fail on base only", [n for n in head if base.get(n) in _BAD and head[n] == "passed"]),
+        ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
+        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):
@@ -466,4 +479,4 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
         yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
-            yield f"no test of {name} makes a request by a test client that is known here"
+            yield f"on {name} {NO_CLIENT}"

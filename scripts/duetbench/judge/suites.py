@@ -33,7 +33,6 @@ SERVER: Final = "tests"
 
 _NAMED: Final = 5  # endpoints that a note names
 _LOST: Final = "its requests are not the same ones on both sides"
-_NO_CLIENT: Final = "no test makes a request by a client that is known here"
 
 
 def compare(
@@ -127,7 +126,7 @@ def compare(
         cases=cases,
         findings=sort(findings),
         reproduce=command(base, head, words) if words else "",
-        nothing="" if cases else "; ".join(seen.notes) or _NO_CLIENT,
+        nothing="" if cases else "; ".join(seen.notes) or suite.NO_CLIENT,
         notes=(*seen.notes, *told, f"{seen.requests:,} {made} on both sides"),
     )
     result_files.save_comparison(comparison, paths.project_state(root))
