@@ -15,10 +15,9 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import comparison as comparisons
-from duetbench.judge.comparison import Extent, Question
+from duetbench.judge.comparison import Extent, Session
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import by_turns
+from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
 from synthetic import figures, make_testbed, ok
 
@@ -47,7 +46,7 @@ def make_duet(
 
 
 @dataclass
-class FakeInstruments:
+class FakeInstruments(Real):
     """Instruments with their own clock.
 
     Attributes:
@@ -181,7 +180,6 @@ def compared_by(
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
-    question = Question(sides, Extent(seconds=seconds, only=only), **more)
-    return comparisons.measure(
-        question, reporter or SilentReporter(), fake, folder, lambda: fake.now
-    )
+    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only)
+    session = Session(sides, extent, told, fake, clock=lambda: fake.now, **more)
+    return session.measure(folder)

@@ -14,34 +14,18 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
-from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Duet, Instructions
+from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons
 
-
-class Instruments(Protocol):
-    """Seam between the loop and everything that starts a process."""
-
-    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        """Take a sample of each pair in their order, at least of the first, numbered from `order`.
-
-        All pairs are equal by `Pair.server`, and duets share one launch of each side. A failure
-        ends the launch, so there may be fewer duets than pairs. Raises nothing but
-        `InterruptedRun`, like the others.
-        """
-
-    def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
-    ) -> Instructions | str:
-        """Count both sides' instructions; see `counted.instructions`."""
-
+if TYPE_CHECKING:
+    from duetbench.judge.instruments import Real
 
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
@@ -109,7 +93,7 @@ class Loop:
 
     def __init__(
         self,
-        instruments: Instruments,
+        instruments: "Real",
         reporter: Reporter,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
