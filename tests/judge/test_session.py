@@ -475,7 +475,7 @@ def test_a_turn_takes_as_long_for_unequal_sides_as_for_a_case_that_scales() -> N
     plain = SHARED.model_copy(update={"cores": "split"})
     few = plain.model_copy(update={"workers": 1})
     turn, unequal, together = (
-        Loop(FakeInstruments(), SilentReporter(), 1).seconds(
+        Loop(FakeInstruments().duets, SilentReporter(), 1).seconds(
             Pair(part(base, "base", 1), part(head, "head", 1))
         )
         for base, head in ((SHARED, SHARED), (few, plain), (plain, plain))

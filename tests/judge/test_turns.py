@@ -48,7 +48,7 @@ def test_two_threads_serve_more_without_the_gil(
         monkeypatch.setattr(module, "duet_load", lambda case, *_: duet_load(case, 0.6))
     gil, free = (declared(f"asgi-wsgi/wsgi-cpu/py{name}/w1/t2/c32") for name in ("3.14", "3.14t"))
     testbed = assemble(Checkout.here(), [gil, free], tmp_path / "logs")
-    loop = duet_loop.Loop(Watched(), SilentReporter(), 1)
+    loop = duet_loop.Loop(Watched().duets, SilentReporter(), 1)
     base, head = (free, gil) if swapped else (gil, free)
     pair = Pair(SideCase(base, testbed), SideCase(head, testbed))
     gains, others = [0.0], [0.0]

@@ -17,7 +17,7 @@ from duetbench.core.change import Cause, Commit, Release, Share
 from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.errors import CountError, SetupError
 from duetbench.core.model import EffectKind, Effects, KeptMemory, RequestEffect, Verdict
-from duetbench.judge import rule
+from duetbench.judge import rule, statistics
 from duetbench.judge.bisection import (
     MEANS,
     TIME_IS_UP,
@@ -129,8 +129,8 @@ class Stack:
             found = rule.weigh(np.array(logs), CPU, 0.02)
         assert found
         self.spent += len(logs)
-        moved, same = found.moved <= rule.RATE, found.same <= rule.RATE
-        verdict = rule.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
+        moved, same = found.moved <= statistics.RATE, found.same <= statistics.RATE
+        verdict = statistics.direction(CPU, found.sample.mean) if moved else Verdict.UNKNOWN
         ratio, (low, high) = found.sample.interval.estimate, found.sample.interval.ends or (0, 9)
         return within_limit(
             Finding(

@@ -172,8 +172,9 @@ class Session(Loop):
         coverage: Coverage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(instruments, reporter, extent.seed, clock)
+        super().__init__(instruments.duets, reporter, extent.seed, clock)
         self.sides, self.extent, self.most = sides, extent, most or {}
+        self.instruments = instruments
         self.seen, self.coverage = seen or Seen(), coverage
         self.reproduce, self.to_repeat = "", tuple[str, ...]()
         self.limits = {**MATERIAL, **extent.material}

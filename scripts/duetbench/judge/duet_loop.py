@@ -14,7 +14,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
 from duetbench.core.comparison import Duet
@@ -24,8 +24,8 @@ from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons
 
-if TYPE_CHECKING:
-    from duetbench.judge.instruments import Real
+Take = Callable[..., tuple[Duet, ...]]
+"""Takes a sample of each of some pairs; see `instruments.Real.duets`."""
 
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
@@ -93,12 +93,12 @@ class Loop:
 
     def __init__(
         self,
-        instruments: "Real",
+        take: Take,
         reporter: Reporter,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.instruments, self.reporter, self.clock = instruments, reporter, clock
+        self.take, self.reporter, self.clock = take, reporter, clock
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.order = 0
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
@@ -133,7 +133,7 @@ class Loop:
         first, planned = group[0], _planned(group)
         self._head_first[first.server] = not (head_first := self._head_first[first.server])
         self.reporter.work(f"{first.label} {first.case.id}".strip(), self.order, remaining)
-        duets = self.instruments.duets(group, head_first=head_first, order=self.order)
+        duets = self.take(group, head_first=head_first, order=self.order)
         self._planned += planned * len(duets) / len(group)  # a failure leaves fewer duets
         for pair, duet in zip(group, duets, strict=False):
             self.order += 1

@@ -11,7 +11,6 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duetbench.app.setting import SERVED, Contrast
 from duetbench.app.subject import Subject
@@ -30,6 +29,7 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Effects, Missing
 from duetbench.core.text import ENDLESS
 from duetbench.host.command import reason
+from duetbench.judge.statistics import Logs
 from duetbench.load import growth
 
 FAILURES: Final = 2
@@ -41,10 +41,6 @@ SHARE: Final = 0.8
 """Least share of the usable duets that must have a metric on both sides for it to be judged.
 
 With fewer, whether a duet has the metric may depend on how the duet went."""
-
-
-Logs = NDArray[np.float64]
-"""Logarithms of the ratios of head to base, one of each duet."""
 
 
 class Mode(Enum):

@@ -239,7 +239,7 @@ class _UntilPrecise(Loop):
         reporter: Reporter,
         seed: int,
     ) -> None:
-        super().__init__(instruments, reporter, seed)
+        super().__init__(instruments.duets, reporter, seed)
         self.heads = {pair: head for head in heads for pair in head.by_case.values()}
         self.precision = precision
         self.queue: set[Pair] = set()

@@ -13,7 +13,7 @@ from typing import Final
 from duetbench.core.metrics import CPU, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
-from duetbench.judge.rule import direction
+from duetbench.judge.statistics import direction
 from observatory.store.change import Change
 from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
 

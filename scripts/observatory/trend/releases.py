@@ -19,8 +19,8 @@ from packaging.utils import canonicalize_name
 from duetbench.core.metrics import CPU, INSTRUCTIONS, row
 from duetbench.core.model import Machine, Verdict
 from duetbench.core.units import Interval
-from duetbench.judge import rule
-from duetbench.judge.rule import RATE, Sample, direction
+from duetbench.judge import statistics
+from duetbench.judge.statistics import RATE, Sample, direction
 from observatory.store.change import order
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
@@ -257,8 +257,8 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     ps = []
     for _, before, after in pairs:
         of, floor = _sample(before, after), row(after.metric).floor
-        ps.append(float(rule.moved_ps(of.mean, of.error, of.freedom, floor)))
-    adjusted = rule.adjust(ps)
+        ps.append(float(statistics.moved_ps(of.mean, of.error, of.freedom, floor)))
+    adjusted = statistics.adjust(ps)
     return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
