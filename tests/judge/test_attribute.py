@@ -183,60 +183,52 @@ def rows(ranked: Iterable[FunctionChange]) -> dict[str, tuple[str, float, float,
 
 
 BASE = {"": 10.0, "serve": 100.0, "serve route": 200.0, "serve route dump": 690.0}
+WARE = {
+    "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
+    "serve ware route": 200.0, "serve ware route dump": 690.0,
+}  # fmt: skip
+STEP = {**BASE, "step": 5.0}
+TASK = {
+    "": 10.0, "serve": 100.0, "serve ware": 50.0,
+    "step": 5.0, "step task": 30.0, "step task route": 200.0, "step task route dump": 690.0,
+}  # fmt: skip
+FIND = {**BASE, "serve find": 20.0}
+INSTEAD = {**FIND, "serve find dump": 500.0, "serve route dump": 190.0}
 
 
-def test_what_moved_by_less_than_the_threshold_is_not_named() -> None:
-    head = {**BASE, "serve": 104.0, "serve route": 206.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"route": ("both", 200, 206, "serve")}
+def below(name: str, dump: float) -> dict[str, float]:
+    return {"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump}
 
 
-def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -> None:
-    head = {
-        "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
-        "serve ware route": 200.0, "serve ware route dump": 690.0,
-    }  # fmt: skip
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"ware": ("came", 0, 80, "serve")}
-    taken_away = rank(calls(head), calls(BASE), 0.005)
-    assert rows(taken_away) == {"ware": ("went", 80, 0, "serve")}
+RENAMED = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
 
 
-def test_a_middleware_that_runs_the_application_in_a_task_is_named_alone() -> None:
-    """What the loop calls is called by nothing that called it before."""
-    base = {**BASE, "step": 5.0}
-    head = {
-        "": 10.0, "serve": 100.0, "serve ware": 50.0,
-        "step": 5.0, "step task": 30.0, "step task route": 200.0, "step task route dump": 690.0,
-    }  # fmt: skip
-    assert rows(rank(calls(base), calls(head), 0.005)) == {
-        "ware": ("came", 0, 50, "serve"),
-        "task": ("came", 0, 30, "step"),
-    }
-
-
-def test_what_a_new_function_does_once_more_is_its_own() -> None:
-    """As what it calls is called as before elsewhere; and what it does instead of others is not."""
-    head = {**BASE, "serve find": 20.0, "serve find dump": 690.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 710, "serve")}
-    head = {**BASE, "serve find": 20.0, "serve find dump": 500.0, "serve route dump": 190.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 20, "serve")}
-
-
-def test_what_both_sides_call_below_different_functions_is_the_same_work() -> None:
-    """Unless it differs by more than what both have of it: then it belongs to these functions."""
-
-    def one(name: str, dump: float) -> Profile:
-        return calls({"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump})
-
-    same = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
-    assert rows(rank(one("old", 400), one("new", 400), 0.005)) == same
-    assert rows(rank(one("old", 400), one("new", 700), 0.005)) == {
-        **same,
-        "dump": ("both", 400, 700, "new"),
-    }
-    assert rows(rank(one("old", 400), one("new", 900), 0.005)) == {
-        "old": ("went", 430, 0, "serve"),
-        "new": ("came", 0, 930, "serve"),
-    }
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        # What moved by less than the threshold is not named.
+        (BASE, {**BASE, "serve": 104.0, "serve route": 206.0},
+         {"route": ("both", 200, 206, "serve")}),
+        # A middleware that was put in, or taken away, is named with what only it calls;
+        (BASE, WARE, {"ware": ("came", 0, 80, "serve")}),
+        (WARE, BASE, {"ware": ("went", 80, 0, "serve")}),
+        # also if it runs the application in a task: nothing called before what the loop calls.
+        (STEP, TASK, {"ware": ("came", 0, 50, "serve"), "task": ("came", 0, 30, "step")}),
+        # What a new function does once more is its own, and not what it does instead of others.
+        (BASE, {**FIND, "serve find dump": 690.0}, {"find": ("came", 0, 710, "serve")}),
+        (BASE, INSTEAD, {"find": ("came", 0, 20, "serve")}),
+        # What both sides call below different functions is the same work, unless it differs by
+        # more than what both have of it.
+        (below("old", 400), below("new", 400), RENAMED),
+        (below("old", 400), below("new", 700), {**RENAMED, "dump": ("both", 400, 700, "new")}),
+        (below("old", 400), below("new", 900),
+         {"old": ("went", 430, 0, "serve"), "new": ("came", 0, 930, "serve")}),
+    ],
+)  # fmt: skip
+def test_what_moved_is_ranked(
+    base: dict[str, float], head: dict[str, float], expected: dict[str, tuple[Any, ...]]
+) -> None:
+    assert rows(rank(calls(base), calls(head), 0.005)) == expected
 
 
 def test_a_moved_method_is_one_method() -> None:
