@@ -84,7 +84,7 @@ def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = make_shop(tmp_path / "shop", declared=False)
+    root = make_shop(tmp_path / "shop")
     commit(root, "Slower", **{"src/shop/slow.py": ""})
     monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root / "src")

@@ -21,7 +21,6 @@ from repos import (
     commit,
     git,
     make_repository,
-    make_shop,
     make_tiny,
     write,
 )
@@ -40,12 +39,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = make_repository(tmp_path / "repository")
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     return root
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path / "shop"))
-    return make_shop(tmp_path / "shop")
 
 
 @pytest.fixture
@@ -72,39 +65,14 @@ def revised(root: Path, base: str | None, head: str | None, scope: Scope) -> Sid
 
 
 @pytest.mark.real
-def test_each_revision_is_measured_from_its_own_files(repository: Path, scope: Scope) -> None:
-    first = git(repository, "rev-parse", "HEAD")
-    second = commit(repository, "Slower", apps__asgi__x="")
-    app = "apps/asgi-wsgi/asgi_app.py"
-    text = (repository / app).read_text()
-    append(repository, app, "SLOW = True")
-    third = commit(repository, "Slower still")
-    before = sorted(path for path in (repository / ".git").iterdir())
-
-    both = revised(repository, first, third, scope)
-    assert (both.base.record.commit, both.head.record.commit) == (first, third)
-    assert (both.base.record.kind, both.base.record.dirty, both.cross) == ("revision", False, False)
-    assert (both.base.root / app).read_text() == text
-    assert (both.head.root / app).read_text() == text + "\nSLOW = True\n"
-    assert both.head.testbed.subject.root == both.head.root
-    assert [case.id for case in both.head.cases] == [JSON]
-    assert not (both.head.root / "results").exists()
-    assert len(str(both.base.root)) == len(str(both.head.root))
-    assert both.base.testbed.pythons == both.head.testbed.pythons  # the locks are the same
-    environment = both.head.testbed.environment(both.head.cases[0])
-    assert str(both.head.root / "apps") in environment["PYTHONPATH"]
-
-    assert sorted(path for path in (repository / ".git").iterdir()) == before
-    assert not git(repository, "status", "--porcelain")
-    assert git(repository, "worktree", "list").count("\n") == 0
-    assert revised(repository, second, third, scope).head.root != both.head.root
-
-
-@pytest.mark.real
-def test_what_is_not_committed_is_compared_without_being_changed(
+def test_each_side_is_measured_from_its_own_files_and_nothing_is_changed(
     repository: Path, scope: Scope
 ) -> None:
-    app = "apps/asgi-wsgi/asgi_app.py"
+    """Two revisions, and what is not committed against its own commit: as on main."""
+    app, first = "apps/asgi-wsgi/asgi_app.py", git(repository, "rev-parse", "HEAD")
+    text = (repository / app).read_text()
+    append(repository, app, "SLOW = True")
+    second = commit(repository, "Slower")
     append(repository, app, "STAGED = True")
     git(repository, "add", app)
     write(repository, "apps/asgi-wsgi/helper.py", "NEW = True\n")
@@ -115,19 +83,29 @@ def test_what_is_not_committed_is_compared_without_being_changed(
     git(repository, "config", "core.fsmonitor", f"touch {repository / '.git' / 'ran'};")
     inside = set((repository / ".git").rglob("*"))  # which may be read-only
 
-    head = revisions.working(repository)
-    assert (head.label, head.dirty) == ("working tree", True)
-    assert head.commit == git(repository, "rev-parse", "HEAD")
-    changed = revisions.changed_files(repository, "HEAD^{tree}", head.tree)
-    assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
-    assert git(repository, "-c", "core.fsmonitor=false", "status", "--porcelain") == before
+    both = revised(repository, first, second, scope)
+    base, head = both.base, both.head
+    assert (base.record.commit, head.record.commit) == (first, second)
+    assert (base.record.kind, base.record.dirty, both.cross) == ("revision", False, False)
+    assert (base.root / app).read_text() == text
+    assert (head.root / app).read_text() == text + "\nSLOW = True\n"
+    assert [case.id for case in head.cases] == [JSON]
+    assert not (head.root / "results").exists()
+    assert len(str(base.root)) == len(str(head.root))
+    assert base.testbed.pythons == head.testbed.pythons  # the locks are the same
+    assert str(head.root / "apps") in head.testbed.environment(head.cases[0])["PYTHONPATH"]
 
-    both = revised(repository, None, None, scope)  # on main: against its own commit
-    assert (both.base.record.commit, both.base.record.dirty) == (head.commit, False)
+    working = revisions.working(repository)
+    assert (working.label, working.dirty, working.commit) == ("working tree", True, second)
+    changed = revisions.changed_files(repository, "HEAD^{tree}", working.tree)
+    assert changed == ("README.md", app, "apps/asgi-wsgi/helper.py")
+    both = revised(repository, None, None, scope)
+    assert (both.base.record.commit, both.base.record.dirty) == (second, False)
     assert both.head.record.dirty
     assert "STAGED" in (both.head.root / app).read_text()
     assert not (both.head.root / "README.md").exists()
     assert set((repository / ".git").rglob("*")) == inside
+    assert git(repository, "-c", "core.fsmonitor=false", "status", "--porcelain") == before
 
 
 def left_main(root: Path) -> str:
@@ -210,23 +188,6 @@ def test_what_an_application_writes_is_gone_with_its_comparison(
     with pytest.raises(KeyboardInterrupt), revisions.copies() as folder:
         raise KeyboardInterrupt
     assert list(place.iterdir()) == []
-
-
-@pytest.mark.real
-def test_each_side_serves_the_cases_that_it_declares(shop: Path, tmp_path: Path) -> None:
-    """The application's module under another name is the same case, another load is another one."""
-    declared, app = "apps/load/experiment.toml", "apps/load/load_app.py"
-    text = (shop / declared).read_text().replace("load_app:app", "shop_app:app")
-    write(shop, declared, text)
-    (shop / app).rename(shop / "apps/load/shop_app.py")
-    commit(shop, "Another name")
-    (pair,) = revised(shop, "HEAD~1", "HEAD", want(tmp_path)).pairs
-    assert [one.case.endpoint.app for one in pair.sides] == ["load_app:app", "shop_app:app"]
-
-    write(shop, declared, text.replace("connections = 8", "connections = 16"))
-    commit(shop, "Twice the load")
-    both = revised(shop, "HEAD~1", "HEAD", want(tmp_path))
-    assert (both.pairs, both.missing[0].reason) == ((), "differs on head: load.connections 8 → 16")
 
 
 def pythons(project: Checkout, head: str, scope: Scope) -> Sides:
