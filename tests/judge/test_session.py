@@ -48,9 +48,8 @@ APART: Final = tuple(f"{kind}/e/py3.14" for kind in "abcd")
 """Cases that share no server."""
 
 SLOWER: Final = dict.fromkeys(NAMES, 0.03)
-WORSE, BETTER, SAME, UNKNOWN = (
-    Verdict.WORSE, Verdict.BETTER, Verdict.SAME, Verdict.UNKNOWN,
-)  # fmt: skip
+WORSE, BETTER = Verdict.WORSE, Verdict.BETTER
+SAME, UNKNOWN = Verdict.SAME, Verdict.UNKNOWN
 SHORT: Final = "the budget is too small to measure"
 
 
@@ -388,11 +387,12 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(
     if swapped:
         base, head, at_once, ratio = head, base, at_once[::-1], 1 / ratio
     before, after = part(base, "base", cores), part(head, "head", cores)
-    sides = Sides(
-        replace(side("base", (base,)), testbed=before.testbed),
-        replace(side("head", (head,)), testbed=after.testbed),
-        tmp_path, (Pair(before, after, "a choice"),), (), cross=base != head,
-    )  # fmt: skip
+    ours, theirs = (
+        replace(side(name, (one.case,)), testbed=one.testbed)
+        for name, one in (("base", before), ("head", after))
+    )
+    pairs = (Pair(before, after, "a choice"),)
+    sides = Sides(ours, theirs, tmp_path, pairs, (), cross=base != head)
     fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
     clock, told = (lambda: fake.now), SilentReporter()
     found = Session(sides, Extent(seconds=600), told, fake, clock=clock).measure(tmp_path)
