@@ -237,7 +237,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
 def test_instructions_of_an_application_are_counted_on_both_sides(
     case: Case, testbed: Testbed
 ) -> None:
-    """A loop of fewer steps on head; `test_deployment` counts more of them, and as many."""
+    """A loop of fewer steps on head."""
 
     def side(steps: int) -> SideCase:
         env = {**case.env, "STEPS": str(steps)}
