@@ -250,6 +250,40 @@ def test_a_handler_that_sleeps_waits_whoever_has_its_core(
     assert run.wait > 0.01
 
 
+TURNS = """\
+import os
+
+def find(path):
+    sum(range(int(os.environ["TURNS"])))
+    return path.encode()
+"""
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("unobserved")
+def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
+    """More work by a variable is more core time, and no loss; a server refuses in its words."""
+    commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
+    app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
+    words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
+    out = bench.folder / "found.json"
+    done = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
+    assert (done.code in {0, 3}, done.err) == (True, ""), done
+    found = files.read(Comparison, out)
+    (case,) = found.cases
+    ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
+    assert ratios, done
+    assert min(ratios) > 1.5, done
+    labels = found.base.label, found.head.label
+    assert labels == ("no --access-log, TURNS=0", "--access-log, TURNS=20000")
+    assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
+    assert found.reproduce.startswith(f"duetbench compare {words} ")
+    for word, code in (("--nonsense", 3), ("--port=1", 2)):
+        done = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
+        assert (done.code, word in done.out + done.err) == (code, True), done
+        assert ("No such option" in done.out) == (code == 3)
+
+
 def functions(number: int) -> str:
     """A module of so many functions."""
     return "\n\n".join(
