@@ -278,7 +278,7 @@ SAME_CODE: Final = Coverage(differ=3, entered=0, alone=True)
         ({"coverage": SAME_CODE.model_copy(update={"entered": 1})}, True),
         ({"coverage": SAME_CODE.model_copy(update={"alone": False})}, True),
         ({"coverage": SAME_CODE, "only": "counts"}, True),
-        ({"seen": Seen(reasons={ONE: "it did not end within 9 s"}, endless={ONE})}, False),
+        ({"seen": Seen(endless={ONE: "it did not end within 9 s"})}, False),
     ],
 )
 def test_what_cannot_differ_or_does_not_end_is_not_counted(
@@ -289,7 +289,7 @@ def test_what_cannot_differ_or_does_not_end_is_not_counted(
     assert bool(fake.counted) is counted
     assert verdicts(found, INSTRUCTIONS if "only" in more else CPU) == {ONE: SAME}
     count = found.of(ONE, INSTRUCTIONS)
-    reason = more["seen"].reasons[ONE] if "seen" in more else ""
+    reason = more["seen"].endless[ONE] if "seen" in more else ""
     assert (count and count.why) == (reason if counted or reason else None)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from duetbench.app import workspace
+from duetbench.app import case_names, workspace
 from duetbench.app.expectation import check_answer
 from duetbench.app.inside import process as inside
 from duetbench.app.inside.process import Process, Program
@@ -87,8 +87,8 @@ class Seen:
 
     effects: dict[str, Effects] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    endless: set[str] = field(default_factory=set)
-    """Cases whose requests were not answered in time."""
+    endless: dict[str, str] = field(default_factory=dict)
+    """Cases whose requests were not answered in time, and how long that was waited for."""
     entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
     loaded: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -112,7 +112,9 @@ def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
         outcome = outcomes[code]
         if isinstance(outcome, CountError):
             seen.reasons[name] = short(str(outcome))
-            seen.endless.update([name] * (outcome.kind == "endless"))
+            if outcome.kind == "endless":
+                what = f"{case_names.of(pair[1].case).what}: "
+                seen.endless[name] = seen.reasons[name].removeprefix(what)
             continue
         seen.effects[name], both = outcome
         seen.entered[name] = both.entered

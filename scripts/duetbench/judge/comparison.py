@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.app import case_names, revisions, target
+from duetbench.app import revisions, target
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import server_of
@@ -215,7 +215,10 @@ class Session(Loop):
                 if soonest <= self.left:
                     self.run(self.ends)
                 self._note_loads()
-            self._note_unobserved()
+            pairs = self.sides.pairs
+            if any(pair.usable for pair in pairs) or not any(pair.void for pair in pairs):
+                for reason in dict.fromkeys(self.seen.reasons.values()):
+                    self.note(f"what one request does was not observed: {short(reason)}")
         except InterruptedRun as interruption:
             self.note(f"interrupted by {interruption} at {utc_now()}")
             partial = self.comparison("partial")
@@ -252,10 +255,7 @@ class Session(Loop):
             return began + share * self.budget - self.clock()
 
         sides = {pair.case.id: pair.sides for pair in self._counted()}
-        for pair in self._counted():
-            if (case := pair.case.id) in self.seen.endless:
-                what = f"{case_names.of(pair.case).what}: "
-                self.counts[case] = self.seen.reasons[case].removeprefix(what)
+        self.counts |= self.seen.endless
         ends = began + most * self.left
         count, note = self.instruments.instructions, self.reporter.note
         with self.reporter.when_long("instructions: still counted"):
@@ -312,13 +312,6 @@ class Session(Loop):
                 else "anything"
             )
             self.note(f"the budget is too small to measure {what}")
-
-    def _note_unobserved(self) -> None:
-        """Note why requests were not observed, unless none of them can be measured either."""
-        pairs = self.sides.pairs
-        if any(pair.usable for pair in pairs) or not any(pair.void for pair in pairs):
-            for reason in dict.fromkeys(self.seen.reasons.values()):
-                self.note(f"what one request does was not observed: {short(reason)}")
 
     def note(self, sentence: str) -> None:
         """Tell and record something."""
