@@ -199,7 +199,7 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     found = judged(*quicker)[CPU]
     assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
     assert found.n == 0
-    assert found.why == "none of 90 duets was usable: not_steady"
+    assert (found.why, found.lack) == ("none of 90 duets was usable: not_steady", "quiet")
 
 
 LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")

@@ -2,7 +2,6 @@
 
 import random
 import signal
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,12 +85,9 @@ class FakeInstruments(Real):
         if name in self.failing:
             flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
             return make_duet(name, order, head_first=head_first, flags=(flag,))
-        return self.draw(name, order, head_first, self.source)
-
-    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
         ratio = 1 + self.slower.get(name, 0.0)
-        before = figures(source)
-        noise = {key: source.lognormvariate(0, SPREAD) for key in before}
+        before = figures(self.source)
+        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio
@@ -122,9 +118,8 @@ class FakeInstruments(Real):
 
 @dataclass
 class SilentReporter(Reporter):
-    """A reporter that keeps what it is given; duets announced together can wait for each other."""
+    """A reporter that keeps what it is given."""
 
-    meeting: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
@@ -141,7 +136,6 @@ class SilentReporter(Reporter):
         assert name
         assert done >= 0
         assert remaining >= 0
-        self.meeting = threading.Barrier(name.count(" | ") + 1)
 
     def report(self, duet: Duet) -> None:
         self.duets.append(duet)

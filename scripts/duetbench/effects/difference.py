@@ -131,37 +131,35 @@ def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
     if (takes := pair[1].case.endpoint.takes) > LONGEST:
         raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    retries = began + EARLY
     try:
-        both = _look(pair, ends, at_once=True)
-        effects = compare(*both)
-        if _varies(effects) and time.monotonic() < retries:
+        both, effects = _look(pair, ends, at_once=True)
+    except CountError as error:
+        if error.kind == "endless" or time.monotonic() >= began + EARLY:
+            raise
+        both, effects = _look(pair, ends, at_once=False)
+    else:
+        if _varies(effects) and time.monotonic() < began + EARLY:
             with suppress(CountError):
                 alone = _look(pair, ends, at_once=False)
-                if not _varies(again := compare(*alone)):
-                    both, effects = alone, again
-    except CountError as error:
-        if error.kind == "endless" or time.monotonic() >= retries:
-            raise
-        both = _look(pair, ends, at_once=False)
-        effects = compare(*both)
-    together = both[0].with_(both[1])
-    return effects.model_copy(update={"seconds": time.monotonic() - began}), together
+                both, effects = (both, effects) if _varies(alone[1]) else alone
+    seconds = time.monotonic() - began
+    return effects.model_copy(update={"seconds": seconds}), both[0].with_(both[1])
 
 
-def _look(pair: BothSides, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: BothSides, ends: float, *, at_once: bool) -> tuple[_Both, Effects]:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
     both = _attempt(pair, _MEMORY, ends, at_once)
     _require_right(pair[1], *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
-        return both
+        return both, effects
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
     again = _attempt(pair, _MEMORY * memory, ends, at_once)
-    return both[0].with_(again[0]), both[1].with_(again[1])
+    both = both[0].with_(again[0]), both[1].with_(again[1])
+    return both, compare(*both)
 
 
 def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
