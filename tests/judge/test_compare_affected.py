@@ -10,16 +10,14 @@ from typing import Any, Final
 import pytest
 
 from bench import Bench
-from comparing import SAME, comparison_of, judged_case
 from duetbench.app import stacks
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Comparison, Coverage, PackageChange
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected
 from duetbench.judge.affected import Diff
 from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Sides
-from duetbench.report.report import make_report
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
 from repos import asgi, commit, git, work_in
@@ -326,32 +324,6 @@ def test_code_differs_by_what_it_executes(
         assert affected.differing("a.txt", base, head)
         assert affected.differing("gone.py", base, head)
     assert affected.differing("nowhere.py", *roots) == {}
-
-
-NONE = "3 functions differ, and these requests enter none of them (slow in shop.py)"
-COVERED = Coverage(differ=3, entered=0, missed=("slow in shop.py",), alone=True)
-
-
-@pytest.mark.parametrize(
-    ("covered", "sentence"),
-    [
-        (COVERED, f"{NONE}: 'same' proves nothing about them"),
-        # Something else differs, and its effect is judged.
-        (COVERED.model_copy(update={"alone": False, "outside": 1}),
-         f"{NONE}; code outside functions differs in 1 file"),
-        (COVERED.model_copy(update={"differ": 1, "entered": 1, "functions": ("fast, shop.py:3",)}),
-         "1 function differs and is called: fast, shop.py:3"),
-        (COVERED.model_copy(update={"differ": 0, "outside": 2}),
-         "No function differs; code outside functions differs in 2 files"),
-    ],
-)  # fmt: skip
-def test_the_verdict_stands_below_what_the_requests_enter(covered: Coverage, sentence: str) -> None:
-    report = make_report(comparison_of(judged_case("x/a/py3.14", SAME), coverage=covered))
-    missed = bool(covered.differ and not covered.entered)
-    assert report.lines[:-1] == ([] if missed else [sentence])
-    unproven = f", but {sentence}" * missed
-    same = "any change of CPU per request is below 2 %"
-    assert report.headline == f"= same: x/a/py3.14: {same}{unproven}"
 
 
 MAIN: Final = asgi("from shop import items\n", 'body = items.find(scope["path"])')
