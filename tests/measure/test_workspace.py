@@ -25,7 +25,7 @@ from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
 from duetbench.counts import counted, counting
-from duetbench.effects import observation
+from duetbench.effects import difference
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
 from duetbench.host.ports import free_port
@@ -158,7 +158,7 @@ def test_a_project_is_measured_in_files_of_its_own(
 
 def observed(program: Program) -> Activity:
     ends = time.monotonic() + 60
-    with observation.start(program, seconds=1, ends=ends, patience=0) as collect:
+    with difference.start(program, seconds=1, ends=ends, patience=0) as collect:
         return collect()
 
 
@@ -237,7 +237,7 @@ def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_serve
 def test_instructions_of_an_application_are_counted_on_both_sides(
     case: Case, testbed: Testbed
 ) -> None:
-    """A loop of fewer steps on head; `test_deployment` counts more of them, and as many."""
+    """A loop of fewer steps on head."""
 
     def side(steps: int) -> SideCase:
         env = {**case.env, "STEPS": str(steps)}

@@ -34,7 +34,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, write_summary
 
 if TYPE_CHECKING:
-    from duetbench.judge.comparison import Extent, Question
+    from duetbench.judge.comparison import Extent, Session
     from duetbench.judge.duet_loop import Reporter
 
 
@@ -254,18 +254,18 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
     return sizes, statements, answers
 
 
-def announce(reporter: "Reporter", question: "Question") -> None:
+def announce(reporter: "Reporter", session: "Session") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.report import findings
     from duetbench.report.report import side_texts
 
-    sides = question.sides
-    if question.coverage:
-        reporter.say(findings.covers(question.coverage))
+    sides = session.sides
+    if session.coverage:
+        reporter.say(findings.covers(session.coverage))
     if sides.empty_reason:
         return
     reporter.say(" → ".join(side_texts(sides.base.record, sides.head.record, sides.packages)))
     for pair in sides.pairs:
-        if seen := question.seen.effects.get(pair.case.id):
+        if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):
                 reporter.say(line)

@@ -32,7 +32,8 @@ from duetbench.host import cache, command, git
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor
@@ -158,9 +159,7 @@ class Head:
         self.by_case[duet.case].add(duet)
         self.added()
 
-    def count(
-        self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
-    ) -> None:
+    def count(self, instruments: Real, left: Callable[[], float], reporter: Reporter) -> None:
         """Count instructions of all cases.
 
         The canary has none: counts of one state are equal. Nor have starts, as in a comparison.
@@ -236,11 +235,11 @@ class _UntilPrecise(Loop):
         self,
         heads: Sequence[Head],
         precision: Precision,
-        instruments: Instruments,
+        instruments: Real,
         reporter: Reporter,
         seed: int,
     ) -> None:
-        super().__init__(instruments, reporter, seed)
+        super().__init__(instruments.duets, reporter, seed)
         self.heads = {pair: head for head in heads for pair in head.by_case.values()}
         self.precision = precision
         self.queue: set[Pair] = set()
@@ -259,7 +258,7 @@ class _UntilPrecise(Loop):
 
 def run_duets(
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
     *,
     precision: Precision,
@@ -361,7 +360,7 @@ def measure(
     wanted: Sequence[Wanted],
     scope: Scope,
     reporter: Reporter,
-    instruments: Instruments,
+    instruments: Real,
     effort: Effort,
     *,
     keep: Callable[[Points], object] | None = None,
@@ -422,7 +421,7 @@ def _add_canary(head: Head, base: Side, anchor: Anchor) -> None:
 def _measure(
     anchor: Anchor,
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
     effort: Effort,
     keep: Callable[[Points], object] | None,
