@@ -207,7 +207,7 @@ MISTAKES = {
         ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
         "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
     "id of two meanings": ("/wait{wait}", "",
-        "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…parameter into the id, as in wait{wait}"),
+        "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
         "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
 }  # fmt: skip
