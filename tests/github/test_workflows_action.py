@@ -259,6 +259,7 @@ def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> 
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> None:

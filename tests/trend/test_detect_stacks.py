@@ -20,7 +20,6 @@ from duetbench.judge.comparison import Question
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.pairs import Pair
 from fake_sessions import make_duet
-from histories import QUICK
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
@@ -79,10 +78,10 @@ def bumps(tiny: Path) -> Bumps:
     """Locked at the end of January and in mid-February; the checkout has a third lock by now."""
     commits, digests = [git(tiny, "rev-parse", "HEAD")], [Checkout.here().lock("one").digest]
     renew_locks(Checkout.here(), QUIET, as_of=date(2026, 2, 20))
-    commits.append(lock_branch.commit(tiny, "Stacks: beta 1.5\n").commit)
+    commits.append(lock_branch.commit(tiny).commit)
     digests.append(Checkout.here().lock("one").digest)
     renew_locks(Checkout.here(), QUIET)
-    lock_branch.commit(tiny, "Stacks: beta 2.0\n")
+    lock_branch.commit(tiny)
     return Bumps(tiny, (commits[0], commits[1]), (digests[0], digests[1]))
 
 
@@ -290,7 +289,7 @@ def test_two_nights_at_once_make_one_line(tiny: Path, origin: Remote, tmp_path: 
         return renew_locks(Checkout(root), QUIET)
 
     told: list[str] = []
-    mine = lock_branch.advance(tiny, origin, renew, patience=QUICK, say=told.append)
+    mine = lock_branch.advance(tiny, origin, renew, say=told.append)
     assert len(told) == 1
     assert chain(Path(origin.address)) == ["Stacks: beta 2.0", "Stacks: beta 1.5", "Everything"]
     assert git(tiny, "rev-parse", f"{mine.commit}~1") == tips[0]

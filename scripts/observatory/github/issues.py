@@ -8,14 +8,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from types import MappingProxyType
 from typing import Any, Final
 
 from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
-from duetbench.core.metrics import row
-from duetbench.core.text import short, some
+from duetbench.core.text import short
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.show.quoting import finding_of
@@ -30,7 +30,6 @@ MOST: Final = 10
 
 _ISSUE: Final = "issue"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
-_NAMED: Final = 8  # packages and series that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +114,15 @@ def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
 
 
 def of_changes(
-    records: Iterable[Change],
-    site: str,
-    quotes: Mapping[Key, Quote] | None = None,
+    records: Iterable[Change], site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
 ) -> list[IssueDraft]:
-    """Draft one issue per change, the newest change first.
-
-    `quotes`: The size of each release, which the title has.
-    """
-    quotes = quotes or {}
+    """Draft one issue per change, the newest first; `quotes`: the size of each release."""
     newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
     return [
         IssueDraft(
             key=f"change/{record.id}",
-            title=change_title(record, quotes),
-            body=change_body(record, site, quotes),
+            title=_title(record, quotes),
+            body=_body(record, site, quotes),
             is_open=record.status == "open",
             labels=("duetbench", str(record.verdict)),
         )
@@ -137,7 +130,7 @@ def of_changes(
     ]
 
 
-def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
+def _title(record: Change, quotes: Mapping[Key, Quote]) -> str:
     """`granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`."""
     more = f", and {len(record.others)} more" if record.others else ""
     causes = ", ".join(map(str, record.releases)) or "Unknown cause"
@@ -145,39 +138,24 @@ def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
     return f"{cause}{finding_of(record, quotes)}{more}"
 
 
-def change_body(
-    record: Change,
-    site: str,
-    quotes: Mapping[Key, Quote] | None = None,
-) -> str:
+def _body(record: Change, site: str, quotes: Mapping[Key, Quote]) -> str:
     """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
     summary = describe(record)
-    packages = [f"{package} ({package.stack})" for package in record.packages]
-    others = [f"{series.case} {row(series.metric).title}" for series in record.others]
     facts = {
-        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
+        "seen as": f"{summary.change} ({summary.interval}, 95 % interval) {summary.title}",
         "case": record.series.case,
-        "metric": summary.title,
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": record.series.machine,
         "caused by": summary.cause or "not known yet; this issue will name it",
-        "packages that differ": some(packages, _NAMED),
-        "moved with it": some(others, _NAMED),
         "note": record.remarks,
     }
-    links = {
-        "The evidence": addresses.change(record.id),
-        "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
-        "all": addresses.PACKAGES,
-    }
-    closing = (
-        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
-        "there is news.</sub>"
-    )
+    links = [f"[The evidence]({site}{addresses.change(record.id)})"]
+    if record.evidence:
+        links.append(f"[duet by duet]({site}{addresses.comparison(record.evidence)})")
     parts = [
-        f"**{plain(finding_of(record, quotes or {}))}**, for good.",
+        f"**{plain(finding_of(record, quotes))}**, for good.",
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
-        " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
-        closing,
+        " · ".join(links),
+        "<sub>It changes and closes by itself. If you close it, it opens only with news.</sub>",
     ]
     return "\n\n".join(parts)
