@@ -75,9 +75,7 @@ def advance(
     """
     head = git.ask_or_none(root, "rev-parse", "--verify", "HEAD^{commit}")
     if head is None:
-        raise UsageError(
-            f"expected a git repository with a commit in {root}, found none: leave --push out"
-        )
+        raise UsageError(f"expected a git repository with a commit in {root}, found none")
     branch, env = f"refs/heads/{BRANCH}", remote.environment
 
     def attempt() -> StackBump:
