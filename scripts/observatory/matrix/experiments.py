@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -53,6 +54,15 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
 
 
+class _Cell(NamedTuple):
+    """A combination of axes: the place of its block, that, and the profile's parameters."""
+
+    place: Place
+    block: CasesTable
+    axes: dict[str, Value]
+    parameters: Numbers
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
@@ -84,15 +94,16 @@ class Experiment:
         cases: dict[Profile, tuple[Case, ...]] = {}
         for profile in PROFILES:
             by_id: dict[str, Case] = {}
-            for place, case in self._expand(profile):
+            for cell in self._cells(profile):
+                case, key = self._case(cell), (*cell.place, "id")
                 if case.id in by_id:
-                    raise self._error((*place, "id"), case.id, f"unique ids in profile {profile}")
+                    raise self._error(key, case.id, f"unique ids in profile {profile}")
                 if meanings.setdefault(case.id, meaning := _meaning(case)) != meaning:
                     allowed = (
                         "one meaning per id; between profiles it differs in more than duration and "
                         "timeout: put the parameter into the id, as in wait{wait}"
                     )
-                    raise self._error((*place, "id"), case.id, allowed)
+                    raise self._error(key, case.id, allowed)
                 by_id[case.id] = case
             cases[profile] = tuple(by_id.values())
         return cases
@@ -107,26 +118,24 @@ class Experiment:
         """
         ids = {_meaning(case): case.id for cases in self.cases.values() for case in cases}
         cases: dict[str, Case] = {}
-        for _, case in self._expand(profile, setting, python):
-            cases.setdefault(_meaning(case), case)
+        for cell in self._cells(profile, python):
+            with suppress(DeclarationError):
+                case = self._case(cell, setting)
+                cases.setdefault(_meaning(case), case)
         end = "".join(f"/{name}-{value}" for name, value in setting.items())
         return tuple(
             case.model_copy(update={"id": ids.get(meaning, f"{case.id}{end}")})
             for meaning, case in cases.items()
         )
 
-    def _expand(
-        self, profile: Profile, setting: Setting | None = None, python: str | None = None
-    ) -> Iterator[tuple[Place, Case]]:
-        """Yield the cases of a profile, each with the place of its block."""
+    def _cells(self, profile: Profile, python: str | None = None) -> Iterator[_Cell]:
+        """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
             place = "cases", index
             if profile in block.profiles:
                 parameters = self._known((*place, "profiles"), profile, self.declaration.profiles)
                 for axes in self._combinations(place, block, python):
-                    # With a setting, those that no server can serve are left out.
-                    with suppress(*([] if setting is None else [DeclarationError])):
-                        yield place, self._case(place, block, axes, parameters, setting or {})
+                    yield _Cell(place, block, axes, parameters)
 
     def _combinations(
         self, place: Place, block: CasesTable, python: str | None
@@ -145,25 +154,20 @@ class Experiment:
             )
         if python:
             axes["python"] = tuple(name for name in axes["python"] if name == python)
-        axes |= {name: getattr(block, name) or () for name in _COUNTS if getattr(block, name)}
+        counts = {name: getattr(block, name) for name in _COUNTS}
+        axes |= {name: values for name, values in counts.items() if values}
         axes |= block.vary
         for combination in itertools.product(*axes.values()):
             for pair in block.pairs or ({},):
                 yield {"workers": 1, **dict(zip(axes, combination, strict=True)), **pair}
 
-    def _case(
-        self,
-        place: Place,
-        block: CasesTable,
-        axes: dict[str, Value],
-        parameters: Numbers,
-        setting: Setting,
-    ) -> Case:
+    def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
+        place, block, axes, parameters = cell
         identifier = self._render((*place, "id"), block.id, _texts(axes, parameters))
         if not _ID.fullmatch(identifier):
             allowed = "letters, digits and _ . - between single /"
             raise self._error((*place, "id"), identifier, allowed)
-        axes |= {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
+        axes = axes | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
         word, texts = {name: str(axes[name]) for name in _WORDS}, _texts(axes, parameters)
         made_for = self._known((*place, "stack"), word["stack"], self.stacks).interpreters
         python = self._known((*place, "python"), word["python"], self.interpreters)
