@@ -219,8 +219,7 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         packages=(PackageChange(stack=bad, package=bad, base=bad, head=bad),),
         others=(SERIES.model_copy(update={"case": bad, "metric": bad}),),
     )
-    (wanted,) = issues.of_changes([hostile], SITE)
-    title, body = wanted.render()
+    title, body = issues.text(hostile, SITE)
     for part in ("@everyone", "#1", "](https://evil", "\n::"):
         assert part not in body
         assert part not in title
@@ -233,8 +232,7 @@ def test_an_issue_always_fits() -> None:
     series = tuple(
         SERIES.model_copy(update={"case": f"x/{'long' * 50}/{index}"}) for index in range(2000)
     )
-    (wanted,) = issues.of_changes([record(others=series, note="long " * 20_000)], SITE)
-    title, body = wanted.render()
+    title, body = issues.text(record(others=series, note="long " * 20_000), SITE)
     assert len(title) <= 200
     assert title.endswith(", and 2000 more")
     assert len(body) <= 60_000

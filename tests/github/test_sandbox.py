@@ -92,11 +92,11 @@ def test_files_go_in_and_come_out_with_the_exit_code(
     verb: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plan and what an earlier verb has left; its words without what acts on a terminal."""
-    Path("night.json").write_bytes(bytes(range(256)))
+    Path("night.json").write_bytes(bytes(range(256)) * 10_000)
     (Path("measured") / "runs").mkdir(parents=True)
     (Path("measured") / "runs" / "a.json").write_text("earlier")
     verb.write_text(
-        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256))\n"
+        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256)) * 10_000\n"
         "pathlib.Path('measured/runs/b.json').write_text(\n"
         "    json.dumps([*sys.argv[1:], pathlib.Path('measured/runs/a.json').read_text()]))\n"
         "pathlib.Path('measured/link').symlink_to('/etc/passwd')\n"

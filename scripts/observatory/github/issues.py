@@ -5,8 +5,7 @@ that somebody has closed stays closed until there is news.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,66 +31,62 @@ _ISSUE: Final = "issue"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
 
 
-@dataclass(frozen=True, slots=True)
-class IssueDraft:
-    """The required state of an issue."""
+def keep(
+    github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, Quote]
+) -> tuple[list[str], int]:
+    """Bring the repository's issues to the state of confirmed changes, the newest change first.
 
-    key: str  # its subject, always the same for one subject
-    title: str
-    body: str  # markdown
-    is_open: bool  # whether there is something to look at
-    labels: tuple[str, ...] = ("duetbench",)  # for a new issue
-
-    def render(self) -> tuple[str, str]:
-        """Title and body, with the hidden first line."""
-        heading, body = short(self.title, _TITLE), self.body.rstrip()
-        digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
-        state = "open" if self.is_open else "closed"
-        line = marker(_ISSUE, {"key": self.key, "state": state, "digest": digest})
-        return heading, cut(f"{line}\n{body}")
-
-
-def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:
-    """Bring the repository's issues to the drafts' state; return a sentence on each change.
-
-    Also returns how many issues the next call has to open. Raises ServiceError.
+    `quotes`: the size of each release. Returns a sentence on each change of an issue, and how many
+    issues the next call has to open. Raises ServiceError.
     """
     issues, sentences, opened, left = _by_key(github), [], 0, 0
-    for draft in drafts:
-        existing, action = issues.get(draft.key, []), ""
+    for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
+        key, (title, body) = _key(record), text(record, site, quotes)
+        existing, action = issues.get(key, []), ""
         if existing:
-            action = _change(github, draft, existing[0])
-        elif draft.is_open and opened < MOST:
+            action = _change(github, title, body, existing[0])
+        elif record.status == "open" and opened < MOST:
             action, opened = "opened", opened + 1
-            title, body = draft.render()
-            new = github.send("POST", "/issues", title=title, body=body, labels=draft.labels)
-            existing = [new]
+            labels = ("duetbench", str(record.verdict))
+            existing = [github.send("POST", "/issues", title=title, body=body, labels=labels)]
             api.WAIT(PAUSE)
-            existing = _by_key(github).get(draft.key, []) or existing
-        elif draft.is_open:
+            existing = _by_key(github).get(key, []) or existing
+        elif record.status == "open":
             left += 1
         if action:
-            subject = draft.key.partition("/")[2]
-            sentences.append(f"{subject}: {action} {existing[0]['html_url']}")
+            sentences.append(f"{record.id}: {action} {existing[0]['html_url']}")
         for double in existing[1:]:  # a lost answer may have left several: the oldest stays
             if double["state"] == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
     return sentences, left
 
 
-def _change(github: GitHub, draft: IssueDraft, issue: Mapping[str, Any]) -> str:
+def _key(record: Change) -> str:
+    return f"change/{record.id}"
+
+
+def text(
+    record: Change, site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
+) -> tuple[str, str]:
+    """Return the title and body of a change's issue, with the hidden first line."""
+    heading, body = short(_title(record, quotes), _TITLE), _body(record, site, quotes)
+    digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
+    state = "open" if record.status == "open" else "closed"
+    line = marker(_ISSUE, {"key": _key(record), "state": state, "digest": digest})
+    return heading, cut(f"{line}\n{body}")
+
+
+def _change(github: GitHub, title: str, body: str, issue: Mapping[str, Any]) -> str:
     """Bring an issue up to date; return the action taken, or an empty text."""
-    heading, body = draft.render()
     before = marker_values(_ISSUE, issue["body"]) or {}
     after = marker_values(_ISSUE, body) or {}
     if before == after:
         return ""
-    changes = {"title": heading, "body": body}
-    action = "updated"
-    if before.get("state") != after["state"]:
-        changes["state"] = "open" if draft.is_open else "closed"
-        changes["state_reason"] = "reopened" if draft.is_open else "completed"
-        action = "opened again" if draft.is_open else "closed"
+    changes, action = {"title": title, "body": body}, "updated"
+    if before.get("state") != (state := after["state"]):
+        changes["state"] = state
+        changes["state_reason"] = "reopened" if state == "open" else "completed"
+        action = "opened again" if state == "open" else "closed"
     _edit(github, issue, **changes)
     return action
 
@@ -111,23 +106,6 @@ def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
         if values is not None and is_ours(issue) and "pull_request" not in issue:
             by_key.setdefault(values["key"], []).append(issue)
     return by_key
-
-
-def of_changes(
-    records: Iterable[Change], site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
-) -> list[IssueDraft]:
-    """Draft one issue per change, the newest first; `quotes`: the size of each release."""
-    newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
-    return [
-        IssueDraft(
-            key=f"change/{record.id}",
-            title=_title(record, quotes),
-            body=_body(record, site, quotes),
-            is_open=record.status == "open",
-            labels=("duetbench", str(record.verdict)),
-        )
-        for record in newest
-    ]
 
 
 def _title(record: Change, quotes: Mapping[Key, Quote]) -> str:
