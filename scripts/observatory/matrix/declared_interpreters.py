@@ -32,7 +32,7 @@ class InterpreterSpec(InterpreterKind):
     version: PatchVersion
     optional: bool = Field(
         default=False,
-        description="Installed only for cases that use it, or by `observatory setup --optional`.",
+        description="Installed only for cases that use it.",
     )
 
 
@@ -126,10 +126,9 @@ def locate(name: str, configured: Declared) -> Interpreter:
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
             cache.touch(place(name, origin, configured))
             return interpreter
-    optional = "" if name in configured.usual else " --optional"
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) is not installed: "
-        f"run `observatory setup{optional}`"
+        f"run `observatory setup`"
     )
 
 
