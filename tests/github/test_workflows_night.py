@@ -50,9 +50,8 @@ CHANGE = Change(
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
     """The stage of tiny nights, one launch per case, and the index of releases."""
     need("act")
-    with set_stage(tmp_path, monkeypatch) as (stage, index):
-        stage.variables["DUETBENCH_LAUNCHES"] = "1"
-        yield stage, index
+    with set_stage(tmp_path, monkeypatch) as scene:
+        yield scene
 
 
 def protect(stage: Stage) -> None:

@@ -58,20 +58,6 @@ def plan_command(
         list[str] | None,
         Option("--select", metavar="GLOB", help=SELECT, envvar="DUETBENCH_SELECT"),
     ] = None,
-    launches: Annotated[
-        int | None,
-        Option(
-            "--launches",
-            metavar="N",
-            min=1,
-            help="Server starts per case (1).",
-            envvar="DUETBENCH_LAUNCHES",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
-    ] = None,
 ) -> None:
     """Plan a night: a shard per machine of `tool.observatory.fleet`, or one for any machine.
 
@@ -86,7 +72,7 @@ def plan_command(
     checkout = Checkout(repository(console), profile)
     root = checkout.root
     day = datetime.now(UTC).toordinal()
-    plan = checkout.plan(select or (), launches, day, seconds)
+    plan = checkout.plan(select or (), seed=day)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, checkout.settings.fleet)

@@ -37,8 +37,6 @@ VARIABLES: Final = {
     "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
     "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
     "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
-    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
-    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
