@@ -32,7 +32,6 @@ from observatory.cli.options import (
     PlanOption,
     ProfileOption,
     ResultsOption,
-    SeedOption,
     SelectOption,
     ShardOption,
 )
@@ -107,7 +106,6 @@ def measure_command(
     results: ResultsOption = None,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    seed: SeedOption = 1,
     wait: WaitOption = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
@@ -127,7 +125,7 @@ def measure_command(
     console = console_beside(written)
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
-    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
+    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seconds=seconds)
     clean_up(console)
     with machine(wait, console.say):
         lost = {
