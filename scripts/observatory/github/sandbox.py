@@ -11,6 +11,7 @@ it: whoever uses it checks it.
 import io
 import os
 import secrets
+import select
 import shlex
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import IO, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -281,11 +282,8 @@ def serve() -> None:
         files.replace(Path(name), data)
     with socket.socket(fileno=0) as client:
         server = _Server(client, job.written)
-        code = 0
-        for command in job.commands:
-            if code := server.run(command):
-                server.run(_LOGS)
-                break
+        if code := next(filter(None, map(server.run, job.commands)), 0):
+            server.run(_LOGS)
         server.send_files()
         server.send(_Message(code=code))
 
@@ -297,13 +295,6 @@ class _Server:
         self._client, self._written = client, written
         self._sending = Lock()
         self._sent: object = []
-        self._ended = Event()
-        Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        while self._client.recv(1024):  # the client sends nothing but its end
-            pass
-        self._ended.set()
 
     def run(self, command: Sequence[str]) -> int:
         """Run a command to its end, or until the client wants no more; return its exit code."""
@@ -319,7 +310,8 @@ class _Server:
         output.start()
         look = 0.0
         while process.poll() is None:
-            if self._ended.wait(_POLL_S):
+            heard = select.select([self._client], [], [], _POLL_S)[0]
+            if heard and not self._client.recv(1024):  # the client sends nothing but its end
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SAVE_S)
