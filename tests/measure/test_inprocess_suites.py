@@ -312,8 +312,12 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     assert not (repository / "results").exists()
 
 
-def test_another_repository_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_repository_and_options_without_each_other_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
     monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
     with pytest.raises(UsageError, match="measure no other repository"):
         cli.inprocess_command()
+    with pytest.raises(UsageError, match="add --record"):
+        cli.inprocess_command(to=tmp_path)

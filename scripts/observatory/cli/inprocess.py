@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from duetbench.cli.options import JsonOption, clean_up, machine
-from duetbench.core.errors import NothingMeasuredError
+from duetbench.core.errors import NothingMeasuredError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, Narrator, errors, print_json
 from observatory.matrix.checkout import Checkout
@@ -30,29 +30,34 @@ def inprocess_command(
             help="Only benchmarks that match this glob: 'gil.Cpu*', or a suite: gil; repeatable.",
         ),
     ] = None,
+    record: Annotated[
+        bool, Option("--record", help="Keep the results among asv's (results/asv).")
+    ] = False,
     to: Annotated[
         Path | None,
-        Option("--to", metavar="FOLDER", help="Keep the results among asv's in this folder."),
+        Option("--to", metavar="FOLDER", help="With --record: the folder; default: results/."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure inside one process, with few samples: threads, handlers, Pydantic, instructions.
 
     $ observatory inprocess --select gil
-    $ observatory inprocess --to measured
+    $ observatory inprocess --record --to measured
 
     asv measures the last commit's applications and locks; the suites are those of the working
     tree. For asv's own history use `asv run`. Exit code 0: everything applicable was measured. 1: a
     benchmark failed; with --to the failure is recorded, and counts as a result. 3: nothing was
     measured.
     """
+    if to is not None and not record:
+        raise UsageError("--to: no results are kept: add --record")
     progress = errors()
     project, narrator = Checkout.here(), Narrator(progress)
     root = project.root
     commit, dirty = runs.require_commit(root)
-    if to is not None:
-        files.require_room(to)
-    steps = runs.steps(select or (), guarded=to is not None)
+    if record:
+        files.require_room(to or project.results)
+    steps = runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
@@ -60,7 +65,7 @@ def inprocess_command(
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
         folder = Path(scratch)
-        results = folder / "results" if to is None else (to / "asv").resolve()
+        results = ((to or project.results) / "asv").resolve() if record else folder / "results"
         config = runs.configure(project, folder, results)
         began = datetime.now(UTC).timestamp() * 1000
         for number, step in enumerate(steps, start=1):
