@@ -17,7 +17,7 @@ from typing import Final
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("support", "measure")]
 
-from test_effects import DATABASE, EFFECTS, PLAIN  # noqa: E402
+from test_effects import DATABASE, EFFECTS, MODULE, PLAIN  # noqa: E402
 
 from duetbench.core.model import Effects, Interface  # noqa: E402
 from duetbench.effects.activity import Activity  # noqa: E402
@@ -49,7 +49,7 @@ MORE = {
     "other content": ("", PLAIN, "return b'other'", "answer"),
     "a template read": ("", PLAIN, "open(__file__).read()", "read"),
 }  # fmt: skip
-CHANGES = {name: (*case[:3], name) for name, case in EFFECTS.items()} | MORE
+CHANGES = {name: (MODULE, base, head, name) for name, (base, head, *_) in EFFECTS.items()} | MORE
 
 
 def kinds(effects: Effects) -> set[str]:

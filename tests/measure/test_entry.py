@@ -278,6 +278,7 @@ JSON: Final = {"asgi": 354_454, "wsgi": 338_460}
 """Instructions of FastAPI's json, and of Flask's, as the committed results have them."""
 
 
+@pytest.mark.thorough
 @needs_valgrind
 @pytest.mark.real
 def test_it_costs_nothing_that_is_seen(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path, copied: Path) ->
     done = attempt(tmp_path, [good, gone], copied, commit)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
-    assert figures[good]["number"] > 1
+    assert figures[good]["number"] > 0
     assert math.isnan(figures[gone])
     assert "this commit declares no endpoint await-patterns/async_concurrent" in done.stderr
 

@@ -9,7 +9,6 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,9 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, Testbed, assemble, fill
 from duetbench.app.workspace import Workspace, forget, secrets
-from duetbench.core.comparison import Instructions
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
-from duetbench.counts import counted, counting
 from duetbench.effects import observation
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
@@ -34,7 +31,7 @@ from observatory.matrix.checkout import Checkout
 
 SECRET = "s3cret-of-ours"
 SHOP = """\
-import itertools, json, os, pathlib
+import json, os, pathlib
 
 orders = json.loads(pathlib.Path(os.environ["SHOP_DATABASE"]).read_text())
 pathlib.Path("written").mkdir()  # another start in the same files would fail
@@ -47,9 +44,6 @@ def create():
         body = json.loads((await receive())["body"])
         headers = dict(scope["headers"])
         known = headers[b"authorization"] == f"Bearer {os.environ['TOKEN']}".encode()
-        steps = int(os.environ.get("STEPS", "0"))
-        for _ in itertools.repeat(None, steps):
-            pass
         status = 201 if known and scope["method"] == "POST" else 401
         said = json.dumps({"word": os.environ["WORD"], **orders, **body}).encode()
         length = (b"content-length", str(len(said)).encode())
@@ -215,42 +209,6 @@ def test_commands_run_once_unless_what_they_leave_cannot_be_copied(
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("state_home")
-def test_an_experiment_that_wants_a_token_and_a_database_answers_without_a_server(
-    tmp_path: Path,
-) -> None:
-    """An order is made once, and no product is asked for alone."""
-    ours = Checkout.here()
-    (order,) = (c for c in ours.cases() if c.experiment == "order-service")
-    side = SideCase(order, assemble(ours, [order], tmp_path / "logs"))
-    with workspace.program(side, PROGRAM) as program:
-        seen = observed(program)
-    names = {name: calls for file, name, calls in seen.functions if file.endswith("orders.py")}
-    assert names["new_order"] == 1
-    assert "get_product" not in names
-
-
-@pytest.mark.thorough
-@pytest.mark.long
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
-@pytest.mark.real
-def test_instructions_of_an_application_are_counted_on_both_sides(
-    case: Case, testbed: Testbed
-) -> None:
-    """A loop of fewer steps on head; `test_deployment` counts more of them, and as many."""
-
-    def side(steps: int) -> SideCase:
-        env = {**case.env, "STEPS": str(steps)}
-        return SideCase(case.model_copy(update={"env": env}), testbed)
-
-    found = counted.instructions((side(1100), side(100)), 120)
-    assert isinstance(found, Instructions)
-    # A step of a loop takes 5 to 200 instructions.
-    assert 5_000 < found.base - found.head < 200_000
-    assert (found.scatter or 0) < 0.001
-
-
-@pytest.mark.real
 def test_both_sides_of_a_duet_have_theirs(case: Case, testbed: Testbed, tmp_path: Path) -> None:
     """Each side's variables give its own answers."""
     sides = []
@@ -270,35 +228,29 @@ def test_both_sides_of_a_duet_have_theirs(case: Case, testbed: Testbed, tmp_path
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("before", "after", "breaks", "words"),
     [
-        ({"before": ("echo {TOKEN} is no use; exit 3",)},
+        ("echo {TOKEN} is no use; exit 3", "", False,
          "is no use; exit 3': expected exit code 0, found exit code 3; it said: {TOKEN} is no use"),
-        ({"after": ("echo too late in {tmp}; exit 4",)},
+        (None, "echo too late in {tmp}; exit 4", False,
          "found exit code 4; it said: too late in {tmp}"),
+        # The application dies, and what it says of a secret is not told.
+        ("echo '\"'$TOKEN > $SHOP_DATABASE", "", True, "{TOKEN}"),
     ],
 )  # fmt: skip
-def test_a_command_that_fails_fails_the_launch(
-    case: Case, testbed: Testbed, changes: dict[str, Any], words: str
+def test_what_fails_around_a_server_fails_the_launch(
+    case: Case, testbed: Testbed, before: str | None, after: str, breaks: bool, words: str
 ) -> None:
-    outcome = perform(case.model_copy(update=changes), testbed)
+    update = {"before": (before,) if before else case.before, "after": (after or "true",)}
+    if breaks:
+        path = Path(testbed.subject.root, "src", "shop", "main.py")
+        path.write_text(path.read_text().replace("json.loads", "exit"))
+    outcome = perform(case.model_copy(update=update), testbed)
     (flag,) = [flag for flag in outcome.flags if flag.kind == "void"]
     assert flag.name is FlagName.NOT_READY
     assert words in flag.detail
-    assert not outcome.metrics
-
-
-@pytest.mark.real
-def test_an_application_that_dies_says_so_at_once(case: Case, testbed: Testbed) -> None:
-    """And what it says of a secret is not told."""
-    broken = case.model_copy(update={"before": ("echo '\"'$TOKEN > $SHOP_DATABASE",)})
-    path = Path(testbed.subject.root, "src", "shop", "main.py")
-    path.write_text(path.read_text().replace("json.loads", "exit"))
-    outcome = perform(broken, testbed)
-    (flag,) = [flag for flag in outcome.flags if flag.kind == "void"]
-    assert flag.name is FlagName.NOT_READY
-    assert "{TOKEN}" in flag.detail
     assert SECRET not in flag.detail
+    assert not outcome.metrics
 
 
 @pytest.mark.real
