@@ -11,8 +11,8 @@
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
 #        of those that TESTS names one, which begins at once); what failed beside others is tried
 #        once more alone, by name and in sight
-# thorough  the tests that `make test` leaves out: more combinations of what it shows, and longer
-#        looks
+# thorough  the tests that `make test` leaves out: those with a browser, act or systemd, packages,
+#        more combinations of what it shows, and longer looks
 # check  lint, format, types (of the JavaScript too), and which folder imports which
 # lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: the
 #        newest releases that are a week old

@@ -40,6 +40,7 @@ GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_versio
 # Two of the guard's benchmarks; each of the others is one process more, and shows nothing more.
 QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
 WITH_GIL, WITHOUT = "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent"
+LOCKED = "apps/stacks/current.txt"
 IGNORED = shutil.ignore_patterns("__pycache__")
 
 
@@ -63,22 +64,6 @@ class Repository:
         assert done.returncode == code, done.stdout
         return done.stdout
 
-    def git(self, *args: str) -> str:
-        done = subprocess.run(
-            ["git", *args], cwd=self.root, env=self.env, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    def commit(self, message: str) -> str:
-        self.git("add", "--all", ".", ":!results", ":!.asv")
-        self.git("commit", "--quiet", "--message", message)
-        return self.git("rev-parse", "HEAD")
-
-    def lock(self, *lines: str) -> None:
-        file = self.root / "apps" / "stacks" / "current.txt"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(lines))
-
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
         results = Results.load(str(file), HERE)
@@ -92,41 +77,6 @@ class Repository:
         return figures
 
 
-def environment(home: Path, **more: str) -> dict[str, str]:
-    home.mkdir(parents=True, exist_ok=True)
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
-    names = {
-        f"GIT_{who}_{field}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for field, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
-    }
-    # The variables below must not reach a benchmark.
-    return {
-        **inherited,
-        **names,
-        "HOME": str(home),
-        "PYTHON_GIL": "1",
-        "PYTHONOPTIMIZE": "1",
-        **more,
-    }
-
-
-def lay_out(root: Path) -> None:
-    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
-    conf["matrix"]["req"]["stack"] = ["current"]
-    (root / "apps").mkdir(parents=True)
-    (root / "asv.conf.json").write_text(json.dumps(conf))
-    shutil.copy(ROOT / "pyproject.toml", root)
-    (root / "apps" / "pyproject.toml").write_text(
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\ncurrent = ["pydantic"]\n'
-    )
-    (root / "scripts").symlink_to(ROOT / "scripts")
-    (root / "benchmarks").mkdir()
-    for name in ("__init__.py", "_suite.py", "guard.py"):
-        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
-
-
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
     with serving() as served:
@@ -135,24 +85,37 @@ def index() -> Iterator[Index]:
 
 @pytest.fixture(scope="module")
 def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Two commits with another version each; the guard is their only suite."""
     folder = tmp_path_factory.mktemp("asv")
-    cache = folder / "cache" / "duetbench"
+    root, cache = folder / "repository", folder / "cache" / "duetbench"
     cache.mkdir(parents=True)
+    (folder / "home").mkdir()
     (cache / "interpreters").symlink_to(paths.cache_dir() / "interpreters")
-    repository = Repository(
-        folder / "repository",
-        environment(
-            folder / "home",
-            XDG_CACHE_HOME=str(folder / "cache"),
-            UV_DEFAULT_INDEX=f"{index.address}/simple",
-        ),
-    )
-    lay_out(repository.root)
-    repository.git("init", "--quiet", "--initial-branch", "main")
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
+    # The last two must not reach a benchmark.
+    env = {
+        **inherited, "HOME": str(folder / "home"), "XDG_CACHE_HOME": str(cache.parent),
+        "UV_DEFAULT_INDEX": f"{index.address}/simple", "PYTHON_GIL": "1", "PYTHONOPTIMIZE": "1",
+    }  # fmt: skip
+    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
+    conf["matrix"]["req"]["stack"] = ["current"]
+    write(root, "asv.conf.json", json.dumps(conf))
+    write(root, ".gitignore", "results/\n.asv/\n__pycache__/\n")
+    write(
+        root, "apps/pyproject.toml",
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["pydantic"]\n',
+    )  # fmt: skip
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "scripts").symlink_to(ROOT / "scripts")
+    (root / "benchmarks").mkdir()
+    for name in ("__init__.py", "_suite.py", "guard.py"):
+        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
+    git(root, "init", "--quiet", "--initial-branch", "main")
     for version in ("2.14.3", "2.14.4"):
-        repository.lock(index.add("pydantic", version, "2026-11-01"))
-        repository.commit(f"pydantic {version}")
-    return repository
+        lock = index.add("pydantic", version, "2026-11-01")
+        commit(root, f"pydantic {version}", **{LOCKED: lock})
+    return Repository(root, env)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +146,7 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     files; its fields, keys of the graphs, hold nothing that an update of the kernel moves.
     """
     for revision, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
-        full = measured.git("rev-parse", revision)
+        full = git(measured.root, "rev-parse", revision)
         for name, gil in ((WITH_GIL, 1), (WITHOUT, 0)):
             assert measured.figures(full, name) == {GIL: gil, f"{VERSION} 'pydantic'": version}
     held = sorted(
@@ -206,23 +169,21 @@ def environments(repository: Repository) -> Path:
     return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
-def clone(repository: Repository, folder: Path) -> Repository:
-    repository.git("clone", "--quiet", str(repository.root), str(folder / "clone"))
-    return Repository(folder / "clone", repository.env)
-
-
 @pytest.mark.real
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     repository: Repository, index: Index, tmp_path: Path
 ) -> None:
     """The sentence names commit, file and remedy; other commits of the same call are measured."""
-    there = clone(repository, tmp_path)
-    there.lock("pydantic\n")
-    unpinned = there.commit("not pinned")
-    there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
-    unknown = there.commit("no such version")
-    there.lock(index.add("pydantic", "2.14.4", "2026-11-01"))
-    good = there.commit("as it was")
+    git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
+    there = Repository(tmp_path / "clone", repository.env)
+    locks = {
+        "not pinned": "pydantic\n",
+        "no such version": f"pydantic==9.9.9 --hash=sha256:{'0' * 64}\n",
+        "as it was": index.add("pydantic", "2.14.4", "2026-11-01"),
+    }
+    unpinned, unknown, good = (
+        commit(there.root, why, **{LOCKED: lock}) for why, lock in locks.items()
+    )
     output = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
     assert (
         f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in output

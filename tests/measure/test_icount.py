@@ -167,21 +167,39 @@ def test_counts_repeat(
         fixed_addresses.cache_clear()
 
 
+ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
+
+
 @needs_valgrind
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("target", "reason"),
+    ("target", "valgrind", "seconds", "reason"),
     [
-        ("wanders", r"^rounds of 30 requests differ by more than 5%: \d+, \d+, \d+ instructions"),
-        ("raises", "^ValueError: no such thing$"),
-        ("dies", "process was ended by signal 9; its last words: none"),
+        ("wanders", "", 600,
+         r"^rounds of 30 requests differ by more than 5%: \d+, \d+, \d+ instructions"),
+        ("raises", "", 600, "^ValueError: no such thing$"),
+        ("dies", "", 600, "process was ended by signal 9; its last words: none"),
+        ("waits", "", 2, r"did not end within [12]\S* s"),
+        ("1000", "kill -KILL $$", 600, "process was ended by signal 9; its last words: none"),
+        ("1000", ONLY_RUN, 600, "3 times, found 0 times"),
     ],
-)
-def test_what_raises_dies_or_varies_has_no_figure(
-    target: str, reason: str, program: Callable[[str], Program]
+)  # fmt: skip
+def test_what_raises_dies_varies_or_does_not_end_has_no_figure(
+    target: str,
+    valgrind: str,
+    seconds: float,
+    reason: str,
+    program: Callable[[str], Program],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Valgrind and all processes of the payload are gone, and so are its files."""
+    if valgrind:
+        pretend(tmp_path / "bin", monkeypatch, valgrind)
+    marked = replace(program(target), env={"TOKEN": str(tmp_path)})
     with pytest.raises(CountError, match=reason):
-        count(program(target))
+        count(marked, seconds=seconds)
+    eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
     # The next count would draw the same names, of which Python tries twenty.
     assert not [*Path(tempfile.gettempdir()).glob("*.left-by-a-count")]
 
@@ -217,40 +235,6 @@ def test_as_many_calls_as_there_is_time_for(left: float, least: int, calls: int 
             phases.plan_calls(unit, left)
     else:
         assert phases.plan_calls(unit, left) == calls
-
-
-ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("script", "sentence"),
-    [
-        ("kill -KILL $$", r"process was ended by signal 9; its last words: none"),
-        (ONLY_RUN, "3 times, found 0 times"),
-    ],
-    ids=["killed", "counts nothing"],
-)
-def test_a_valgrind_that_does_not_count_gives_no_figure(
-    script: str,
-    sentence: str,
-    tmp_path: Path,
-    program: Callable[[str], Program],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pretend(tmp_path / "bin", monkeypatch, script)
-    with pytest.raises(CountError, match=sentence):
-        count(program("1000"))
-
-
-@needs_valgrind
-@pytest.mark.real
-def test_what_takes_too_long_is_ended(tmp_path: Path, program: Callable[[str], Program]) -> None:
-    """Valgrind and all processes of the payload are gone when the time is over."""
-    waits = replace(program("waits"), env={"TOKEN": str(tmp_path)})
-    with pytest.raises(CountError, match=r"did not end within [12]\S* s"):
-        count(waits, seconds=2)
-    eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
 
 
 _COUNT = """

@@ -20,7 +20,7 @@ from duetbench.app import target
 from duetbench.host import command
 from repos import borrow_cache, commit, git
 
-pytestmark = [pytest.mark.thorough, pytest.mark.real]
+pytestmark = pytest.mark.real
 
 _EVERY_VERB: Final = """
 from typer.main import get_group
@@ -103,15 +103,8 @@ def installed(wheel: Path, once: Once, tmp_path: Path) -> Installed:
         uv: list[str | Path] = [command.uv(), "--quiet", "--offline"]
         venv, pins = folder / "venv", required("duetbench", {})
         subprocess.run([*uv, "venv", "--no-project", "--python", sys.executable, venv], check=True)
-        words: list[str | Path] = [
-            "pip",
-            "install",
-            "--no-deps",
-            "--python",
-            venv / "bin" / "python",
-            wheel,
-        ]
-        subprocess.run([*uv, *words, *(f"{name}=={at}" for name, at in pins.items())], check=True)
+        uv += ["pip", "install", "--no-deps", "--python", venv / "bin" / "python", wheel]
+        subprocess.run([*uv, *(f"{name}=={at}" for name, at in pins.items())], check=True)
 
     (tmp_path / "nowhere").mkdir()
     return Installed(once("elsewhere", install) / "venv" / "bin", tmp_path / "nowhere")
