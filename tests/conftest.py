@@ -24,6 +24,7 @@ from duetbench.app import tools, workspace
 from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
+from duetbench.host.process_session import Session
 from fake_github import FakeGitHub
 from observatory.matrix import declared_interpreters
 from steps import Step
@@ -233,6 +234,21 @@ def bench(
     for process in bench.alive():  # none, unless the test has failed
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The servers that a test has started, the first one first."""
+    started, real = list[Session](), Session.start
+
+    def start(*arguments: Any, **named: Any) -> Session:
+        session = real(*arguments, **named)
+        if named["role"] == "server":
+            started.append(session)
+        return session
+
+    monkeypatch.setattr(Session, "start", start)
+    return started
 
 
 @pytest.fixture(scope="session")

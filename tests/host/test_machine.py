@@ -47,9 +47,11 @@ def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
 def test_limits_of_version_2(tmp_path: Path) -> None:
     """The tightest limit on the way up counts: 1.5 cores above, 512 MiB below."""
     for name, text in {
-        "user/cpu.max": "150000 100000", "user/app/cpu.max": "max 100000",
-        "user/app/memory.max": "536870912", "user/memory.max": "max",
-    }.items():  # fmt: skip
+        "user/cpu.max": "150000 100000",
+        "user/app/cpu.max": "max 100000",
+        "user/app/memory.max": "536870912",
+        "user/memory.max": "max",
+    }.items():
         write(tmp_path, f"cgroup/{name}", f"{text}\n")
     write(tmp_path, "own", "0::/user/app\n")
     assert machine.limits(tmp_path / "cgroup", tmp_path / "own") == (1.5, 536870912)

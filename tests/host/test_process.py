@@ -216,8 +216,10 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     look_alike = subprocess.Popen(
         command("stubborn_master"),
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     owner = subprocess.Popen(
         command("owner", tmp_path, "stubborn_master"), stdout=subprocess.PIPE, text=True
     )

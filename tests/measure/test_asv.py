@@ -102,10 +102,11 @@ def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Reposi
     write(root, "asv.conf.json", json.dumps(conf))
     write(root, ".gitignore", "results/\n.asv/\n__pycache__/\n")
     write(
-        root, "apps/pyproject.toml",
+        root,
+        "apps/pyproject.toml",
         '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
         '[dependency-groups]\ncurrent = ["pydantic"]\n',
-    )  # fmt: skip
+    )
     shutil.copy(ROOT / "pyproject.toml", root)
     (root / "scripts").symlink_to(ROOT / "scripts")
     (root / "benchmarks").mkdir()

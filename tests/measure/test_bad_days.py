@@ -164,7 +164,7 @@ WRONG = {
     "hasty": Day("impossible", "the floor", late=True),
     "dying/w2": Day("server_died", "to stay, found", late=True),
     ORPHANING: Day("stray_process", "1 of its processes had to be killed", late=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.long

@@ -168,34 +168,26 @@ def test_a_side_that_fails(
 
 @pytest.mark.real
 def test_a_server_that_is_killed_in_the_second_duet(
-    bench: Bench, play: Play, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, play: Play, servers: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first stands, with its memory as the one that is left has it alone; there is no third."""
-    servers: list[Session] = []
     alone: list[tree_usage.MemorySample] = []
     loads: list[oha.Generation] = []
     places: set[frozenset[int]] = set()
-    real_start, real_over, real_own_memory = Session.start, oha.Generation.over, duet.own_memory
-
-    def start(*arguments: Any, **named: Any) -> Session:
-        session = real_start(*arguments, **named)
-        if named["role"] == "server":
-            servers.append(session)
-        return session
+    real_over, real_own_memory = oha.Generation.over, duet.own_memory
 
     def over(self: oha.Generation) -> bool:
         if self not in loads:
             loads.append(self)
-        places.update(frozenset(os.sched_getaffinity(one.pid)) for one in servers)
+        places.update(frozenset(os.sched_getaffinity(server.pid)) for server in servers)
         if len(loads) > 2 and servers[1].poll() is None:
             os.kill(servers[1].pid, signal.SIGKILL)
         return real_over(self)
 
-    def own_memory(*found: Any) -> dict[str, float]:
-        alone.append(found[2])
-        return real_own_memory(*found)
+    def own_memory(*samples: Any) -> dict[str, float]:
+        alone.append(samples[2])
+        return real_own_memory(*samples)
 
-    monkeypatch.setattr(Session, "start", start)
     monkeypatch.setattr(oha.Generation, "over", over)
     monkeypatch.setattr(duet, "own_memory", own_memory)
     case = declared("badapps/right", root=bench.root)

@@ -1,6 +1,5 @@
 """In front of an application: who answers is told, all else is the application's, at no cost."""
 
-import ast
 import functools
 import gc
 import os
@@ -88,16 +87,6 @@ def test_the_interface_is_found_out(application: Any, interface: str) -> None:
 )  # fmt: skip
 def test_what_makes_an_application_is_called(factory: Any, *, called: bool) -> None:
     assert entry.makes_one(factory) is called
-
-
-def test_any_interpreter_can_import_it() -> None:
-    """The syntax of 3.11, and nothing but the standard library."""
-    for file in ENTRY.glob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"), feature_version=(3, 11))
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
-            assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names, file
 
 
 @pytest.mark.long

@@ -130,7 +130,7 @@ def test_nothing_of_a_value_is_shown_whatever_is_around_it(dialect: str) -> None
         ("SET LOCAL app.tenant TO secret", "SET LOCAL app.tenant TO ?"),
         ("SELECT 'cut he", "SELECT ?"),
     ],
-)  # fmt: skip
+)
 def test_a_statement_stays_readable(sent: str, shown: str) -> None:
     assert statement(sent) == ("sql", shown)
 

@@ -87,10 +87,12 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     port = ports.free_port()
     session = Session.start(
         prepared.server_argv(case, port),
-        role="server", cores=None, cwd=prepared.subject.folder(case),
+        role="server",
+        cores=None,
+        cwd=prepared.subject.folder(case),
         env=prepared.environment(case, values={"tmp": str(log.parent), "port": str(port)}),
         log=log,
-    )  # fmt: skip
+    )
     try:
         eventually("it listens", lambda: bool(ports.listening(port)))
         yield port

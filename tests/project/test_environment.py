@@ -52,10 +52,11 @@ def shop(
     backend, module = request.param
     files = {
         "pyproject.toml": _PYPROJECT.format(backend=backend, module=module),
-        "src/shop/__init__.py": "", "src/shop/main.py": _APP,
+        "src/shop/__init__.py": "",
+        "src/shop/main.py": _APP,
         "src/shop/items.py": "def find(path):\n    return path.encode()\n",
         ".gitignore": "__pycache__/\n.venv/\ndata/\n*.egg-info/\n",
-    }  # fmt: skip
+    }
     root = work_in(tmp_path / "shop", files, monkeypatch)
     answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
     commit(root, "Another answer", **answer)
@@ -141,8 +142,10 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
     assert lock != released
-    for name, text in (("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
-                       ("uv.lock", released)):  # fmt: skip
+    for name, text in (
+        ("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
+        ("uv.lock", released),
+    ):
         write(other, name, text)
 
     def usable(*places: Path, **keys: object) -> bool:

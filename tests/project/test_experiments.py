@@ -27,8 +27,9 @@ PYTHONS = {
     for name in ("3.14", "3.14t")
 }
 STACKS = {
-    "current": StackSpec(interpreters=("3.14", "3.14t")), "old": StackSpec(interpreters=("3.14",)),
-}  # fmt: skip
+    "current": StackSpec(interpreters=("3.14", "3.14t")),
+    "old": StackSpec(interpreters=("3.14",)),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -127,8 +128,10 @@ def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path)
     (tmp_path / "apps" / "naps" / "experiment.toml").write_text(text, "utf-8")
     (experiment,) = load_experiments(tmp_path, pythons, stacks)
     usual = {"3.14": 4, "3.14t": 4}
-    named = {profile: Counter(case.python for case in cases)
-             for profile, cases in experiment.cases.items()}  # fmt: skip
+    named = {
+        profile: Counter(case.python for case in cases)
+        for profile, cases in experiment.cases.items()
+    }
     assert named["quick"] == usual
     assert named["published"] == {**usual, "3.14-jit": 4}
 

@@ -190,8 +190,10 @@ def test_archive_comes_from_the_mirrors_of_apt(
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
     assert build_from_source.mirrors() == (
-        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
-    )  # fmt: skip
+        f"{address}/other",
+        f"{address}/debian/",
+        f"{address}/debian-security/",
+    )
     assert fetched(tmp_path).read_bytes() == b"source"
 
 

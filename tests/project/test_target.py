@@ -101,15 +101,18 @@ def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
-        "shop/get-items-7/py3.12/c32", "shop/post-orders/py3.12/c32",
-    ]  # fmt: skip
+        "shop/get-items-7/py3.12/c32",
+        "shop/post-orders/py3.12/c32",
+    ]
     order = cases[1].endpoint
     assert (order.app, order.method, order.path, order.body, order.expect.status) == (
         "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
     )  # fmt: skip
     assert order.headers == {
-        "host": "localhost", "content-type": "application/json", "authorization": "Bearer {TOKEN}",
-    }  # fmt: skip
+        "host": "localhost",
+        "content-type": "application/json",
+        "authorization": "Bearer {TOKEN}",
+    }
     assert cases[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load

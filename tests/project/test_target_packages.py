@@ -340,6 +340,8 @@ def test_the_project_itself_is_imported_from_its_sources(
     said = subprocess.run(
         [python.executable, "-c", code],
         env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert said.stdout.split() == ["3.0", "True"]
