@@ -83,6 +83,7 @@ def _rows(seen: SuiteEffects, kinds: set[str]) -> dict[str, set[object]]:
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, Path]) -> None:
     seen = suite.compare(*sides, _quiet)
@@ -91,7 +92,7 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
     kinds = {"sql", "read", "log", "exception"}
     assert _rows(seen, kinds) == dict.fromkeys({*_ROUTES, _QUART}, expected)
     for route in _ROUTES:
-        (endpoint,) = (one for one in seen.rows if one.name == route)
+        (endpoint,) = (row for row in seen.rows if row.name == route)
         assert {answer.what for answer in endpoint.effects.answers} == _ANSWERS
         (calls,) = (e for e in endpoint.effects.differ if e.kind == "function")
         assert calls.text == "price 10 → 3010"
@@ -103,6 +104,7 @@ def test_each_client_tells_what_head_does_more_often(sides: tuple[Suite, Path, P
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_the_same_code_does_the_same_and_djangos_runner_tells_it_as_well(
     sides: tuple[Suite, Path, Path],
