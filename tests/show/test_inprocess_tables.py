@@ -29,9 +29,7 @@ NETWORK = Bench("gil.Network.time_rounds", {"mode": ["serial", "threads", "async
 SLOWEST = Bench("gil.track_slowest_round")
 SCALING = Bench("scaling.Scaling.time_threads", {"work": ["json"], "threads": [1, 2, 4]})
 VALIDATE = Bench("pydantic_models.Validate.time_valid", {"size": [1, 20], "source": ["python"]})
-REQUESTS = Bench("handlers.Cpu.time_request", {"endpoint": ["driver/asgi", "asgi-wsgi/json"]})
-COUNTS = Bench("instructions.track_request", {"endpoint": ["asgi-wsgi/json"]}, "instructions")
-ALL = (CPU, NETWORK, SLOWEST, SCALING, VALIDATE, REQUESTS, COUNTS)
+ALL = (CPU, NETWORK, SLOWEST, SCALING, VALIDATE)
 
 
 def only(results: Path) -> Snapshot:

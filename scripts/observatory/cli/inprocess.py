@@ -39,7 +39,7 @@ def inprocess_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure inside one process, with few samples: threads, handlers, Pydantic, instructions.
+    """Measure inside one process, with few samples: threads, coroutines, Pydantic.
 
     $ observatory inprocess --select gil
     $ observatory inprocess --record --to measured
