@@ -25,7 +25,7 @@ from observatory.show import addresses
 from observatory.show.site import asv_site, build
 from observatory.show.site.pages import experiment, site
 from observatory.show.site.pages import packages as pages
-from observatory.store import kinds, packages
+from observatory.store import kinds
 from observatory.store.night import NightRecord
 from observatory.trend import candidates, confirm, nights, reading
 from observatory.trend.table import tables
@@ -51,9 +51,6 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
         files.save(results, release)
-    packages.remember(
-        results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
-    )
     night: NightRecord = nights.outcome(foreign.night(), shard_runs)
     files.save(results, night)
     place = results / "asv" / foreign.MACHINES[0].id

@@ -20,7 +20,6 @@ from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.host import files
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 
 _T = TypeVar("_T")
@@ -161,7 +160,6 @@ KINDS: Final = (
     Kind(Points),
     Kind(NightRecord, replaceable=True),
     Kind(Change, replaceable=True),
-    Kind(PackageRecord, replaceable=True),
     Kind(AsvResults, settled=True),
     Kind(AsvMachine, replaceable=True),
 )

@@ -20,7 +20,6 @@ from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
 
@@ -37,7 +36,6 @@ class Sources:
     night_records: tuple[NightRecord, ...] = ()
     # All files of points: those of dated stacks without what is in `nights`.
     points: tuple[Points, ...] = ()
-    packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
 
@@ -81,7 +79,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
-    packages = kinds.read_all(PackageRecord, results, problems)
     return Sources(
         nights=(*(night for _, night in of_runs if night), *ratios),
         runs={path.stem: path for path, _ in of_runs},
@@ -91,7 +88,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
         points=tuple(anchored),
-        packages=tuple(packages),
         notes=unchained,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
     )

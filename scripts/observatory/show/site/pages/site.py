@@ -29,7 +29,6 @@ from observatory.show.run_view import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
-from observatory.store.packages import PackageRecord, VersionLinks
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes
@@ -99,36 +98,12 @@ class ReleasedPackage:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
         versions: Versions with pages: those with a quoted size; oldest first.
-        about: Links of its versions, if its metadata are stored.
     """
 
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[str, ...] = ()
-    about: PackageRecord | None = None
-
-    def links(self, version: str = "") -> VersionLinks:
-        """Return the links of a version, or of the newest; the newest known tag fills a gap."""
-        versions = self.about.versions if self.about else {}
-        if not versions:
-            return VersionLinks()
-        newest = sorted(versions, key=order)
-        links = versions.get(version) or versions[newest[-1]]
-        tags = (versions[number].tag for number in newest[::-1] if versions[number].tag is not None)
-        tag = links.tag if links.tag is not None else next(tags, None)
-        return links.model_copy(update={"tag": tag})
-
-    def labelled_links(self, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
-        """Return labels and addresses of links in its metadata, what tells of a version first."""
-        metadata = self.links(version)
-        links = [
-            (kind.capitalize(), address)
-            for kind, address in metadata.links.items()
-            if not version or kind in {"changelog", "source", "issues"}
-        ]
-        compared = metadata.differences(before, version) if before else None
-        return [*([(f"Source, {before} to {version}", compared)] if compared else []), *links]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -396,14 +371,12 @@ def _released(sources: Sources, changes: Iterable[Change]) -> Released:
     for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
     versions = group(quoted)
-    metadata = {record.id: record for record in sources.packages}
     packages = {
         name: ReleasedPackage(
             name,
             axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             tuple(sorted(versions.get(name, ()), key=order)),
-            metadata.get(name),
         )
         for name in sorted({*axes_of, *versions})
     }
