@@ -13,8 +13,8 @@ from duetbench.core.model import Case, Plan, Run
 from duetbench.host import files, machine, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
+from observatory.store.history_branch import Remote
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
-from observatory.store.remotes import Remote
 from observatory.trend import nights
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"

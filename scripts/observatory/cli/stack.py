@@ -13,7 +13,7 @@ from observatory.cli.options import day
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
-from observatory.store.remotes import remote_of
+from observatory.store.history_branch import remote_of
 
 stack_app = Typer(
     help="The stacks under test and their locks.", no_args_is_help=True, rich_markup_mode=None
