@@ -26,8 +26,8 @@ from observatory.show.site import asv_site, build
 from observatory.show.site.pages import experiment, site
 from observatory.show.site.pages import packages as pages
 from observatory.store import kinds
-from observatory.store.night import NightRecord
-from observatory.trend import candidates, confirm, nights, reading
+from observatory.store.night import NightRecord, outcome
+from observatory.trend import candidates, confirm, reading
 from observatory.trend.table import tables
 
 
@@ -51,7 +51,7 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
         files.save(results, release)
-    night: NightRecord = nights.outcome(foreign.night(), shard_runs)
+    night: NightRecord = outcome(foreign.night(), shard_runs)
     files.save(results, night)
     place = results / "asv" / foreign.MACHINES[0].id
     place.mkdir(parents=True)

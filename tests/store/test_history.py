@@ -35,7 +35,6 @@ from observatory.store.history_branch import (
 )
 from observatory.store.kinds import File, collect
 
-
 FEW = Patience(tries=3, first=0.01, longest=0.01)
 
 

@@ -2,7 +2,6 @@
 
 import math
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -98,7 +97,7 @@ def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
     wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
-    anchored_.run_duets(heads, instruments, QUIETLY, precision=wanted, seed=1)
+    anchored_.run_duets(heads, instruments, QUIETLY, Effort(wanted))
 
 
 def test_a_case_is_played_until_its_ratio_is_known() -> None:
@@ -139,8 +138,8 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
         one = head("later", cases)
-        rule, ends = Precision(least=3, most=3), time.monotonic() + left
-        whole = anchored_.run_duets([one], Given(), QUIETLY, precision=rule, seed=night, ends=ends)
+        effort = Effort(Precision(least=3, most=3), night, left)
+        whole = anchored_.run_duets([one], Given(), QUIETLY, effort)
         cases_, missing = one.points()
         names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
         assert ("".join(names), whole) == (turn, turn == "abcd")
@@ -193,7 +192,7 @@ LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 def often(precision: Precision, seconds: float, logs: Sequence[float]) -> int:
     """Count the duets of this length that are run, with alternating log ratios."""
     samples = CaseDuets(PLAYED)
-    while precision.wants(samples):
+    while precision.missing(samples):
         ratio = math.exp(logs[len(samples.all) % len(logs)])
         samples.add(duet_of(PLAYED.id, {"server_cpu_per_request": ratio}, seconds=seconds))
     return len(samples.all)
@@ -376,8 +375,8 @@ def test_starts_go_on_until_they_are_precise() -> None:
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
-    assert Precision(se=0.021).wants(samples)
-    assert not Precision(se=0.022).wants(samples)
+    assert Precision(se=0.021).missing(samples)
+    assert not Precision(se=0.022).missing(samples)
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:

@@ -13,9 +13,9 @@ from duetbench.core.model import Case, Plan, Run
 from duetbench.host import files, machine, result_files
 from histories import good, listing, make_remote, night_run, result_of, save
 from observatory.store import kinds
+from observatory.store import night as nights
 from observatory.store.history_branch import Remote
 from observatory.store.night import NightPlan, NightRecord, Shard, assignment
-from observatory.trend import nights
 
 A, B, C = "alpha-2c-000001", "beta-2c-000002", "gamma-2c-000003"
 
@@ -89,7 +89,7 @@ def test_a_whole_night_is_complete() -> None:
     runs = [arrived(night, n, who) for n, who in enumerate((A, B, C), start=1)]
     record = nights.outcome(night, runs)
     assert (record.status, record.missing) == ("complete", ())
-    assert nights.sentences(record) == ()
+    assert record.sentences == ()
     assert [shard.runs for shard in record.shards] == [
         (f"{who}/{night_run(0).id}",) for who in (A, B, C)
     ]

@@ -12,9 +12,8 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
-from observatory.store.points import CANARY, Points
+from observatory.store.points import Points
 from observatory.trend import table as history
-from observatory.trend.candidates import steps
 from observatory.trend.reading import of_points, trend_points
 from observatory.trend.table import Table, of_run, tables
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
@@ -189,9 +188,3 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     # What has no points has the reason, and the interpreter and stack that it has elsewhere.
     lost = night.cases[OTHER]
     assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
-
-
-def test_the_anchor_against_itself_is_never_a_change() -> None:
-    itself = f"{CANARY}{CASE}"
-    moved = [a_file(day, of(itself, ratio(1 + day // 10))) for day in range(1, 20)]
-    assert list(steps(joined(*moved))) == []

@@ -15,8 +15,7 @@ from duetbench.host.console import Console, errors, write_summary
 from observatory.matrix.checkout import Checkout
 from observatory.store.history_branch import BRANCH, pull, push, remote_of, tracked_files
 from observatory.store.kinds import File, collect
-from observatory.store.night import NightPlan, NightRecord
-from observatory.trend import nights
+from observatory.store.night import NightPlan, NightRecord, outcome
 
 history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -120,7 +119,7 @@ def push_command(
     record = None
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
-        record = nights.outcome(files_.read(NightPlan, plan), runs)
+        record = outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -146,7 +145,7 @@ def push_command(
 
 def _report(record: NightRecord) -> None:
     """Say what came of a night; raises NothingMeasuredError."""
-    sentences = nights.sentences(record)
+    sentences = record.sentences
     absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
     lines = [f"- {line}" for line in (*sentences, *absent)]
     write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))

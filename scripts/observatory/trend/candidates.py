@@ -29,7 +29,7 @@ from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
-from observatory.store.points import CANARY, NORMAL
+from observatory.store.points import NORMAL
 from observatory.trend.levels import fit, interval
 from observatory.trend.table import STATES, Table, bumps
 
@@ -61,11 +61,10 @@ class TableStep:
 
 def steps(table: Table) -> Iterator[TableStep]:
     """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
-    for row, case in enumerate(table.cases):
-        if not case.startswith(CANARY):  # a move of the anchor against itself is the instrument's
-            for metric in (*JUDGED, INSTRUCTIONS):
-                if metric in table.metrics:
-                    yield from _of_series(table, row, table.metrics.index(metric))
+    for row in range(len(table.cases)):
+        for metric in (*JUDGED, INSTRUCTIONS):
+            if metric in table.metrics:
+                yield from _of_series(table, row, table.metrics.index(metric))
 
 
 def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
