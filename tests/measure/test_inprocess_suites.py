@@ -15,67 +15,20 @@ from bench import processes_with
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import paths
 from observatory.cli import inprocess as cli
-from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
 from repos import commit, git
 
 ROOT = paths.project_root()
 sys.path.append(str(ROOT))
 
-QUICKLY = {"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03}
-
-
-def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
-    return {step.suite: step.benches for step in runs.steps(globs)}
-
-
-def test_every_suite_runs_where_it_says_something() -> None:
-    steps = {step.suite: step for step in runs.steps()}
-    assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
-    assert steps["gil"].environments == (
-        "duetbench-py3.14-stackgil-in-process",
-        "duetbench-py3.14t-stackgil-in-process",
-    )
-    assert steps["pydantic_models"].environments[0] == "duetbench-py3.14-stackpydantic-v1"
-    assert "duetbench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
-
-
-@pytest.mark.parametrize(
-    ("glob", "name", "matches"),
-    [
-        ("gil", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil", "gilded.time_tasks", False),
-        ("gil.Cpu*", "gil.Files.time_round_trips('serial', 1)", False),
-        ("gil.Cpu.time_task", "gil.Cpu.time_tasks('serial', 4)", False),
-        ("gil.Cpu.time_tasks('serial', *)", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil.Cpu.time_tasks('threads', *)", "gil.Cpu.time_tasks('serial', 4)", False),
-    ],
-)
-def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool) -> None:
-    (bench,) = chosen(glob)["gil"]
-    assert bool(re.search(bench, name)) is matches
-
-
-def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
-    assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
-    assert len(chosen("*")) == len(read_suites(ROOT))
-    for wrong in ("guard.*", "gil-endpoints/*", "gi"):
-        with pytest.raises(UsageError, match=r"expected globs .* gil\., pydantic_models\."):
-            runs.steps([wrong, "gil.*"])
-
 
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
-    def configured(results: Path | None) -> Any:
-        return json.loads(runs.configure(Checkout(ROOT), tmp_path, results).read_bytes())
-
-    conf = configured(tmp_path / "results")
+    conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
     assert conf["results_dir"] == str(tmp_path / "results")
     assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        runs.configure(Checkout(tmp_path), tmp_path, None)
+        runs.configure(tmp_path, tmp_path, tmp_path)
     with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
         runs.require_commit(tmp_path)
     (tmp_path / "asv.conf.json").touch()
@@ -132,19 +85,19 @@ def test_a_real_look_inside(repository: Path, tmp_path: Path) -> None:
     wrong = suite.read_text("utf-8").replace("counted += 1", "counted += 2")
     suite.write_text(wrong.replace("STEPS = 10**7", "STEPS = 10**5"), "utf-8")
     threads = min(2, len(os.sched_getaffinity(0)))
-    globs = (
-        "gil.Files.time_round_trips('serial', 1)",
-        "gil.Cpu.time_tasks('serial', 1)",
-        f"scaling.Scaling.time_threads('fastapi', {threads})",
+    benches = (
+        r"gil.Files.time_round_trips\('serial', 1\)",
+        r"gil.Cpu.time_tasks\('serial', 1\)",
+        rf"scaling.Scaling.time_threads\('fastapi', {threads}\)",
     )
-    selection = [argument for glob in globs for argument in ("--select", glob)]
+    selection = [argument for bench in benches for argument in ("--bench", bench)]
     code, output, messages = run_inprocess(repository, tmp_path / "home", "--json", *selection)
     assert code == 1, messages
     assert (
         "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
         in messages
     )
-    log = tmp_path / "home" / "state" / "duetbench" / "logs" / "inprocess-gil.log"
+    log = tmp_path / "home" / "state" / "duetbench" / "logs" / "inprocess.log"
     assert "expected 1 counts of 100000," in log.read_text("utf-8")
     described: dict[str, Any] = json.loads(output)
     (snapshot,) = described["snapshots"]

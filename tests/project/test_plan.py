@@ -70,7 +70,7 @@ def test_the_nights_duets_fit_their_budget() -> None:
 def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> None:
     """More threads without the GIL, and more workers; not those that wait, or that have the GIL."""
     day = datetime.now(UTC).toordinal()
-    done = CliRunner().invoke(app, ["plan", "--output", str(tmp_path / "night.json")])
+    CliRunner().invoke(app, ["plan", "--output", str(tmp_path / "night.json")])
     (shard,) = files.read(NightPlan, tmp_path / "night.json").shards
     assert shard.plan.seed in {day, day + 1}  # another order each night
     nightly = Checkout.here().cases(profile="nightly")
