@@ -16,7 +16,6 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
@@ -265,15 +264,6 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Bump:
-    """A stack changed before the night at this place; no packages: only hashes changed."""
-
-    night: int
-    stack: str
-    packages: tuple[PackageChange, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Events:
     """Breaks by case, and pairs of nights with missing nights in between."""
 
@@ -320,17 +310,3 @@ def _differing(before: str, after: str) -> tuple[str, str]:
     removed = "; ".join(part for part in old if part not in new)
     added = "; ".join(part for part in new if part not in old)
     return removed or "nothing", added or "nothing"
-
-
-def bumps(table: Table) -> tuple[Bump, ...]:
-    """Find where a stack's lock changed, oldest first."""
-    result: list[Bump] = []
-    last: dict[str, Night] = {}
-    for place, night in enumerate(table.nights):
-        for stack, digest in night.stacks.items():
-            before = last.get(stack, night)
-            last[stack] = night
-            if before.stacks[stack] != digest:
-                packages = (state.packages.get(stack, {}) for state in (before, night))
-                result.append(Bump(place, stack, differences(stack, *packages)))
-    return tuple(result)
