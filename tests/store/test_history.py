@@ -2,11 +2,11 @@
 
 import base64
 import json
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,9 +56,8 @@ def file(name: str, data: bytes = b"{}\n", *, replaceable: bool = False) -> File
     return File(f"runs/{name}/2026/run.json", data, replaceable)
 
 
-def sent(remote: Remote, *files: File, told: list[str] | None = None) -> PushResult:
-    heard = [] if told is None else told
-    return push(files, remote, subject="Night", patience=QUICK, log=heard.append)
+def sent(remote: Remote, *files: File) -> PushResult:
+    return push(files, remote, subject="Night", patience=QUICK)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -104,21 +103,14 @@ def test_pushers_that_race_all_land(remote: Remote, monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(history_branch, "_clone", clone)
-
-    def go(number: int) -> PushResult:
-        return sent(remote, file(f"m{number:02}", str(number).encode()))
-
     with ThreadPoolExecutor(pushers) as pool:
-        done = list(pool.map(go, range(pushers)))
-    assert listing(remote) == [f"results/runs/m{n:02}/2026/run.json" for n in range(pushers)]
-    place = place_of(remote)
-    assert git(place, "rev-list", "--count", BRANCH) == str(pushers)
-    assert git(place, "rev-list", "--merges", "--count", BRANCH) == "0"
-    first, second, *_ = sorted(entry.tries for entry in done)
-    assert first == 1 < second
-    for number in range(pushers):
-        path = f"{BRANCH}:results/runs/m{number:02}/2026/run.json"
-        assert git(place, "cat-file", "blob", path) == str(number)
+        done = list(pool.map(lambda n: sent(remote, file(f"m{n}", b"%d" % n)), range(pushers)))
+    assert listing(remote) == [f"results/runs/m{n}/2026/run.json" for n in range(pushers)]
+    count = partial(git, place_of(remote), "rev-list", "--count", BRANCH)
+    assert (count(), count("--merges")) == (str(pushers), "0")
+    assert min(entry.tries for entry in done) == 1 < max(entry.tries for entry in done)
+    shown = (f"{BRANCH}:results/runs/m{n}/2026/run.json" for n in range(pushers))
+    assert [git(place_of(remote), "cat-file", "blob", path) for path in shown] == [*"0123"]
 
 
 def test_a_remote_that_always_refuses(remote: Remote, tmp_path: Path) -> None:
@@ -154,14 +146,20 @@ def test_a_push_that_is_cut_off(remote: Remote, name: str) -> None:
     assert listing(remote) == ["results/runs/alpha/2026/run.json"]
 
 
-def test_other_bytes_under_the_same_name_are_refused(remote: Remote) -> None:
-    """That is said, and holds back nothing else: a night has the files of many machines."""
+def test_other_bytes_under_the_same_name_are_refused(remote: Remote, tmp_path: Path) -> None:
+    """That holds back nothing else: a night has the files of many machines. Nor does a pull."""
     sent(remote, file("alpha", b"one"))
     pushed = sent(remote, file("beta"), file("alpha", b"two"))
     assert pushed.added == ("runs/beta/2026/run.json",)
     assert pushed.conflicts == ("runs/alpha/2026/run.json",)
-    shown = git(place_of(remote), "cat-file", "blob", f"{BRANCH}:results/runs/alpha/2026/run.json")
-    assert shown == "one"
+    here = tmp_path / "runs" / "alpha" / "2026" / "run.json"
+    here.parent.mkdir(parents=True)
+    here.write_bytes(b"two")
+    pulled = pull(remote, tmp_path)
+    assert (pulled.written, pulled.unchanged, here.read_bytes()) == (1, 1, b"two")
+    here.unlink()
+    pull(remote, tmp_path)
+    assert here.read_bytes() == b"one"
 
 
 def test_what_may_change_is_replaced(remote: Remote, tmp_path: Path) -> None:
@@ -238,45 +236,27 @@ def test_a_file_of_asv_belongs_where_it_says(tmp_path: Path) -> None:
 
 def test_a_run_that_was_cut_short_is_kept(tmp_path: Path) -> None:
     """A killed runner's partial file becomes a partial run of that name, unless it was finished."""
-    partial = night_run(status="partial")
-    (entry,), (run,), _ = collect(save(tmp_path / "partial", partial))
-    assert entry.path == partial.path
-    assert run.status == "partial"
+    cut = night_run(status="partial")
+    (entry,), (run,), _ = collect(save(tmp_path / "partial", cut))
+    assert (entry.path, run.status) == (cut.path, "partial")
     finished = save(tmp_path / "both", night_run())
-    result_files.save(finished, partial)
+    result_files.save(finished, cut)
     (only,), (run,), _ = collect(finished)
     assert (only.path, run.status) == (entry.path, "complete")
 
 
-def test_a_pull_never_replaces_a_run(remote: Remote, tmp_path: Path) -> None:
-    source = save(tmp_path / "source", night_run(0), night_run(1))
-    sent(remote, *collect(source)[0])
-    target = save(tmp_path / "target", night_run(1, notes=("measured here",)))
-    before = contents(target)
-    pulled = pull(remote, target)
-    assert (pulled.written, pulled.unchanged) == (1, 1)
-    assert before.items() < contents(target).items()
-
-
-def test_links_and_strangers_in_the_branch_are_not_laid_out(tmp_path: Path) -> None:
-    remote = make_remote(tmp_path)
+def test_links_and_strangers_in_the_branch_are_not_laid_out(remote: Remote, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    subprocess.run(["git", "init", "--quiet", str(work)], check=True)
     folder = work / "results" / "runs" / "alpha" / "2026"
     folder.mkdir(parents=True)
     (folder / "passwords.json").symlink_to("/etc/passwd")
     (folder / "run.json").write_text("{}")
     (work / "results" / "evil.sh").write_text("exit 1")
     (work / "index.html").write_text("not results")
-    who = ["-c", "user.name=N", "-c", "user.email=n@example.invalid"]
-    for words in (
-        ["add", "--all"],
-        [*who, "commit", "--quiet", "--message=x"],
-        ["push", "--quiet", remote.address, f"HEAD:{BRANCH}"],
-    ):
-        subprocess.run(["git", "-C", str(work), *words], check=True)
-    pulled = pull(remote, tmp_path / "target")
-    assert pulled.written == 1
+    repos.git(work, "init", "--quiet")
+    repos.commit(work, "x")
+    repos.git(work, "push", "--quiet", remote.address, f"HEAD:{BRANCH}")
+    assert pull(remote, tmp_path / "target").written == 1
     assert list(contents(tmp_path / "target")) == ["runs/alpha/2026/run.json"]
 
 
