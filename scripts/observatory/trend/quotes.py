@@ -15,9 +15,8 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.statistics import direction
 from observatory.store.change import Change
-from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
+from observatory.trend.releases import MAIN, MEMORY, START, ReleaseAxis, Result, results
 
-MEMORY: Final = "pss_steady"
 _RANKS: Final = (CPU, "throughput", START, MEMORY)
 """Metrics that are quoted: what requests cost first."""
 
