@@ -190,7 +190,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
 
     monkeypatch.setattr(experiment, "guard", broken)
     assert use(scene)[0] == "experiment: some pages are missing (RecursionError)"
-    monkeypatch.setattr(site, "events", broken)
+    monkeypatch.setattr(site, "tables", broken)
     machines = [f"Nights of {one}: cannot be shown (R" for one in sorted(scene.machines)]
     assert [note.partition("ecursion")[0] for note in use(scene)[: len(machines)]] == machines
     assert (scene.output / "index.html").is_file()

@@ -52,8 +52,6 @@ def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Nig
         "commit": COMMIT,
         "time": int((FIRST + timedelta(days=number)).timestamp()),
         "machine": MACHINE,
-        "fingerprint": "6.1",
-        "interpreters": {"3.14": "3.14.7"},
         "stacks": {},
         "packages": {},
         "cases": cases,
@@ -68,7 +66,6 @@ def table(
     versions: Sequence[str],
     *,
     metric: str = CPU,
-    kernels: Sequence[str] | None = None,
     states: Mapping[int, Status] | None = None,
     error: float = 0.004,
 ) -> Table:
@@ -78,7 +75,6 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        kernels: One per night.
         states: Of all cases, in some nights.
         error: Standard error of the logarithms.
     """
@@ -88,7 +84,6 @@ def table(
         night = night_of(
             number,
             dict.fromkeys(figures, NightCase("3.14", "current", status=state)),
-            fingerprint=kernels[number] if kernels else "6.1",
             stacks={"current": digest(version)},
             packages={"current": {"granian": version, "fastapi": "1"}},
         )

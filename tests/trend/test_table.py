@@ -1,4 +1,4 @@
-"""From runs and anchored points to tables of nights: means, figures, states, breaks, chains."""
+"""From runs and anchored points to tables of nights: means, figures, states."""
 
 import math
 from datetime import UTC, datetime
@@ -66,24 +66,6 @@ def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_join
     found = history.tables(of_run(run) for run in (a_run(1), other))
     counted = [(table.machine, len(table.nights)) for table in found]
     assert counted == [("other-4c-1", 1), (runs.MACHINE.id, 1)]
-
-
-def test_breaks_where_machine_interpreter_or_case_changed() -> None:
-    kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
-    plain = a_run(1)
-    newer = tuple(r.model_copy(update={"version": "3.14.8"}) for r in plain.interpreters)
-    table = table_of(
-        plain,
-        a_run(2),
-        a_run(3, machine=kernel),
-        a_run(4, machine=kernel).model_copy(update={"results": ()}),
-        a_run(5, machine=kernel, interpreters=newer),
-        a_run(6, steady(JSON, 1.0, workers=2), machine=kernel, interpreters=newer),
-    )
-    found = history.breaks(table)[JSON]
-    assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
-    assert "6.1.0" in found[0].before
-    assert "6.2.0" in found[0].after
 
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)

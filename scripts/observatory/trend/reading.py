@@ -23,7 +23,7 @@ from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.points import Points
-from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
+from observatory.trend.table import Night, NightCase, figures, of_run
 
 _Measured = TypeVar("_Measured", Run, Points)
 
@@ -122,8 +122,6 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
         time=int(min(stack.when, stack.started).timestamp()),
         commit=stack.commit,
         machine=stack.machine.id,
-        fingerprint=fingerprint(stack.machine),
-        interpreters=builds(stack.interpreters),
         stacks={lock.name: lock.digest for lock in stack.stacks},
         packages={lock.name: lock.packages for lock in stack.stacks},
         cases=cases,

@@ -132,7 +132,6 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
             }
         ],
         "gaps": [],
-        "breaks": [],
         "changes": [
             {**mark, "name": mark["name"].removeprefix(f"{axis.package} ")}
             for mark in trends.marks(site, case, metric)

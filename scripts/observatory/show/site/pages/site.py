@@ -7,7 +7,7 @@ the site, and no clock: the same `results/` give the same bytes.
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -32,7 +32,7 @@ from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes
-from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
+from observatory.trend.table import KINDS, Kind, Night, Table, tables
 
 _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
@@ -135,7 +135,6 @@ class Site:
     base: str
     sources: Sources
     tables: Mapping[TableKey, Table]
-    events: Mapping[TableKey, Events]
     nights: Mapping[str, Night]
     newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
@@ -262,9 +261,7 @@ def gather(
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
     broken: list[str] = []
-    known = {
-        (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
-    }
+    known = {(table.machine, table.kind): table for table in _tables(sources, broken)}
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
@@ -292,8 +289,7 @@ def gather(
         root=root,
         base=base,
         sources=sources,
-        tables={key: table for key, (table, _) in known.items()},
-        events={key: moves for key, (_, moves) in known.items()},
+        tables=known,
         nights=nights,
         newest=newest,
         changes=tuple(changes),
@@ -347,16 +343,12 @@ def raw_files(sources: Sources) -> dict[str, str]:
     return raw
 
 
-def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events]]:
-    """Return the tables with their events, without those of a machine that has impossible ones."""
-
-    def make(nights: Iterable[Night]) -> Sequence[tuple[Table, Events]]:
-        return [(table, events(table)) for table in tables(nights)]
-
+def _tables(sources: Sources, broken: list[str]) -> Iterator[Table]:
+    """Return the tables, without those of a machine that has impossible nights."""
     for machine, nights in sorted(
         group((night.machine, night) for night in sources.nights).items()
     ):
-        yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
+        yield from spare(broken, f"Nights of {machine}", partial(tables, nights), ())
 
 
 Released = tuple[dict[str, ReleasedPackage], dict[ReleaseAxis, dict[str, Result]], dict[Key, Quote]]
