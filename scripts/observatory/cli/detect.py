@@ -91,10 +91,7 @@ def detect_command(
     lines = [*news, *map(_headline, detected.candidates)]
     heading = f"### Detection: {len(detected.candidates)} candidates"
     write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
-    lines.append(
-        f"{len(detected.candidates)} candidates, {detected.known} judged already; steps without a "
-        f"change of the stack (machine, or duetbench's own commits): {len(detected.unexplained)}"
-    )
+    lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
     if detected.candidates:
         lines.append("judge them on their machines: observatory detect --confirm")
     for line in lines:

@@ -71,24 +71,21 @@ class _Cluster:
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
     """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
-    unexplained: list[Step] = []
     known = 0
     for table in tables:
-        candidates, steps_without_change = of_table(table)
-        unexplained += steps_without_change
         places = {night.run: place for place, night in enumerate(table.nights)}
-        for candidate in candidates:
+        for candidate in of_table(table):
             earlier = [c for c in judged if c.id == candidate.id or _same(candidate, c, places)]
             if any(change.final for change in earlier):
                 known += 1
             else:
                 tries = max((change.tries for change in earlier), default=0)
                 new.append(candidate.model_copy(update={"tries": tries}))
-    return Candidates(candidates=tuple(_unite(new)), unexplained=tuple(unexplained), known=known)
+    return Candidates(candidates=tuple(_unite(new)), known=known)
 
 
-def of_table(table: Table) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
-    """Return a machine's candidates, and the steps at which no stack changed (see `steps`)."""
+def of_table(table: Table) -> Iterator[Change]:
+    """Yield a machine's candidates: a step at which no stack changed is none."""
     locks: dict[str, str] = {}
     renewed = defaultdict[str, set[int]](set)
     for place, night in enumerate(table.nights):
@@ -97,19 +94,11 @@ def of_table(table: Table) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
                 renewed[stack].add(place)
             locks[stack] = digest
     explained = defaultdict[str, list[_Cluster]](list)
-    unexplained: list[Step] = []
     for step in steps(table):
         if near := renewed[step.stack].intersection(step.nights):
             explained[step.stack].append(_Cluster(near, [step.step]))
-        elif all(step.stack in table.nights[place].stacks for place in step.nights):
-            unexplained.append(step.step)
-        # Otherwise it is unknown whether the stack changed.
-    candidates = (
-        _candidate(table, stack, cluster)
-        for stack, causes in sorted(explained.items())
-        for cluster in _join(causes)
-    )
-    return tuple(candidates), tuple(unexplained)
+    for stack, causes in sorted(explained.items()):
+        yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
 
 
 def steps(table: Table) -> Iterator[TableStep]:
