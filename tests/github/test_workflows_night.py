@@ -12,7 +12,6 @@ import yaml
 
 from acting import HOSTED, PROJECT, Stage, load, need
 from anchored_files import CPU, of, ratio
-from detecting import detect
 from duetbench.core.change import Release
 from duetbench.core.comparison import Finding, PackageChange
 from duetbench.core.model import StackRecord, Verdict
@@ -22,6 +21,7 @@ from foreign import MACHINES, conclusion, points
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import Points
+from observatory.trend.candidates import detect
 from observatory.trend.reading import of_points
 from observatory.trend.table import tables
 from repos import commit, git, write

@@ -12,7 +12,7 @@ from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import result_files
 from histories import FIRST
-from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
+from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend import candidates
 from observatory.trend import table as history
 from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table
@@ -126,11 +126,6 @@ def moved_at(
     )
 
 
-def dismiss(candidate: Change, verdict: Verdict, tries: int) -> Change:
-    """Dismiss a candidate, as duets do that do not confirm it."""
-    return candidate.model_copy(update={"status": "dismissed", "verdict": verdict, "tries": tries})
-
-
 def recorded(
     status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
 ) -> Change:
@@ -159,8 +154,3 @@ def recorded(
 def moves(*names: str) -> tuple[PackageChange, ...]:
     """Packages that moved."""
     return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
-
-
-def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
-    """Detect candidates, except those that were judged before."""
-    return candidates.detect(tables, judged)

@@ -19,9 +19,7 @@ from detecting import (
     COMMIT,
     CPU,
     MACHINE,
-    detect,
     digest,
-    dismiss,
     moved_at,
     moves,
     pieces,
@@ -41,7 +39,7 @@ from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, Step, finding_on
 from observatory.trend import reading
 from observatory.trend import table as history
-from observatory.trend.candidates import of_table, steps
+from observatory.trend.candidates import detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
 
@@ -209,11 +207,14 @@ def test_nothing_is_judged_twice() -> None:
     for records, known in (((record,), 1), ((earlier, elsewhere), 0), ((), 0)):
         found = detect(made, records)
         assert (found.known, len(found.candidates)) == (known, 1 - known)
-    undecided = dismiss(one, Verdict.UNKNOWN, 2)
-    (again,) = detect(made, [undecided]).candidates
-    assert again.tries == 2
-    for final in (dismiss(one, Verdict.UNKNOWN, 3), dismiss(one, Verdict.SAME, 1)):
-        assert detect(made, [final]).known == 1
+    for verdict, tries, known in (
+        (Verdict.UNKNOWN, 2, 0), (Verdict.UNKNOWN, 3, 1), (Verdict.SAME, 1, 1),
+    ):  # fmt: skip
+        update = {"status": "dismissed", "verdict": verdict, "tries": tries}
+        found = detect(made, [one.model_copy(update=update)])
+        assert (found.known, [again.tries for again in found.candidates]) == (
+            known, [tries] * (not known),
+        )  # fmt: skip
 
 
 def test_a_change_that_was_undone_is_closed(compared: Compared) -> None:
