@@ -203,27 +203,29 @@ def results(
 ) -> tuple[Result, ...]:
     """Judge the second release of each step over the first, for each case of both.
 
-    CPU and memory of all steps are one family: among many releases without an effect, few get a
-    verdict by chance. If a case is at another level from a release on, the effect is the difference
-    of the levels. Counts have no verdict.
+    CPU of all steps is one family, and so is memory: among many releases without an effect, few get
+    a verdict by chance. If a case is at another level from a release on, the effect is the
+    difference of the levels. Counts have no verdict.
     """
-    pairs = [
-        [
-            (case, before, after)
-            for name, case in head.points.items()
+    effects: list[list[ReleaseEffect]] = [[] for _ in on]
+    for family, assess in ((MAIN, judge), ((MEMORY,), judge), ((INSTRUCTIONS,), _counts)):
+        pairs = [
+            (place, (case, before, after))
+            for place, (_, (base, head)) in enumerate(on)
+            for case in head.points.values()
             for after in case.points
-            if after.metric in {*MAIN, MEMORY, INSTRUCTIONS}
-            if (before := base.point(name, after.metric)) is not None
+            if after.metric in family and (before := base.point(case.case, after.metric))
+            if scatters(before, after) or assess is _counts
         ]
-        for _, (base, head) in on
-    ]
-    effects = iter(judge([pair for of_step in pairs for pair in of_step if scatters(*pair[1:])]))
-    judged = []
-    for (axis, (base, head)), of_step in zip(on, pairs, strict=True):
-        moved = [next(effects) if scatters(*pair[1:]) else _count(*pair) for pair in of_step]
-        levels = (axis.levels.get((head.version, e.case, e.metric), e) for e in moved)
-        judged.append(Result(base, head, tuple(levels)))
-    return tuple(judged)
+        assessed = assess([pair for _, pair in pairs])
+        for (place, _), effect in zip(pairs, assessed, strict=True):
+            axis, (_, head) = on[place]
+            key = (head.version, effect.case, effect.metric)
+            effects[place].append(axis.levels.get(key, effect))
+    return tuple(
+        Result(base, head, tuple(of_step))
+        for (_, (base, head)), of_step in zip(on, effects, strict=True)
+    )
 
 
 def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
@@ -266,10 +268,15 @@ def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     return _sample(base, head).interval
 
 
-def _count(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
-    """Return a count's effect, without a verdict."""
-    ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
-    return ReleaseEffect(case.case, case.python, after.metric, ratio)
+def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+    """Return the effects on counts, without a verdict."""
+    return [
+        ReleaseEffect(
+            case.case, case.python, after.metric,
+            interval(after.log - before.log, math.hypot(before.se, after.se)),
+        )
+        for case, before, after in pairs
+    ]  # fmt: skip
 
 
 def scatters(*points: AnchoredPoint) -> bool:
