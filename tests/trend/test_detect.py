@@ -338,7 +338,7 @@ JUST: Final = math.sqrt(PRICE * (4 + 2) / (4 * 2))
 points on another, a and b of them, are worth ab/(a + b) · (height/error)²."""
 
 TURNS: Final = [0.0, 10 * E] * 5  # ten levels cost nine prices, one in the middle 10 · 25
-MONTHS: Final = {"chosen": [True] * 10}  # stacks a month apart: what they differ by is no scatter
+MONTHS: Final = {"lone": [True] * 10}  # stacks a month apart: what they differ by is no scatter
 
 
 @pytest.mark.parametrize(
@@ -351,10 +351,15 @@ MONTHS: Final = {"chosen": [True] * 10}  # stacks a month apart: what they diffe
         # Of nights every second one were an outlier, or what neighbours differ by were scatter.
         (TURNS, E, {}, []),
         # Nights after months have outliers again.
-        ([0.0, 10 * E, *[0.0] * 8, 1.0], E, {"chosen": [True] * 2 + [False] * 9}, [1, 2]),
+        ([0.0, 10 * E, *[0.0] * 8, 1.0], E, {"lone": [True] * 2 + [False] * 9}, [1, 2]),
         # One far point is an outlier however far, two are a level; not where nothing scatters.
         *(
-            ([0.0] * 6 + [far] * points, E, {"lone": lone}, [6] * (lone or points > 1))
+            (
+                [0.0] * 6 + [far] * points,
+                E,
+                {"lone": [lone] * (6 + points)},
+                [6] * (lone or points > 1),
+            )
             for far in (0.1, 10.0)
             for points, lone in ((1, False), (2, False), (1, True))
         ),

@@ -109,17 +109,17 @@ def steps(table: Table) -> Iterator[TableStep]:
 
 
 def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
-    lone = metric == INSTRUCTIONS
-    floor = metric_row(CPU if lone else metric).floor
+    counted = metric == INSTRUCTIONS
+    floor = metric_row(CPU if counted else metric).floor
     figures = table.figures[:, row, table.metrics.index(metric)].astype(float)
     usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
     nights = np.flatnonzero(usable & (figures[:, 1] > 0))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
     # Intervals of few duets are wider than by the normal distribution: these points count less.
-    errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / NORMAL
-    chosen = [table.nights[night].as_of is not None for night in nights.tolist()]
-    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
+    errors = np.full(len(nights), REPEATED) if counted else np.log(high / low) / 2 / NORMAL
+    lone = [counted or table.nights[night].as_of is not None for night in nights.tolist()]
+    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone)
     for left, right in pairwise(pieces):
         height, error = right.log - left.log, math.hypot(left.se, right.se)
         if abs(math.expm1(height)) <= floor:
