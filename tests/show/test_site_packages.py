@@ -22,7 +22,7 @@ from duetbench.judge.findings import of_effects
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
 from observatory.store.points import AnchoredPoint, CasePoints
-from observatory.trend.quotes import judged
+from observatory.trend.releases import judged
 from site_builds import JSON
 
 pytestmark = pytest.mark.long

@@ -198,20 +198,20 @@ def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
     )
 
 
-def results(
-    on: Sequence[tuple[ReleaseAxis, tuple[MeasuredRelease, MeasuredRelease]]],
-) -> tuple[Result, ...]:
-    """Judge the second release of each step over the first, for each case of both.
+def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
+    """Judge every release over the measured one before it, by axis and version.
 
-    CPU of all steps is one family, and so is memory: among many releases without an effect, few get
+    CPU of all releases is one family, and so is memory: of many releases without an effect, few get
     a verdict by chance. If a case is at another level from a release on, the effect is the
     difference of the levels. Counts have no verdict.
     """
-    effects: list[list[ReleaseEffect]] = [[] for _ in on]
+    by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
+    steps = [(axis, *step) for axis in by_axis for step in axis.steps]
+    effects: list[list[ReleaseEffect]] = [[] for _ in steps]
     for family, assess in ((MAIN, judge), ((MEMORY,), judge), ((INSTRUCTIONS,), _counts)):
         pairs = [
             (place, (case, before, after))
-            for place, (_, (base, head)) in enumerate(on)
+            for place, (_, base, head) in enumerate(steps)
             for case in head.points.values()
             for after in case.points
             if after.metric in family and (before := base.point(case.case, after.metric))
@@ -219,13 +219,12 @@ def results(
         ]
         assessed = assess([pair for _, pair in pairs])
         for (place, _), effect in zip(pairs, assessed, strict=True):
-            axis, (_, head) = on[place]
+            axis, _, head = steps[place]
             key = (head.version, effect.case, effect.metric)
             effects[place].append(axis.levels.get(key, effect))
-    return tuple(
-        Result(base, head, tuple(of_step))
-        for (_, (base, head)), of_step in zip(on, effects, strict=True)
-    )
+    for (axis, base, head), of_step in zip(steps, effects, strict=True):
+        by_axis[axis][head.version] = Result(base, head, tuple(of_step))
+    return by_axis
 
 
 def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:

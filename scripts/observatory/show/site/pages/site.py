@@ -29,9 +29,9 @@ from observatory.show.run_view import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
-from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
+from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, Result, axes
+from observatory.trend.releases import ReleaseAxis, Result, axes, judged
 from observatory.trend.table import KINDS, Kind, Night, Table, tables
 
 _REMOTE: Final = (
