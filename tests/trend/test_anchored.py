@@ -33,7 +33,7 @@ from observatory.matrix.sides import match_cases
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Precision, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
 from repos import commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
@@ -96,8 +96,8 @@ def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
-    wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
-    anchored_.run_duets(heads, instruments, QUIETLY, Effort(wanted))
+    effort = Effort(**{"least": 3, "most": 5, **precision})
+    anchored_.run_duets(heads, instruments, QUIETLY, effort)
 
 
 def test_a_case_is_played_until_its_ratio_is_known() -> None:
@@ -138,7 +138,7 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
         one = head("later", cases)
-        effort = Effort(Precision(least=3, most=3), night, left)
+        effort = Effort(least=3, most=3, seed=night, limit=left)
         whole = anchored_.run_duets([one], Given(), QUIETLY, effort)
         cases_, missing = one.points()
         names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
@@ -189,10 +189,10 @@ PLAYED = CASES[0]
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
-def often(precision: Precision, seconds: float, logs: Sequence[float]) -> int:
+def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
     """Count the duets of this length that are run, with alternating log ratios."""
     samples = CaseDuets(PLAYED)
-    while precision.missing(samples):
+    while effort.missing(samples):
         ratio = math.exp(logs[len(samples.all) % len(logs)])
         samples.add(duet_of(PLAYED.id, {"server_cpu_per_request": ratio}, seconds=seconds))
     return len(samples.all)
@@ -292,7 +292,7 @@ def backfilled(
     """Measure stacks that are not known in `results`, and save their points there."""
     scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
-    results, effort = tmp_path / "results", Effort(Precision(se=0.01, least=2))
+    results, effort = tmp_path / "results", Effort(se=0.01, least=2)
     left = backfill.without_known(wanted, results, anchor)
     found = list(
         anchored_.measure(Checkout(root), anchor, left, scope, QUIETLY, instruments, effort)
@@ -374,8 +374,8 @@ def test_starts_go_on_until_they_are_precise() -> None:
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
-    assert Precision(se=0.021).missing(samples)
-    assert not Precision(se=0.022).missing(samples)
+    assert Effort(se=0.021).missing(samples)
+    assert not Effort(se=0.022).missing(samples)
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:

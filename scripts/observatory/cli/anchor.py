@@ -30,7 +30,7 @@ from observatory.show.run_text import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend import anchored
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -86,7 +86,7 @@ def run_command(
     label = "the checkout" if dirty or not commit else commit[:8]
     tonight = Wanted(label, now, lambda _, __, name: project.lock(name), "night", commit=commit)
     limit = budget_seconds(budget)
-    effort = Effort(NIGHTLY, seed, math.inf if limit is None else limit)
+    effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
     with revisions.copies() as copies:
         scope = Scope(tuple(globs), reporter, copies)
         anchor, real = load_anchor(root), Real()

@@ -24,7 +24,7 @@ from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import print_points
 from observatory.trend import anchored, backfill
-from observatory.trend.anchored import Effort, Precision, Wanted
+from observatory.trend.anchored import Effort, Wanted
 
 
 def backfill_command(
@@ -84,7 +84,7 @@ def backfill_command(
         with revisions.copies() as copies:
             scope = Scope(tuple(select or ()), reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
-            effort = Effort(Precision(se=0.01) if start else Precision(), DEFAULT_SEED)
+            effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
             for points in anchored.measure(
                 project, anchor, wanted, scope, reporter, Real(), effort
             ):

@@ -57,12 +57,13 @@ COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class Effort:
     """How many duets of a case are enough: as many as reach this standard error of its logarithm.
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
     most `most`. If `least` duets of a slow case take more than `seconds`, the number that
-    fits into them is enough, but not fewer than `fewest`.
+    fits into them is enough, but not fewer than `fewest`. All takes at most `limit` seconds, in an
+    order that follows from `seed`.
     """
 
     se: float = 0.005
@@ -70,6 +71,8 @@ class Precision:
     most: int = 20
     fewest: int = 3
     seconds: float = math.inf
+    limit: float = math.inf
+    seed: int = 1
 
     def least_of(self, seconds: float) -> int:
         """Return the fewest duets of a case if each takes `seconds`."""
@@ -89,7 +92,7 @@ class Precision:
         return int(any(standard_error(duets, metric) > self.se for metric in leading))
 
 
-NIGHTLY: Final = Precision(least=5, seconds=40.0)
+NIGHTLY: Final = Effort(least=5, seconds=40.0)
 """A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
 more, of 4 s each; a case that waits for seconds gets 3."""
 
@@ -221,15 +224,6 @@ def _count(count: Instructions) -> AnchoredPoint:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How a measurement goes on: how precisely, in which order, and for at most so many seconds."""
-
-    precision: Precision = field(default_factory=Precision)
-    seed: int = 1
-    limit: float = math.inf
-
-
 class _UntilPrecise(Loop):
     """Runs duets of every case of all heads until its ratio is as precise as required."""
 
@@ -243,12 +237,12 @@ class _UntilPrecise(Loop):
     ) -> None:
         super().__init__(instruments, reporter, effort.seed)
         self.heads = {pair: head for head in heads for pair in head.pairs}
-        self.precision = effort.precision
+        self.effort = effort
         self.queue: set[Pair] = set()
         self.added = added
 
     def open(self) -> Mapping[Pair, int]:
-        missing = {pair: self.precision.missing(pair) for pair in self.heads.keys() - self.queue}
+        missing = {pair: self.effort.missing(pair) for pair in self.heads.keys() - self.queue}
         return {pair: missing[pair] for pair in self.heads if missing.get(pair)}
 
     def take_turns(self, nights: int, night: int) -> None:
@@ -272,19 +266,19 @@ def run_duets(
     If there is no time for the fewest duets of every case, cases take turns; the seed counts
     nights. `added` is called after every duet.
     """
-    ends, precision = time.monotonic() + effort.limit, effort.precision
+    ends = time.monotonic() + effort.limit
     loop = _UntilPrecise(heads, instruments, reporter, effort, added)
     cases = sum(len(head.pairs) for head in heads)
     reporter.start(f"cases against the anchor: {cases}", loop.remaining(loop.open()))
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        needed = precision.fewest * loop.seconds(*loop.open())
+        needed = effort.fewest * loop.seconds(*loop.open())
         left = max(1.0, ends - time.monotonic())
         nights = min(math.ceil(needed / left), len(loop.open()))
         if nights > 1:
             loop.take_turns(nights, effort.seed)
-            note = f"no time for {precision.fewest} duets of each case: one in {nights} has a turn"
+            note = f"no time for {effort.fewest} duets of each case: one in {nights} has a turn"
             for head in heads:
                 head.notes.append(note)
             reporter.note(note)
