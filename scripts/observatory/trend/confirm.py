@@ -82,30 +82,28 @@ def compare_stacks(
         return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-def find_lock(subject: Checkout, state: StackState, commit: str | None, narrator: Narrator) -> str:
-    """Find a lock as it was, or as the index has it for its date now.
+def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
+    """Find the locks on both sides of a change as they were, or as the index has them for a date.
 
     Raises:
-        HistoryError: It is not found, and has no date.
+        HistoryError: One is not found, and has no date.
         SetupError: uv cannot resolve it.
     """
-    if text := subject.find_lock(state.stack, state.digest, commit):
-        return text
-    if state.as_of is None:
-        raise HistoryError(
-            f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
-            "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
-        )
-    day = date.fromisoformat(state.as_of)
-    return subject.resolve_stack(state.stack, narrator, day).lock.read_text("utf-8")
-
-
-def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
-    """Find the locks on both sides of a change; raises as `find_lock`."""
-    return (
-        find_lock(subject, change.base, change.base_commit, narrator),
-        find_lock(subject, change.head, change.head_commit, narrator),
-    )
+    states, commits = (change.base, change.head), (change.base_commit, change.head_commit)
+    texts: list[str] = []
+    for state, commit in zip(states, commits, strict=True):
+        if text := subject.find_lock(state.stack, state.digest, commit):
+            texts.append(text)
+        elif state.as_of:
+            day = date.fromisoformat(state.as_of)
+            stack = subject.resolve_stack(state.stack, narrator, day)
+            texts.append(stack.lock.read_text("utf-8"))
+        else:
+            raise HistoryError(
+                f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
+                "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
+            )
+    return texts[0], texts[1]
 
 
 def _label(state: StackState, run: str | None) -> str:
