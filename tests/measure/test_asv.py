@@ -1,18 +1,16 @@
-"""asv with our environments and suites: what is asked for, and the real program in repositories."""
+"""asv with our environments: the real program, in small repositories of its own."""
 
 import itertools
 import json
 import math
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 from asv import util
@@ -21,17 +19,12 @@ from asv.environment import iter_matrix
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from bench import all_cases, experiments, invoke
 from duetbench.app import stacks
-from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
-from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import read_suites
+from observatory.measure import asv_runs
 from observatory.measure import asv_runs as runs
-from observatory.measure.inside import endpoints
-from repos import commit, git, write
 from tiny_index import Index, serving
 
 ROOT = paths.project_root()
@@ -40,8 +33,6 @@ GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_versio
 # Two of the guard's benchmarks; each of the others is one process more, and shows nothing more.
 QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
 WITH_GIL, WITHOUT = "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent"
-LOCKED = "apps/stacks/current.txt"
-IGNORED = shutil.ignore_patterns("__pycache__")
 
 
 @dataclass(frozen=True)
@@ -64,6 +55,22 @@ class Repository:
         assert done.returncode == code, done.stdout
         return done.stdout
 
+    def git(self, *args: str) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=self.root, env=self.env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, message: str) -> str:
+        self.git("add", "--all", ".", ":!results", ":!.asv")
+        self.git("commit", "--quiet", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def lock(self, *lines: str) -> None:
+        file = self.root / "apps" / "stacks" / "current.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(lines))
+
     def figures(self, commit: str, environment: str) -> dict[str, float | None]:
         file = self.root / "results" / "asv" / HERE / f"{commit[:8]}-{environment}.json"
         results = Results.load(str(file), HERE)
@@ -77,6 +84,41 @@ class Repository:
         return figures
 
 
+def environment(home: Path, **more: str) -> dict[str, str]:
+    home.mkdir(parents=True, exist_ok=True)
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
+    names = {
+        f"GIT_{who}_{field}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for field, value in (("NAME", "somebody"), ("EMAIL", "somebody@localhost"))
+    }
+    # The variables below must not reach a benchmark.
+    return {
+        **inherited,
+        **names,
+        "HOME": str(home),
+        "PYTHON_GIL": "1",
+        "PYTHONOPTIMIZE": "1",
+        **more,
+    }
+
+
+def lay_out(root: Path) -> None:
+    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
+    conf["matrix"]["req"]["stack"] = ["current"]
+    (root / "apps").mkdir(parents=True)
+    (root / "asv.conf.json").write_text(json.dumps(conf))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "apps" / "pyproject.toml").write_text(
+        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
+        '[dependency-groups]\ncurrent = ["pydantic"]\n'
+    )
+    (root / "scripts").symlink_to(ROOT / "scripts")
+    (root / "benchmarks").mkdir()
+    for name in ("__init__.py", "_suite.py", "guard.py"):
+        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
+
+
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
     with serving() as served:
@@ -85,38 +127,24 @@ def index() -> Iterator[Index]:
 
 @pytest.fixture(scope="module")
 def repository(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Two commits with another version each; the guard is their only suite."""
     folder = tmp_path_factory.mktemp("asv")
-    root, cache = folder / "repository", folder / "cache" / "duetbench"
+    cache = folder / "cache" / "duetbench"
     cache.mkdir(parents=True)
-    (folder / "home").mkdir()
     (cache / "interpreters").symlink_to(paths.cache_dir() / "interpreters")
-    inherited = {name: os.environ[name] for name in ("PATH", "LANG", LOCK) if name in os.environ}
-    # The last two must not reach a benchmark.
-    env = {
-        **inherited, "HOME": str(folder / "home"), "XDG_CACHE_HOME": str(cache.parent),
-        "UV_DEFAULT_INDEX": f"{index.address}/simple", "PYTHON_GIL": "1", "PYTHONOPTIMIZE": "1",
-    }  # fmt: skip
-    conf = util.load_json(str(ROOT / "asv.conf.json"), js_comments=True)
-    conf["matrix"]["req"]["stack"] = ["current"]
-    write(root, "asv.conf.json", json.dumps(conf))
-    write(root, ".gitignore", "results/\n.asv/\n__pycache__/\n")
-    write(
-        root,
-        "apps/pyproject.toml",
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\ncurrent = ["pydantic"]\n',
+    repository = Repository(
+        folder / "repository",
+        environment(
+            folder / "home",
+            XDG_CACHE_HOME=str(folder / "cache"),
+            UV_DEFAULT_INDEX=f"{index.address}/simple",
+        ),
     )
-    shutil.copy(ROOT / "pyproject.toml", root)
-    (root / "scripts").symlink_to(ROOT / "scripts")
-    (root / "benchmarks").mkdir()
-    for name in ("__init__.py", "_suite.py", "guard.py"):
-        shutil.copy(ROOT / "benchmarks" / name, root / "benchmarks")
-    git(root, "init", "--quiet", "--initial-branch", "main")
+    lay_out(repository.root)
+    repository.git("init", "--quiet", "--initial-branch", "main")
     for version in ("2.14.3", "2.14.4"):
-        lock = index.add("pydantic", version, "2026-11-01")
-        commit(root, f"pydantic {version}", **{LOCKED: lock})
-    return Repository(root, env)
+        repository.lock(index.add("pydantic", version, "2026-11-01"))
+        repository.commit(f"pydantic {version}")
+    return repository
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +153,15 @@ def measured(repository: Repository) -> Repository:
     return repository
 
 
-def test_the_matrix_has_what_the_project_declares(tmp_path: Path) -> None:
-    conf = Config.load(str(runs.configure(Checkout.here(), tmp_path, None)))
+def test_the_matrix_has_all_that_is_declared_of_its_stacks() -> None:
+    conf = Config.load(str(ROOT / "asv.conf.json"))
     combinations = {
         (entry["python", None], entry["req", "stack"])
         for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
     }
-    declared = {
-        (python, stack)
-        for stack in Checkout.here().stacks
-        for python in Checkout.here().pythons(stack)
-    }
-    assert combinations == declared
+    project = Checkout.here()
+    stacks = {stack for _, stack in combinations}
+    assert combinations == {(py, stack) for stack in stacks for py in project.pythons(stack)}
 
 
 @pytest.mark.real
@@ -146,8 +171,8 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     Environments hold the lock and nothing else. Results are filed under the machine of our run
     files; its fields, keys of the graphs, hold nothing that an update of the kernel moves.
     """
-    for revision, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
-        full = git(measured.root, "rev-parse", revision)
+    for commit, version in (("HEAD~1", 2.014003), ("HEAD", 2.014004)):
+        full = measured.git("rev-parse", commit)
         for name, gil in ((WITH_GIL, 1), (WITHOUT, 0)):
             assert measured.figures(full, name) == {GIL: gil, f"{VERSION} 'pydantic'": version}
     held = sorted(
@@ -162,7 +187,7 @@ def test_each_commit_is_measured_with_the_packages_of_its_own_lock(measured: Rep
     ]
     (filed,) = (measured.root / "results" / "asv").glob("*/machine.json")
     assert filed.parent.name == HERE
-    assert json.loads(filed.read_text()) == {**runs.profile(), "version": 1}
+    assert json.loads(filed.read_text()) == {**asv_runs.profile(), "version": 1}
     assert platform.release() not in filed.read_text()
 
 
@@ -170,21 +195,23 @@ def environments(repository: Repository) -> Path:
     return Path(repository.env["XDG_CACHE_HOME"]) / "duetbench" / "environments"
 
 
+def clone(repository: Repository, folder: Path) -> Repository:
+    repository.git("clone", "--quiet", str(repository.root), str(folder / "clone"))
+    return Repository(folder / "clone", repository.env)
+
+
 @pytest.mark.real
 def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     repository: Repository, index: Index, tmp_path: Path
 ) -> None:
     """The sentence names commit, file and remedy; other commits of the same call are measured."""
-    git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
-    there = Repository(tmp_path / "clone", repository.env)
-    locks = {
-        "not pinned": "pydantic\n",
-        "no such version": f"pydantic==9.9.9 --hash=sha256:{'0' * 64}\n",
-        "as it was": index.add("pydantic", "2.14.4", "2026-11-01"),
-    }
-    unpinned, unknown, good = (
-        commit(there.root, why, **{LOCKED: lock}) for why, lock in locks.items()
-    )
+    there = clone(repository, tmp_path)
+    there.lock("pydantic\n")
+    unpinned = there.commit("not pinned")
+    there.lock("pydantic==9.9.9 --hash=sha256:" + "0" * 64 + "\n")
+    unknown = there.commit("no such version")
+    there.lock(index.add("pydantic", "2.14.4", "2026-11-01"))
+    good = there.commit("as it was")
     output = there.asv("run", "HEAD~3..", *QUICK, "-E", WITH_GIL, code=2)
     assert (
         f"{WITH_GIL} cannot be made for commit {unpinned[:8]}: apps/stacks/current.txt: " in output
@@ -192,8 +219,8 @@ def test_a_broken_lock_is_a_failed_build_and_gives_no_figure(
     assert "line: found 'pydantic'; allowed: name==version" in output
     assert f"for commit {unknown[:8]}: installing stack current for 3.14 failed" in output
     assert "Traceback" not in output
-    for revision in (unpinned, unknown):
-        assert set(there.figures(revision, WITH_GIL).values()) == {None}
+    for commit in (unpinned, unknown):
+        assert set(there.figures(commit, WITH_GIL).values()) == {None}
     assert there.figures(good, WITH_GIL) == {GIL: 1, f"{VERSION} 'pydantic'": 2.014004}
 
 
@@ -206,30 +233,26 @@ def test_nobody_measures_beside_another(repository: Repository) -> None:
     assert "Traceback" not in output
 
 
-def run_benchmark(
-    name: str,
-    folder: Path,
-    suites: Path = ROOT,
-    *,
-    python: str = "3.14",
-    checkout: Path = ROOT,
-    changed: Mapping[str, str] | None = None,
-) -> tuple[str, Any]:
-    """Run a benchmark as asv does; what it says, and its result if there is one."""
+def run_guard(
+    benchmark: str, tmp_path: Path, python: str = "3.14", **changed: str
+) -> tuple[str, float | None]:
+    """What it says, and its figure if there is one."""
     executable = stacks.executable(
         Checkout.here().lock("current"), Checkout.here().interpreter(python)
     )
     env = runs.runner_variables(
-        os.environ, executable=executable, python=python, stack="current", checkout=checkout
+        os.environ, executable=executable, python=python, stack="current", checkout=ROOT
     )
-    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", suites / "benchmarks"]
-    quickly = json.dumps({"repeat": 2, "sample_time": 0.002, "warmup_time": 0.03})
-    file = folder / "result.json"
-    file.unlink(missing_ok=True)
+    argv: list[str | Path] = [executable, BENCHMARK_RUN_SCRIPT, "run", ROOT / "benchmarks"]
+    file = tmp_path / "result.json"
     done = subprocess.run(
-        [*argv, name, quickly, "None", file],
-        cwd=folder, env={**env, **(changed or {})}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*argv, benchmark, "{}", "None", file],
+        cwd=tmp_path,
+        env={**env, **changed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode == 0) == file.exists(), done.stderr
     return done.stderr, json.loads(file.read_text()) if file.exists() else None
 
@@ -254,206 +277,6 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         (GIL, "3.14", {"DUETBENCH_PYTHON": "3.14t"}, "expected Python 3.14t, found 3.14 (3.14.7)"),
         (f"{VERSION}-0", "3.14", {"DUETBENCH_CHECKOUT": str(tmp_path)}, packages),
     ):
-        output, figure = run_benchmark(benchmark, tmp_path, python=python, changed=changed)
+        output, figure = run_guard(benchmark, tmp_path, python, **changed)
         assert words in output
         assert figure is None
-
-
-def test_the_suites_know_every_declared_endpoint() -> None:
-    """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
-    declared = endpoints.declared(ROOT)
-    loaded: dict[str, set[str]] = {}
-    for experiment in experiments():
-        for name in experiment.declaration.endpoints:
-            loaded.setdefault(f"{experiment.name}/{name}", set())
-    for case in all_cases():
-        loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
-    assert declared.keys() == loaded.keys()
-    for name, on in loaded.items():
-        assert declared[name].stacks == on or not on, name
-        assert declared[name].stacks <= set(Checkout.here().stacks)
-    fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
-    assert {name for name, endpoint in declared.items() if endpoint.waits} == fixed
-    cut = {name for name, endpoint in declared.items() if "DUETBENCH_WAIT_S" in endpoint.env}
-    assert cut
-    assert {declared[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
-
-
-ECHO: Final = """
-[profiles]
-quick = {}
-[endpoints.one]
-app = "echo:app"
-interface = "asgi"
-path = "/good"
-expect = { content_type = "text/plain", text = "x" }
-[endpoints.two]
-app = "echo:app"
-interface = "asgi"
-path = "/bad"
-expect = { content_type = "text/plain", text = "x" }
-[[cases]]
-endpoint = ["one"]
-stack = "current"
-"""
-
-
-ANSWERS: Final = """
-async def app(scope, receive, send):
-    kind = [(b"content-type", b"text/plain")]
-    status = 200 if scope["path"] == "/good" else 404
-    await send({"type": "http.response.start", "status": status, "headers": kind})
-    await send({"type": "http.response.body", "body": b"x"})
-"""
-
-
-@pytest.mark.real
-def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path) -> None:
-    """A newcomer is measured without a line in the suites, a wrong answer and an old commit not."""
-    suites, commit = tmp_path / "suites", tmp_path / "commit"
-    for folder in ("apps", "benchmarks"):
-        shutil.copytree(ROOT / folder, suites / folder, ignore=IGNORED)
-    (suites / "scripts").symlink_to(ROOT / "scripts")
-    write(suites, "apps/echo/echo.py", ANSWERS)
-    write(suites, "apps/echo/experiment.toml", ECHO)
-    names = list(endpoints.declared(suites))
-    good, bad, gone = (
-        f"handlers.Wall.time_request-{2 + names.index(name)}"
-        for name in ("echo/one", "echo/two", "await-patterns/async_concurrent")
-    )
-    # The suites list what their own tree has; the commit under test may not have it yet.
-    shutil.copytree(suites / "apps", commit / "apps")
-    shutil.rmtree(commit / "apps" / "await-patterns")
-    _, figure = run_benchmark(good, tmp_path, suites, checkout=commit)
-    assert figure["number"] > 0
-    said, figure = run_benchmark(gone, tmp_path, suites, checkout=commit)
-    assert math.isnan(figure)
-    assert "this commit declares no endpoint await-patterns/async_concurrent" in said
-    said, figure = run_benchmark(bad, tmp_path, suites, checkout=suites)
-    assert figure is None
-    assert "GET /bad: expected status 200, found" in said
-
-
-def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
-    return {step.suite: step.benches for step in runs.steps(globs)}
-
-
-def test_every_suite_runs_where_it_says_something() -> None:
-    steps = {step.suite: step for step in runs.steps()}
-    assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
-    assert steps["gil"].environments == (
-        "duetbench-py3.14-stackgil-in-process",
-        "duetbench-py3.14t-stackgil-in-process",
-    )
-    assert steps["pydantic_models"].environments[0] == "duetbench-py3.14-stackpydantic-v1"
-    assert "duetbench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
-
-
-@pytest.mark.parametrize(
-    ("glob", "name", "matches"),
-    [
-        ("gil", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil", "gilded.time_tasks", False),
-        ("gil.Cpu*", "gil.Files.time_round_trips('serial', 1)", False),
-        ("gil.Cpu.time_task", "gil.Cpu.time_tasks('serial', 4)", False),
-        ("gil.Cpu.time_tasks('serial', *)", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil.Cpu.time_tasks('threads', *)", "gil.Cpu.time_tasks('serial', 4)", False),
-    ],
-)
-def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool) -> None:
-    (bench,) = chosen(glob)["gil"]
-    assert bool(re.search(bench, name)) is matches
-
-
-def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
-    assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
-    assert len(chosen("*")) == len(read_suites(ROOT))
-    for wrong in ("guard.*", "gil-endpoints/*", "gi"):
-        with pytest.raises(UsageError, match=r"expected globs .* gil\., handlers\."):
-            runs.steps([wrong, "gil.*"])
-
-
-def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
-    def configured(results: Path | None) -> Any:
-        return json.loads(runs.configure(Checkout(ROOT), tmp_path, results).read_bytes())
-
-    conf = configured(tmp_path / "results")
-    assert conf["results_dir"] == str(tmp_path / "results")
-    assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
-    (tmp_path / "asv.conf.json").unlink()
-    with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        runs.configure(Checkout(tmp_path), tmp_path, None)
-    with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
-        runs.require_commit(tmp_path)
-    (tmp_path / "asv.conf.json").touch()
-    with pytest.raises(UsageError, match="not in a git repository"):
-        runs.require_commit(tmp_path)
-
-
-@pytest.mark.thorough
-@pytest.mark.long
-@pytest.mark.real
-def test_a_real_look_inside(
-    state_home: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Files, and threads in FastAPI, on both builds; a loop that counts wrongly gives no figure."""
-    repository = tmp_path / "repository"
-    for folder in ("benchmarks", "apps"):
-        shutil.copytree(ROOT / folder, repository / folder, ignore=IGNORED)
-    (repository / "scripts").symlink_to(ROOT / "scripts")
-    for name in ("pyproject.toml", "asv.conf.json"):
-        shutil.copy(ROOT / name, repository)
-    git(repository, "init", "--quiet")
-    commit(repository, "first")
-    monkeypatch.chdir(repository)
-    monkeypatch.setenv("DUETBENCH_ROOT", str(repository))
-    suite = repository / "benchmarks" / "gil.py"
-    wrong = suite.read_text("utf-8").replace("counted += 1", "counted += 2")
-    suite.write_text(wrong.replace("STEPS = 10**7", "STEPS = 10**5"), "utf-8")
-    threads = min(2, len(os.sched_getaffinity(0)))
-    globs = (
-        "gil.Files.time_round_trips('serial', 1)",
-        "gil.Cpu.time_tasks('serial', 1)",
-        f"scaling.Scaling.time_threads('fastapi', {threads})",
-    )
-    selection = [argument for glob in globs for argument in ("--select", glob)]
-    done = invoke(capsys, monkeypatch, ("observatory", "inprocess", "--json", *selection))
-    assert done.code == 1, done
-    assert (
-        "failed: gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
-        in done.err
-    )
-    log = state_home / "duetbench" / "logs" / "inprocess-gil.log"
-    assert "expected 1 counts of 100000," in log.read_text("utf-8")
-    described: dict[str, Any] = json.loads(done.out)
-    (snapshot,) = described["snapshots"]
-    measured = [
-        (reading["benchmark"], reading["python"], dict(reading["params"]))
-        for reading in snapshot["readings"]
-        if reading["status"] == "measured" and reading["value"] > 0
-    ]
-    assert measured == [
-        (benchmark, python, params)
-        for benchmark, params in (
-            ("gil.Files.time_round_trips", {"mode": "serial", "megabytes": "1"}),
-            ("scaling.Scaling.time_threads", {"work": "fastapi", "threads": str(threads)}),
-        )
-        for python in ("3.14", "3.14t")
-    ]
-    assert [section["name"] for section in described["sections"]] == ["gil-in-process"]
-    assert not (repository / "results").exists()
-
-
-def test_another_repository_and_options_without_each_other_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.duetbench]\nresults = "results"\n')
-    monkeypatch.setenv("DUETBENCH_ROOT", str(tmp_path))
-    with pytest.raises(UsageError, match="measure no other repository"):
-        cli.inprocess_command()
-    with pytest.raises(UsageError, match="add --record"):
-        cli.inprocess_command(to=tmp_path)

@@ -23,7 +23,7 @@ from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
-from observatory.store.remotes import Remote
+from observatory.store.history_branch import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
