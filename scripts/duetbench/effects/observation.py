@@ -1,57 +1,21 @@
-"""Starts the program that makes requests and records what they do, and reads its reports."""
+"""The program that makes requests to an application without a server, in a launch's workspace."""
 
 import json
-import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
-
-from duetbench.app.inside import process as inside
 from duetbench.app.inside import request
-from duetbench.app.inside.process import Process, Program
+from duetbench.app.inside.process import Program
 from duetbench.app.testbed import SideCase
 from duetbench.app.workspace import Workspace
 from duetbench.core.errors import CountError, LaunchError
-from duetbench.core.model import (
-    Endpoint,
-    KeptMemory,  # noqa: F401 - a type of `Activity`
-)
-from duetbench.effects.activity import PATIENCE, SECONDS, Activity
+from duetbench.core.model import Endpoint
 from duetbench.host import ports
 
 MOST_PATHS: Final = 30
 """Most paths of one request that are counted: of more, evenly spaced ones are chosen."""
-
-_ACTIVITY: Final = TypeAdapter(Activity)
-_ACTIVITY.rebuild()  # with the types of this module: an observed process has none of pydantic
-
-
-@contextmanager
-def start(
-    client: Program, *, seconds: float, ends: float, patience: float
-) -> Iterator[Callable[[], Activity]]:
-    """Start to observe requests until `ends` by the monotonic clock at most; leaving ends it.
-
-    Memory is measured for at most some `seconds`. `patience` are the seconds in which the first
-    answer to a path must have ended; 0: any. The callable waits for what was seen, without the
-    memory if the process does not survive that. CountError, with the reason: nothing was seen.
-    """
-    plan = {PATIENCE: patience, SECONDS: seconds}
-    with inside.start(client, plan) as process:
-        yield lambda: _read(process, client.hide, ends)
-
-
-def _read(process: Process, hide: Callable[[str], str], ends: float) -> Activity:
-    try:
-        seen = _ACTIVITY.validate_python(process.report(ends - time.monotonic()))
-    except CountError as error:
-        raise CountError(hide(str(error)), error.kind) from error
-    except ValidationError as error:
-        raise CountError(f"expected the report of a target, found {error}") from error
-    return seen.hidden(hide)
 
 
 @contextmanager
