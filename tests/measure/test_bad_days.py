@@ -286,8 +286,8 @@ def test_a_server_that_hangs_on_sigterm(
 
 
 def test_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def good(case: Case, *_arguments: Any, **place: Any) -> Launch:
-        launched = ok(case.id, place["number"], {"throughput": 40.0})
+    def good(side: SideCase, *_arguments: Any, **place: Any) -> Launch:
+        launched = ok(side.case.id, place["number"], {"throughput": 40.0})
         return launched.model_copy(update={"order": place["order"]})
 
     monkeypatch.setattr(runner, "perform", good)
