@@ -298,7 +298,10 @@ def test_settings_are_compared_on_the_same_files(repository: Path, tmp_path: Pat
     assert not both.pairs[0].alike
 
     for words, sentence in (
-        ((granian, "server=hypercorn"), "hypercorn: the lock of stack current has no hypercorn"),
+        (
+            (granian, "server=hypercorn"),
+            "served on both sides: the lock of stack current has no hypercorn",
+        ),
         (("threads=1", "threads=4"), "selects no case of base or head"),
         (("", granian), "expected --base server=VALUE and --head server=VALUE"),
         ((granian, granian), "expected two different sides, found server=granian"),

@@ -24,6 +24,7 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.declared_interpreters import InterpreterSpec
 
 RECIPE: Final[dict[str, Any]] = {
     "program": "cpython", "name": "3.14t", "version": "3.14.7", "free_threaded": True, "jit": False,
@@ -274,7 +275,15 @@ def test_one_that_cannot_be_had_spoils_both(
             row["sha256"] = "0" * 64
     downloads.write_text(json.dumps(listed))
     built: list[str] = []
-    monkeypatch.setattr(declared_interpreters, "_from_source", lambda name, *_: built.append(name))
+    make = declared_interpreters._make
+
+    def note(target: Path, spec: InterpreterSpec, build: Any, narrator: Narrator) -> None:
+        if target.parent.name.startswith("source-"):
+            built.append(target.name)
+        else:
+            make(target, spec, build, narrator)
+
+    monkeypatch.setattr(declared_interpreters, "_make", note)
     assert declared_interpreters.ensure(Checkout.here().declared, QUIET)
     assert built == list(Checkout.here().declared.usual)
 

@@ -38,7 +38,7 @@ from observatory.cli.options import (
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import require_packages, unattainable
+from observatory.matrix.sides import unattainable, unserved
 from observatory.store.night import NightPlan, assignment
 from observatory.trend import nights
 
@@ -144,8 +144,10 @@ def measure_command(
     plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
     clean_up(console)
     with machine(wait, console.say):
-        lost = unattainable(plan.cases, checkout.declared, checkout.lock, Narrator(console))
-        require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
+        lost = {
+            **unattainable(plan.cases, checkout, Narrator(console)),
+            **unserved(plan.cases, checkout),
+        }
         notes = partial(of_tool.add_note, seconds)
         begin = assigned.begin if assigned else notes
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
