@@ -141,9 +141,11 @@ def test_pages_and_history_are_one_site_that_asks_no_other_host(
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     site = site_builds.nothing(tmp_path)
-    front, page = (sites.read(site / name / "index.html") for name in ("", "docs/nights"))
+    names = "", "docs/observatory/nights", "docs/nights"
+    front, page, moved = (sites.read(site / name / "index.html") for name in names)
     assert "./docs/" in front.links
-    assert "../../p/" in page.links
+    assert "../../../p/" in page.links
+    assert moved.links == ["../observatory/nights/"]
     assert not [one for one in sites.dead_links(site) if not re.search(r" https://.*leaves", one)]
     for name, document in sites.documents(docs).items():
         assert [tag for tag, _ in document.tags].count("h1") == 1, name
