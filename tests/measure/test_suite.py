@@ -14,6 +14,7 @@ from bench import Bench
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity
 from duetbench.effects.suite import Operation, Suite, SuiteEffects
@@ -357,3 +358,33 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
     assert swapped.code == 0
     assert "1 test fails on base only" in swapped.out
+
+
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason="it needs Valgrind")
+def test_the_instructions_of_a_function_are_counted(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many turns of a loop are nearly twice as many instructions, and half swapped."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    task = "async def total():\n    return sum(number * number for number in range({turns}))\n"
+    files = {"shop/tasks.py": task.format(turns=20_000), "shop/__init__.py": ""}
+    root = work_in(tmp_path / "shop", files, monkeypatch)
+    write(root, "shop/tasks.py", task.format(turns=40_000))
+    git(root, "commit", "--quiet", "--all", "--message", "Do more")
+
+    def compare(*sides: str) -> tuple[int, float]:
+        words = ("--call", "shop.tasks:total", "--only", "counts", "-o", "-")
+        result = bench("compare", *sides, *words)
+        comparison = Comparison.model_validate_json(result.out)
+        (counted,) = (f for f in comparison.findings if f.subject == "instructions")
+        assert counted.case == "shop/call shop.tasks:total"
+        assert counted.ratio is not None
+        return result.code, counted.ratio
+
+    code, ratio = compare("HEAD~1", "HEAD")
+    assert (code, round(ratio, 1)) == (1, 2.0)
+    code, swapped = compare("HEAD", "HEAD~1")
+    assert code == 0
+    assert swapped == pytest.approx(1 / ratio, rel=0.002)

@@ -71,7 +71,8 @@ def compare_command(
         Option(
             "--call",
             metavar="MODULE:FUNCTION",
-            help="The same of a function without arguments: a task, a job, a command; repeatable.",
+            help="The same of a function without arguments: a task, a job, a command; with --only "
+            "counts it is called some hundred times; repeatable.",
         ),
     ] = None,
     start: Annotated[
@@ -170,7 +171,8 @@ def run(
     extent.require_sense(contrast)
     if why:
         require_code("--why", contrast)
-    others = {"--start": extent.start, "--only counts": extent.only == "counts", "--why": why,
+    count = extent.only == "counts"
+    others = {"--start": extent.start, "--only counts": count and tests, "--why": why,
               "--budget": budget}  # fmt: skip
     suite = bool(tests or calls)
     if suite and (given := [name for name, value in others.items() if value]):
@@ -195,7 +197,7 @@ def run(
     measure: Callable[[], Comparison] = (
         partial(
             suites.compare, project, contrast, tests, reporter,
-            calls=calls, env=options["env"], words=again,
+            calls=calls, env=options["env"], words=again, count=count,
         )
         if suite
         else partial(
@@ -203,7 +205,7 @@ def run(
             words=again, notes=left_out(options), announce=partial(announce, reporter), **how,
         )
     )  # fmt: skip
-    seen = suite or extent.only == "effects"
+    seen = (suite and not count) or extent.only == "effects"
     with machine(wait, console.say, timed=not seen):
         try:
             comparison = measure()

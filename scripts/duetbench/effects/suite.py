@@ -14,12 +14,13 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from duetbench.app import declarations, interpreters, revisions, target
-from duetbench.app.inside.process import packages_folder
+from duetbench.app.inside.process import Program, packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.comparison import SIDES
@@ -27,7 +28,7 @@ from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.text import hider, short
 from duetbench.effects import difference
-from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS, Activity
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
@@ -191,20 +192,9 @@ class Suite:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
         with proc.scratch("duetbench-suite") as folder:
             out, log = folder / "requests.jsonl", folder / "log"
-            variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
-            private = secrets({**secret_variables(variables), **self.env})
+            private = self._private()
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-            search = [str(place / name) for name in ("src", ".", *self.own)]
-            env = {
-                **variables,
-                "PYTHONPATH": os.pathsep.join(
-                    filter(None, (str(packages_folder()), *search, variables.get("PYTHONPATH", "")))
-                ),
-                "PYTHONHASHSEED": "0",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                OUT: str(out),
-                FOLDER: str(place.resolve()),
-            }
+            env = {**self._variables(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
             hide = hider(private)
             said = hide(command.last_words(command.read_log(log)))
@@ -212,6 +202,31 @@ class Suite:
         if not recording.outcomes:
             raise SetupError(f"no test ran; the last words: {recording.said or 'none'}")
         return recording
+
+    @contextmanager
+    def program(self, place: Path, name: str) -> Iterator[Program]:
+        """Return what calls a function of a copy again and again, to be counted."""
+        payload = ("-m", PROGRAM, COUNT, name)
+        yield Program(
+            self.python, payload, self._variables(place), place, hide=hider(self._private())
+        )
+
+    def _private(self) -> dict[str, str]:
+        inherited = inherited_variables(shell=True)  # noqa: S604 - no shell
+        return secrets({**secret_variables({**inherited, **self.env}), **self.env})
+
+    def _variables(self, place: Path) -> dict[str, str]:
+        """Return the variables of a process in a copy, which imports from that."""
+        variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
+        search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
+        paths = [*map(str, search), variables.get("PYTHONPATH", "")]
+        return {
+            **variables,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            FOLDER: str(place.resolve()),
+        }
 
     def _argv(self, only: Sequence[str]) -> list[str]:
         if self.calls:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +15,20 @@ from duetbench.core.comparison import (
     CaseComparison,
     Comparison,
     Finding,
+    Instructions,
     SideRecord,
 )
 from duetbench.core.errors import UsageError
+from duetbench.core.metrics import MATERIAL
 from duetbench.core.model import Case, Endpoint, Expectation, Load, Missing, Verdict
 from duetbench.core.text import some
 from duetbench.core.units import utc_now
+from duetbench.counts import counted
 from duetbench.effects import suite
 from duetbench.effects.suite import Suite
 from duetbench.host import machine, paths, result_files
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.findings import of_request, sort
+from duetbench.judge.findings import of_instructions, of_request, sort
 from duetbench.judge.preparation import Scope, copy_states
 from duetbench.judge.repetition import command
 
@@ -45,11 +49,13 @@ def compare(
     env: Mapping[str, str] | None = None,
     words: Sequence[str] = (),
     tests_of: str = "",
+    count: bool = False,
 ) -> Comparison:
     """Compare two revisions by tests, files or folders below `root`; save the result.
 
     Both run those of head, or of the revision `tests_of`. `calls` are functions to call instead,
-    such as `shop.tasks:send_invoice`, and `env` variables. `words` are the options of a command
+    such as `shop.tasks:send_invoice`, whose instructions are counted if asked for, and `env`
+    variables. `words` are the options of a command
     that repeats it.
 
     Raises:
@@ -73,6 +79,11 @@ def compare(
         what = " ".join(calls) or f"the tests of {' '.join(ours.tests)}"
         with reporter.step(what, "on both sides") as tick:
             seen = suite.compare(ours, places[0], places[1], tick)
+        counts = dict[str, Instructions | str]()
+        for name in calls if count else ():
+            with reporter.step(name, "its instructions"):
+                sides = [partial(ours.program, place, name) for place in places]
+                counts[f"call {name}"] = counted.both(sides, counted.LONGEST)
     for note in seen.notes:
         reporter.note(note)
     ran = interpreters.record(python)
@@ -97,6 +108,12 @@ def compare(
         for finding in of_request(case.case.id, case.effects, most)
         if finding.verdict is not Verdict.SAME or not case.effects.same
     ]
+    for name, outcome in counts.items():
+        if isinstance(outcome, str):
+            reporter.note(f"{name}: instructions not counted: {outcome}")
+        else:
+            limit = {**MATERIAL, **target.configuration(root).material}["cpu"]
+            findings.append(of_instructions(f"{project}/{name}", outcome, limit))
     findings += [
         Finding(case=test, subject=FAILURE, verdict=Verdict.WORSE, exact=True,
                 why="passes on base and fails on head")
