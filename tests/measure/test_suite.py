@@ -14,6 +14,7 @@ from bench import Bench
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Verdict
 from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity
@@ -350,14 +351,24 @@ def test_a_test_that_fails_on_head_only_decides_the_exit_code(
     app = _APP.format(index=_INDEX, times=1)
     root = work_in(tmp_path / "shop", {"shop.py": app, "tests/test_shop.py": _TEST}, monkeypatch)
     write(root, "shop.py", app.replace("200", "500"))
-    result = bench("compare", "--tests", "tests")
+    result = bench("compare", "--tests", "tests", "-o", "-")
     assert result.code == 1
-    failure = "▼ worse: tests/test_shop.py::test_books passes on base and fails on head"
-    assert failure in " ".join(result.out.split())
+    test = "tests/test_shop.py::test_books"
+    assert f"▼ worse: most of all {test} passes on base and fails on head" in result.err
+    findings = Comparison.model_validate_json(result.out).findings
+    texts = {(f.case, f.text or f.why) for f in findings if f.verdict is Verdict.WORSE}
+    assert texts == {
+        (test, "passes on base and fails on head"),
+        (
+            "shop/GET /books/{}",
+            "/books/7: head answers status 500 instead of 200",
+        ),  # where it parts
+    }
     git(root, "commit", "--quiet", "--all", "--message", "Break it")
     swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
     assert swapped.code == 0
     assert "1 test fails on base only" in swapped.out
+    assert "head answers status 200 instead of 500" in " ".join(swapped.out.split())
 
 
 @pytest.mark.real

@@ -308,7 +308,7 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """
     places = base, head
     first = suite.record(base, tick), suite.record(head, tick)
-    pairs = {key: pair for key, pair in _matched(first) if _alike(first, key)}
+    pairs = dict(_until_they_part(first))
     looks = {key: [both] for key, both in _did(pairs)}
     effects = {key: difference.compare(*first) for key, (first,) in looks.items()}
     for order in _LOOKS:
@@ -344,6 +344,22 @@ def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
             continue
         if old.method == new.method:  # else the test takes another way
             yield key, (old, new)
+
+
+def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
+    """Yield the requests that are the same ones on both sides.
+
+    A test that ends otherwise on the other side goes its own way after an answer that differs.
+    """
+    parted = set[str]()
+    for key, pair in _matched(sides):
+        if key[0] in parted:
+            continue
+        yield key, pair
+        if not _alike(sides, key) and any(
+            difference.compare(*both).answers for _, both in _did({key: pair})
+        ):
+            parted.add(key[0])
 
 
 def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, Both]]:
