@@ -101,7 +101,8 @@ def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
     candidates.detect(anchored, (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.close(sources.changes, evidence)
-    issues.of_changes(sources.changes, "https://site.example/")
+    for change in sources.changes:
+        issues.text(change, "https://site.example/")
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         narrator = Narrator(Console(file=nowhere))
         report = build.build(

@@ -23,7 +23,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.instruments import by_turns
+from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from duetbench.judge.preparation import Scope
 from fake_sessions import make_duet, make_pairs, side
@@ -43,7 +43,7 @@ LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
 
 
 @dataclass
-class Given:
+class Given(Real):
     """Instruments whose duets have given log ratios, by case and number, whatever the order."""
 
     logs: Sequence[float] = LOGS

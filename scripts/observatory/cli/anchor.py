@@ -20,7 +20,6 @@ from observatory.cli.options import (
     PlanOption,
     ProfileOption,
     ResultsOption,
-    SeedOption,
     SelectOption,
     ShardOption,
 )
@@ -47,7 +46,6 @@ def run_command(
     plan_file: PlanOption = None,
     shard: ShardOption = None,
     results: ResultsOption = None,
-    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
@@ -56,8 +54,8 @@ def run_command(
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
     whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
-    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns by
-    --seed, which a night's plan sets to the day.
+    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns,
+    which a night's plan begins elsewhere each day.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
@@ -74,7 +72,7 @@ def run_command(
     if assigned is not None:
         assigned.require(machine.fingerprint().id, commit)
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
-        seed = assigned.plan.seed
+    seed = DEFAULT_SEED if assigned is None else assigned.plan.seed
     now, kept = datetime.now(UTC), dict[str, Points]()
 
     def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it

@@ -246,9 +246,9 @@ def announce_command(results: ResultsOption = None) -> None:
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)
-    drafts = issues.of_changes(records, _site(context), sizes)
+    site = _site(context)
     with GitHub(context) as github:
-        lines, left = issues.keep(github, drafts)
+        lines, left = issues.keep(github, records, site, sizes)
     if left:
         problems.append(
             f"{left} changes are not announced yet: more than {issues.MOST} at once have one "

@@ -1,13 +1,13 @@
 """`observatory reference`: commands, keys, metrics, flags and files as one page of Markdown."""
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 from typer import Context
 from typer.main import get_group
 
@@ -37,8 +37,6 @@ VARIABLES: Final = {
     "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
     "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
     "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
-    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
-    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
@@ -128,28 +126,27 @@ def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
 
 def _commands() -> Iterator[str]:
     yield "## Commands"
+    of_application = {name.replace("-", "_") for name in OPTIONS} | {"help_app", "words"}
     shared: dict[str, Any] = {}
-    leaves = (
-        _leaves(get_group(app), "duetbench"),
-        _leaves(get_group(observatory_app), "observatory"),
-    )
-    for words, command in chain(*leaves):
-        of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app", "words"}
-        several = any(param.name == "help_app" for param in command.params)
-        target = {p.name: p for p in command.params if several and p.name in of_target}
-        own = [p for p in command.params if not getattr(p, "hidden", False)]
-        shared |= target
+    for words, command in chain(
+        _leaves(get_group(app), "duetbench"), _leaves(get_group(observatory_app), "observatory")
+    ):
+        params = {param.name: param for param in command.params}
+        several = {name for name in of_application & params.keys() if "help_app" in params}
+        shared |= {name: params.pop(name) for name in list(params) if name in several}
         yield f"### {words}"
         for paragraph in _plain(command.help).split("\n\n"):
             fenced = paragraph.startswith("$ ")
             yield f"```console\n{paragraph}\n```" if fenced else paragraph
-        if rows := [_option(command, param) for param in own if param.name not in target]:
-            yield _table(("option", "value", "meaning"), rows)
-        if target:
+        if rows := _options(command, params.values()):
+            yield _table(("option", "meaning"), rows)
+        if several:
             yield "Also takes the options of [the application](#options-of-an-application)."
     del shared["help_app"]
+    for param in shared.values():
+        param.hidden = False
     yield "### Options of an application"
-    yield _table(("option", "value", "meaning"), (_option(command, p) for p in shared.values()))
+    yield _table(("option", "meaning"), _options(command, shared.values()))
     yield _WITH
     spelled = [option for option in OPTIONS.values() if option.word]
     cells = ((f"`{each.spell(each.metavar.strip('<>'))}`", each.help) for each in spelled)
@@ -165,14 +162,10 @@ def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:
             yield f"{words} {name}", command
 
 
-def _option(command: Any, param: Any) -> tuple[str, str, str]:
-    options = [name for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
-    typed = options and not getattr(param, "is_flag", False)
-    value = param.display_type_rich(Context(command)) if typed else ""
-    default = param.default if isinstance(param.default, str | int | float) else None
-    suffix = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
-    name = ", ".join(f"`{option}`" for option in options) or f"`{str(param.name).upper()}`"
-    return name, f"`{value}`" if value else "", f"{_plain(param.help)}{suffix}"
+def _options(command: Any, params: Iterable[Any]) -> list[tuple[str, str]]:
+    """List them as `--help` does."""
+    records = (param.get_help_record(Context(command)) for param in params)
+    return [(f"`{record[0]}`", _plain(record[1])) for record in records if record]
 
 
 def _plain(text: str | None) -> str:
@@ -180,38 +173,23 @@ def _plain(text: str | None) -> str:
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
-    schema_ = model.model_json_schema()
-    for name, field in model.model_fields.items():
-        key = field.alias or name
-        value = _value(schema_["properties"][key], schema_.get("$defs", {}))
-        required = field.default is PydanticUndefined and field.default_factory is None
-        default = "required" if required else _default(field.get_default(call_default_factory=True))
-        yield f"`{key}`", value, default, field.description or field.title or ""
+    """List the keys of a model, as its JSON Schema has them."""
+    schema = model.model_json_schema()
+    for key, shape in schema["properties"].items():
+        kinds = dict.fromkeys(map(_kind, shape.get("anyOf", [shape])))
+        default = shape.get("default")
+        text = "" if default in (None, "", [], {}) else f"`{json.dumps(default)}`"
+        text = "required" if key in schema.get("required", ()) else text
+        yield f"`{key}`", " or ".join(filter(None, kinds)), text, shape.get("description", "")
 
 
-def _default(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(_default, value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return "" if value is None or value in ({}, "") else f"`{text}`"
-
-
-def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """Describe the kind of value that a JSON schema allows, in a word or two."""
+def _kind(shape: Mapping[str, Any]) -> str:
     if "enum" in shape:
         return " or ".join(f"`{value}`" for value in shape["enum"])
     if "$ref" in shape:
-        name = shape["$ref"].rpartition("/")[2]
-        return _value(definitions[name], definitions) if "enum" in definitions[name] else "table"
-    if "anyOf" in shape:
-        kinds = (_value(s, definitions) for s in shape["anyOf"] if s.get("type") != "null")
-        return " or ".join(dict.fromkeys(kinds))
-    if shape.get("type") == "array":
-        items = shape.get("items") or {}
-        return f"list of {_value(items, definitions)}" if items else "list"
-    kind = {"object": "table", "boolean": "true or false", "string": "text"}
-    name = str(shape.get("type", "text"))
-    return kind.get(name, name)
+        return str(shape["$ref"]).rpartition("/")[2]
+    of = _kind(shape["items"]) if shape.get("items") else ""
+    return str(shape.get("type", "")).replace("null", "") + (f" of {of}" if of else "")
 
 
 def _metrics() -> Iterator[tuple[str, ...]]:

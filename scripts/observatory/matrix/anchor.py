@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from duetbench.app.declarations import read_toml
+from duetbench.app.declarations import read_toml, validate
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
-from observatory.matrix.schema import ANCHOR, validate
+from observatory.matrix.schema import ANCHOR
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 

@@ -32,7 +32,8 @@ from duetbench.host import cache, command, git
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor
@@ -140,9 +141,7 @@ class Head:
     notes: list[str] = field(default_factory=list)
     counts: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
-    def count(
-        self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
-    ) -> None:
+    def count(self, instruments: Real, left: Callable[[], float], reporter: Reporter) -> None:
         """Count instructions of all cases, except of starts, as in a comparison."""
         if self.pairs and not self.wanted.start:
             reporter.say(f"{self.wanted.label}: counting instructions")
@@ -230,12 +229,12 @@ class _UntilPrecise(Loop):
     def __init__(
         self,
         heads: Sequence[Head],
-        instruments: Instruments,
+        instruments: Real,
         reporter: Reporter,
         effort: Effort,
         added: Callable[[Head], object],
     ) -> None:
-        super().__init__(instruments, reporter, effort.seed)
+        super().__init__(instruments.duets, reporter, effort.seed)
         self.heads = {pair: head for head in heads for pair in head.pairs}
         self.effort = effort
         self.queue: set[Pair] = set()
@@ -256,7 +255,7 @@ class _UntilPrecise(Loop):
 
 def run_duets(
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
     effort: Effort,
     added: Callable[[Head], object] = bool,
@@ -316,7 +315,7 @@ def measure(
     wanted: Sequence[Wanted],
     scope: Scope,
     reporter: Reporter,
-    instruments: Instruments,
+    instruments: Real,
     effort: Effort,
     keep: Callable[[Points], object] = bool,
 ) -> Iterator[Points]:
@@ -362,7 +361,7 @@ def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
 def _measure(
     anchor: Anchor,
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
     effort: Effort,
     keep: Callable[[Points], object],
