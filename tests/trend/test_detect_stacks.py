@@ -16,15 +16,14 @@ from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison, Duet, PackageChange
 from duetbench.core.errors import HistoryError, SetupError, UsageError
 from duetbench.judge import causes, comparison
-from duetbench.judge.comparison import Question
-from duetbench.judge.duet_loop import Reporter
+from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Pair
 from fake_sessions import make_duet
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
 from observatory.store.change import Change, SeriesName, StackState
-from observatory.store.remotes import Remote
+from observatory.store.history_branch import Remote
 from observatory.trend.confirm import compare_stacks, find_locks
 from repos import borrow_cache, commit, git, make_tiny, write
 from tiny_index import serving, serving_beta
@@ -86,19 +85,19 @@ def bumps(tiny: Path) -> Bumps:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Question, Reporter]]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """What would have been compared, and told to whom; nothing is measured."""
-    asked: list[tuple[Question, Reporter]] = []
+    asked: list[Session] = []
 
-    def compare(question: Question, reporter: Reporter, *_: object) -> Comparison:
-        asked.append((question, reporter))
-        return question.nothing()
+    def measure(session: Session, _: Path) -> Comparison:
+        asked.append(session)
+        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
 
-    monkeypatch.setattr(comparison, "measure", compare)
+    monkeypatch.setattr(Session, "measure", measure)
     return asked
 
 
-Seen = list[tuple[Question, Reporter]]
+Seen = list[Session]
 
 
 def making(instruments: object) -> Any:
@@ -109,18 +108,19 @@ def making(instruments: object) -> Any:
 def test_both_stacks_are_measured_as_they_were(bumps: Bumps, seen: Seen) -> None:
     """From the locks of then, installed, on the applications of now."""
     found = compare_stacks(Checkout(bumps.root), bumps.candidate(), 90.0, seed=7, reporter=QUIETLY)
-    ((question, reporter),) = seen
-    assert (question.extent.seed, question.extent.seconds, reporter) == (7, 90.0, QUIETLY)
-    sides = question.sides.base, question.sides.head
+    (session,) = seen
+    assert (session.extent.seed, session.extent.seconds) == (7, 90.0)
+    assert session.reporter is QUIETLY
+    sides = session.sides.base, session.sides.head
     for side, version, digest in zip(sides, ("1.0", "1.5"), bumps.digests, strict=True):
         stack = side.testbed.stacks["one"]
         assert (stack.packages["beta"], stack.digest) == (version, digest)
         python = side.testbed.pythons["one", "3.14"]
         assert list(python.parents[1].glob(f"lib/python*/site-packages/beta-{version}.dist-info"))
     cases = [f"tiny/{name}/py3.14" for name in ("dependent", "alone")]
-    assert [pair.case.id for pair in question.sides.pairs] == cases
-    assert question.sides.untouched == 0
-    for problem in question.seen.reasons.values():  # what one request does was looked at
+    assert [pair.case.id for pair in session.sides.pairs] == cases
+    assert session.sides.untouched == 0
+    for problem in session.seen.reasons.values():  # what one request does was looked at
         assert "expected an application, found module" in problem
     assert found.base.label == f"one of {run_of(19)}"
     assert Checkout.here().lock("one").packages["beta"] == "2.0"  # the checkout's own lock stays

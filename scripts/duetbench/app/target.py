@@ -397,6 +397,10 @@ class Configuration(Frozen):
         "does more than so many of a kind, sql = 10.",
     )
 
+    tests: Several = Field(
+        default=(), description="Files and folders of tests to compare by, without an application."
+    )
+
     @property
     def material(self) -> dict[Concern, float]:
         """Smallest relative changes that are worse."""

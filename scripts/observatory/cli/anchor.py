@@ -29,7 +29,7 @@ from observatory.show.run_text import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend import anchored
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -84,15 +84,15 @@ def run_command(
     label = "the checkout" if dirty or not commit else commit[:8]
     tonight = Wanted(label, now, lambda _, __, name: project.lock(name), "night", commit=commit)
     limit = budget_seconds(budget)
-    effort = Effort(NIGHTLY, seed, math.inf if limit is None else limit, canary=True)
+    effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
     with revisions.copies() as copies:
         scope = Scope(tuple(globs), reporter, copies)
         anchor, real = load_anchor(root), Real()
         try:
-            for points in anchored.measure(
-                project, anchor, [tonight], scope, reporter, real, effort, keep=keep
+            for _ in anchored.measure(
+                project, anchor, [tonight], scope, reporter, real, effort, keep
             ):
-                keep(points)
+                pass
         finally:
             for points in kept.values():
                 print_points(console, points)
@@ -121,8 +121,7 @@ def renew_command(
     if before is not None and before.name == name:
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
     renewed = Anchor(
-        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
-        canary=before.canary if before else None,
-    )  # fmt: skip
+        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL
+    )
     files.replace(anchor_file(root), anchor_text(renewed).encode())
     console.say(f"{anchor_file(root)}: commit it; later nights are measured against {name}")

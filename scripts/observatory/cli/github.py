@@ -27,8 +27,8 @@ from observatory.store import kinds
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
-from observatory.trend.quotes import judged, quotes
-from observatory.trend.releases import axes
+from observatory.trend.quotes import quotes
+from observatory.trend.releases import axes, judged
 
 _REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
 

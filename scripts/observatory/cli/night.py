@@ -24,7 +24,7 @@ from duetbench.cli.options import (
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.units import utc_now
 from duetbench.host import files, git, result_files
-from duetbench.host.console import Console, Narrator, duration
+from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
     SECONDS,
@@ -38,8 +38,8 @@ from observatory.cli.options import (
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import unattainable, unserved
+from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
-from observatory.trend import nights
 
 
 def plan_command(
@@ -86,13 +86,7 @@ def plan_command(
     actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
-        console.say(
-            f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases, "
-            f"launches of {duration(nights.plan_seconds(shard.plan))}"
-        )
-        turns = [case.id for case in shard.plan.cases if anchor and case.scales]
-        if turns:
-            console.say(f"against the anchor {nights.without_duets(turns)}")
+        console.say(f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases")
     console.say(f"{output}: night {night.id}")
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
-from observatory.store.remotes import Patience, Remote, author
+from observatory.store.history_branch import Patience, Remote, author
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"

@@ -25,10 +25,6 @@ class Anchor(Frozen):
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     since: date
     protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
-    canary: str | None = Field(
-        default=None,
-        description="Id of a case that nights also measure, anchor against anchor: 1 is right.",
-    )
 
 
 def anchor_file(root: Path) -> Path:

@@ -57,23 +57,19 @@ def interval(log: float, error: float) -> Interval:
 
 
 def fit(
-    logs: Sequence[float],
-    errors: Sequence[float],
-    *,
-    lone: bool = False,
-    chosen: Sequence[bool] | None = None,
+    logs: Sequence[float], errors: Sequence[float], lone: Sequence[bool] | None = None
 ) -> list[Piece]:
     """Cut a series of logarithms, with their standard errors, into pieces.
 
-    With `lone`, one point can be a piece: counts that repeat exactly have no outliers. The same
-    holds for points of `chosen` dates, a month apart: each may be on a level of its own.
+    One `lone` point can be a piece: counts that repeat exactly have no outliers, and points of
+    dates a month apart may each be on a level of their own.
     """
     if not len(logs):
         return []
     y = np.asarray(logs)
-    far = np.zeros(len(y), dtype=bool) if chosen is None else np.asarray(chosen, dtype=bool)
+    far = np.zeros(len(y), dtype=bool) if lone is None else np.asarray(lone, dtype=bool)
     w = 1 / _variances(y, np.asarray(errors), ~(far[1:] | far[:-1]))
-    limit = np.where(far | lone, math.inf, LONE)
+    limit = np.where(far, math.inf, LONE)
     tried = _levels(y, w)
     cost = np.zeros(len(tried))
     since = np.zeros(len(tried), dtype=int)
