@@ -399,7 +399,7 @@ def test_a_job_shows_how_its_machine_differs(
     words = ("observatory", "sandbox", "--", "run", "--to", "out")
     done = invoke(capsys, monkeypatch, words)
     assert (done.code, started) == (0, ["run", "--to", "out"])
-    remedy = "; to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+    remedy = "; to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
     lines = [f"::warning title=duetbench::/etc/x differs{remedy}"]
     lines += ["::notice title=duetbench::y"]
     assert done.out.splitlines() == lines

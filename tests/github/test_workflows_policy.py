@@ -124,7 +124,7 @@ def test_what_is_published_meets_no_package_that_is_not_locked() -> None:
 
 def test_every_workflow_is_described() -> None:
     """The page's first table has a row for each of them, and for nothing else."""
-    page = (PROJECT / "docs" / "automation.md").read_text("utf-8")
+    page = (PROJECT / "docs" / "observatory" / "automation.md").read_text("utf-8")
     described = re.findall(r"^\| `([\w.]+)` \|", page.partition("### ")[0], re.MULTILINE)
     assert sorted(described) == sorted(WORKFLOWS)
 

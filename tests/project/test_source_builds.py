@@ -128,7 +128,7 @@ def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, words:
         programs.write("cargo", says)
     sentences = list(build_from_source.no_rust("1.16.0"))
     assert re.search(words, sentences[0]) if words else sentences == []
-    page = paths.project_root() / "docs" / "install.md"
+    page = paths.project_root() / "docs" / "observatory" / "index.md"
     assert f"cargo (Rust ≥ {build_from_source.RUST})" in page.read_text("utf-8")
 
 

@@ -30,7 +30,7 @@ from observatory.store.points import Points
 from observatory.trend.quotes import quotes
 from observatory.trend.releases import axes, judged
 
-_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
 
 
 def accept_command(

@@ -1,11 +1,11 @@
 """Runs a command in this machine's sandbox, where untrusted code may run.
 
 The sandbox is systemd's: `scripts/runner/duetbench-sandbox@.service`, a shell behind a Unix socket
-to which only the runner's user can connect (docs/runners.md). The shell starts `serve` with a
-`_Job`, and that answers by lines of JSON, each a `_Message`: what the command prints, and the files
-that it has written as soon as they change. Whatever ends the command, what it had measured is
-outside by then. All is read within bounds. The author of the measured code may also have written
-it: whoever uses it checks it.
+to which only the runner's user can connect (docs/observatory/runners.md). The shell starts `serve`
+with a `_Job`, and that answers by lines of JSON, each a `_Message`: what the command prints, and
+the files that it has written as soon as they change. Whatever ends the command, what it had
+measured is outside by then. All is read within bounds. The author of the measured code may also
+have written it: whoever uses it checks it.
 """
 
 import io
@@ -184,7 +184,7 @@ def _connected() -> Iterator[socket.socket]:
         except OSError as error:
             raise SetupError(
                 f"{place}: {error.strerror}: this machine has no sandbox for untrusted code; "
-                "scripts/prepare-runner.sh creates it (docs/runners.md)"
+                "scripts/prepare-runner.sh creates it (docs/observatory/runners.md)"
             ) from error
         yield connection
 

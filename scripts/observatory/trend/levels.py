@@ -3,7 +3,7 @@
 The cut minimises the squared deviations, each over its variance, plus a price for every piece. The
 cost of one point is limited, however far away it lies. So a few far points are outliers, and form
 no piece of their own (Fearnhead and Rigaill, JASA 114, 2019, doi 10.1080/01621459.2017.1385466). A
-simulation has chosen the prices (docs/method.md).
+simulation has chosen the prices (docs/observatory/method.md).
 """
 
 import math
@@ -19,7 +19,7 @@ from observatory.store.points import NORMAL
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
 do not move showed a step at any time while the points came one by one. With a standard error of
-0.3 to 0.6 %, a step of 2 % is detected at its second point (docs/method.md)."""
+0.3 to 0.6 %, a step of 2 % is detected at its second point (docs/observatory/method.md)."""
 
 LONE: Final = 0.6 * PRICE
 """Highest cost of a point: one alone makes no piece, two do. A point counts as an outlier from
