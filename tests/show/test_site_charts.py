@@ -15,7 +15,7 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
 from duetbench.report import formats
-from observatory.show.run_view import Answer
+from observatory.show.claims import Answer
 from observatory.show.site import build
 from observatory.show.site.charts import Caption, Dot, Scale, forest, scale_of
 from observatory.show.site.pages.experiment import draw

@@ -12,13 +12,12 @@ from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.load.summary import summarise
+from duetbench.report.run import facts, title
 from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published, read_suites
-from observatory.show import inprocess, published_page
-from observatory.show.findings import write_findings
-from observatory.show.published_page import reference_runs
-from observatory.show.run_text import as_markdown, print_page, print_points
+from observatory.show import findings
+from observatory.show.experiments import experiment, names, of_run, reference_runs
 from observatory.store import asv_results, kinds
 from observatory.store.points import Points
 
@@ -38,15 +37,15 @@ def show_command(
     results = results or project.results
     points = {path.stem: path for path in files.paths(Points, results)}
     if run in points or Path(run) in points.values():
-        print_points(Console(), files.read(Points, points.get(run, Path(run))))
+        findings.print_points(Console(), files.read(Points, points.get(run, Path(run))))
         return
     summary = summarise(files.read(Run, result_files.find(run, results)))
-    published, reference = load_published(project.root), reference_runs(project.results)
-    page = published_page.make_page(summary, published, reference=reference)
+    sections = of_run(summary, load_published(project.root))
+    page = [*findings.of_sections(facts(summary), sections)]
     for path in reports(output, ".md"):
-        write(as_markdown(page), path)
+        write(findings.as_markdown(title(summary), page), path)
     if not output:
-        print_page(Console(), page)
+        findings.print_sections(Console(), title(summary), page)
 
 
 def findings_command(
@@ -74,7 +73,7 @@ def findings_command(
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
     experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
-        for name in inprocess.names(published, suites)
+        name: experiment(name, summaries, snapshots, published, suites, comparisons)
+        for name in names(published, suites)
     }
-    write(write_findings(experiments, links), output or STANDARD)
+    write(findings.write_findings(experiments, links), output or STANDARD)

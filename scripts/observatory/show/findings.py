@@ -1,14 +1,21 @@
-"""The findings of many runs and comparisons, in Markdown."""
+"""Experiments as text: the page of all findings, and runs on a terminal or in Markdown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from duetbench.report.formats import escape
+from rich.console import Console
+from rich.text import Text
+
+from duetbench.core.metrics import row as row_of
+from duetbench.host.console import duration
+from duetbench.report import formats
+from duetbench.report.formats import GLOSSARY, WORDS, escape, facts, grid
 from duetbench.report.run import describe_machine
-from observatory.show.claims import Evidence, tally
-from observatory.show.run_text import write_head, write_table
-from observatory.show.run_view import Section, answer_table
+from observatory.show.claims import ratio, tally
+from observatory.show.experiments import Section
+from observatory.show.tables import Cell, FigureTable, of_answers
+from observatory.store.points import Points
 
 _ROWS: Final = 3  # rows of the source from which a table of the findings omits all others
 _FINDINGS: Final = """# Findings
@@ -17,29 +24,29 @@ _FINDINGS: Final = """# Findings
 
 What each experiment asked, and what a machine of two cores answers. A statement is about a ratio,
 or a figure, with its 95 % interval. If `compare` has compared both sides of a statement, the
-machine with most such duets, or launches by turns, answers it. All launches of one machine,
-whatever their profile, answer the others. Of several machines, it is the one whose least measured
-statement has most launches. A statement holds if the whole interval lies within the expected range.
-If another machine decides otherwise, the reason says so. Published figures come from other
-machines, so only the shape is compared with them."""
+comparison with most duets, or launches by turns, answers it. Launches of one machine answer the
+others, in pairs of one round; fewer than four pairs scatter as other cases of their endpoint do. A
+statement holds if the whole interval lies within the expected range. If another machine decides
+otherwise, the reason says so. Published figures come from other machines, so only the shape is
+compared with them."""
 
 
-def write_findings(
-    experiments: Mapping[str, tuple[Evidence, Section]],
-    links: Mapping[str, str],
-) -> str:
+def write_findings(experiments: Mapping[str, Section], links: Mapping[str, str]) -> str:
     """Write the findings: every answer, and tables with published figures.
 
     `links`: address of each file of a run or a comparison, by its id.
     """
-    flat = [section for _, section in experiments.values()]
-    parts = [_FINDINGS, f"{tally([a for section in flat for a in section.answers])}."]
-    for name, (_, section) in experiments.items():
-        parts += write_head(name, section)
+    flat = [*experiments.values()]
+    answers = [answer for section in flat for answer in section.answers]
+    parts = [_FINDINGS, f"{tally(answers)}."]
+    for name, section in experiments.items():
+        question = f"*{escape(section.question)}*" if section.question else ""
+        source = f"Published: {escape(section.source)}." if section.source else ""
+        parts += [f"## {escape(name)}", " ".join(filter(None, (question, source)))]
         if section.measured:
             parts.append(f"Inside the process: {section.measured}.")
         if section.answers:
-            parts += write_table(answer_table(section.answers))
+            parts += _table(of_answers(section.answers))
     parts.append("# Figures")
     parts.append(
         "Measured figures have the 95 % interval over the launches of the run with most of them."
@@ -50,13 +57,87 @@ def write_findings(
         cases = {cell.case for row in rows for cell in row.cells}
         if cases - earlier or cases == {""}:
             rows = rows if len(rows) >= _ROWS else table.rows
-            parts += (f"**{escape(table.title)}**", *write_table(replace(table, rows=rows)))
+            parts += (f"**{escape(table.title)}**", *_table(replace(table, rows=rows)))
         earlier |= cases
-    runs = {known.run.id: known for evidence, _ in experiments.values() for known in evidence.runs}
+    runs = {run.run.id: run.run for section in flat for run in section.runs}
     parts.append("# Runs and comparisons")
-    for machine in {known.run.machine.id: known.run.machine for known in runs.values()}.values():
-        parts.append(escape(describe_machine(machine)))
-    compared = {name for section in flat for a in section.answers for name in a.comparisons}
-    files = (*sorted(runs), *sorted(compared))
+    machines = {run.machine.id: run.machine for run in runs.values()}
+    parts += [escape(describe_machine(machine)) for machine in machines.values()]
+    files = (*sorted(runs), *sorted({a.comparison for a in answers if a.comparison}))
     parts.append("\n".join(f"- [{name}]({links.get(name, '')})" for name in files))
-    return "\n".join(line.rstrip() for line in "\n\n".join(parts).splitlines()) + "\n"
+    lines = "\n\n".join(filter(None, parts)).splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _table(content: FigureTable) -> Iterator[str]:
+    """Write one table; a published figure follows the measured one."""
+    marked = [content.marks] * content.marked
+    head = [*content.keys, *content.columns, *marked]
+    align = [*["---"] * len(content.keys), *["---:"] * len(content.columns), *["---"] * len(marked)]
+    rows = ([*row.keys, *map(_cell, row.cells), *[row.marks] * len(marked)] for row in content.rows)
+    yield grid(head, align, rows)
+    if content.notes:
+        yield facts(("", note) for note in content.notes)
+
+
+def _cell(cell: Cell) -> str:
+    ours = f"{cell.ours} ({cell.interval})" if cell.interval else cell.ours
+    return f"{ours}; published {cell.published}" if cell.published else ours
+
+
+def of_sections(
+    head: Iterable[tuple[str, str]], sections: Iterable[Section]
+) -> Iterator[formats.Section]:
+    """Return what the experiments of a run found: a line per figure, which fits any terminal."""
+    yield formats.Section("", [*head])
+    for section in sections:
+        lines = [("", section.question), ("published", section.source)]
+        for answer in section.answers:
+            expected = f"expected {answer.expected}, published {ratio(answer.published)}"
+            lines.append(("", "; ".join(filter(None, (answer.sentence, expected, answer.reason)))))
+        lines += [("", note) for note in section.notes]
+        yield formats.Section(section.experiment, [line for line in lines if line[1]])
+        for table in section.tables:
+            notes = [("", note) for note in table.notes]
+            columns = ("case", "metric", "ours", "95 %", "published")
+            yield formats.Section(table.title, notes, columns, [*_lines(table)])
+
+
+def _lines(table: FigureTable) -> Iterator[tuple[str, ...]]:
+    for row in table.rows:
+        name = " ".join(row.keys)
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            yield name, column, cell.ours, cell.interval, cell.published
+        if row.marks:
+            yield name, table.marks, row.marks, "", ""
+
+
+def print_sections(console: Console, title: str, parts: Iterable[formats.Section]) -> None:
+    """Print a page of sections."""
+    console.print(Text(title, style="bold"))
+    for part in parts:
+        formats.print_section(console, part)
+    console.print(GLOSSARY)
+
+
+def as_markdown(title: str, parts: Iterable[formats.Section]) -> str:
+    """Write a page of sections as Markdown."""
+    return "\n\n".join(filter(None, (f"# {escape(title)}", *map(formats.markdown, parts), WORDS)))
+
+
+def print_points(console: Console, points: Points) -> None:
+    """Print each case of anchored points with its intervals, and those without a point."""
+    rows = [
+        [
+            case.case,
+            row_of(point.metric).title,
+            formats.change(point.interval),
+            formats.ends(point.interval),
+        ]
+        for case in points.cases
+        for point in case.points
+    ]
+    title = f"{points.label} against the anchor {points.anchor}, {duration(points.seconds)}"
+    missing = [(missing.case, f"no point: {missing.reason}") for missing in points.missing]
+    columns = ("case", "metric", "change", "95 % sure")
+    formats.print_section(console, formats.Section(title, missing, columns, rows))

@@ -18,7 +18,7 @@ from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
-from observatory.show.run_view import ANSWERED, Answer, ratio
+from observatory.show.claims import ANSWERED, Answer, ratio
 from observatory.show.site.charts import (
     DISC,
     Caption,
@@ -75,7 +75,7 @@ def questions(site: Site) -> Iterator[Topic]:
 
 def _topic(site: Site, name: str) -> Topic:
     """Title an experiment by its first statement that holds here, or else by what it is about."""
-    section = site.experiments[name][1]
+    section = site.experiments[name]
     holding = (answer for answer in section.answers if answer.verdict == "holds")
     answered = (answer for answer in section.answers if answer.verdict in ANSWERED)
     first, question = next(holding, next(answered, None)), section.question
@@ -86,11 +86,11 @@ def _topic(site: Site, name: str) -> Topic:
 
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
-    (evidence, section), about = site.experiments[name], _topic(site, name)
-    profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
+    section, about = site.experiments[name], _topic(site, name)
+    profile = section.runs[0].run.profile if section.runs else "nightly"
     profile = profile if profile in PROFILES else "nightly"
     select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
-    served = name in site.published or evidence.cases
+    served = name in site.published or section.runs
     command = ("observatory", *(("measure", *select) if served else ("inprocess",)))
     answers = section.answers
     yield render(
@@ -104,8 +104,8 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         reasons=[(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
         section=section,
         published=site.published.get(name, Published()),
-        runs=[(run.run.id, facts(run)) for run in evidence.runs],
-        compared=sorted({name for answer in answers for name in answer.comparisons}),
+        runs=[(run.run.id, facts(run)) for run in section.runs],
+        compared=sorted({answer.comparison for answer in answers if answer.comparison}),
         command=shlex.join(command),
         cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     )

@@ -21,11 +21,9 @@ from duetbench.host import git
 from duetbench.load.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published, read_suites
-from observatory.show import addresses, inprocess, quoting
+from observatory.show import addresses, experiments, quoting
 from observatory.show.changes import between, contains
-from observatory.show.claims import Evidence
-from observatory.show.published_page import reference_runs
-from observatory.show.run_view import Section
+from observatory.show.experiments import Section, reference_runs
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
@@ -145,7 +143,7 @@ class Site:
         newest: The newest runs of each machine and profile, summarised.
         changes: Confirmed changes, newest first.
         comparisons: By id, newest first.
-        experiments: The declared ones, then others that have cases, with their evidence.
+        experiments: The declared ones, then others that have cases.
         planned: All cases with a page: those that any night planned.
         packages: All packages with a page, by name.
         effects: What each release did, by axis and version.
@@ -166,7 +164,7 @@ class Site:
     changes: tuple[Change, ...]
     comparisons: Mapping[str, Comparison]
     published: Mapping[str, Published]
-    experiments: Mapping[str, tuple[Evidence, Section]]
+    experiments: Mapping[str, Section]
     planned: frozenset[str]
     packages: Mapping[str, ReleasedPackage]
     effects: Mapping[ReleaseAxis, Mapping[str, Result]]
@@ -297,17 +295,17 @@ def gather(
     newest = tuple(s for s in reference_runs(results) if s.run.id in sources.runs)
     published, suites = load_published(root), read_suites(root)
     inside = spare(broken, "asv's results", partial(asv_results.read, results / "asv", []), ())
-    declared = inprocess.names(published, suites)
+    declared = experiments.names(published, suites)
     of_runs = {case.partition("/")[0] for summary in newest for case in summary.cases}
     found = {
         name: spare(
             broken,
             name,
             partial(
-                inprocess.experiment,
+                experiments.experiment,
                 *(name, newest, inside, published, suites, sources.comparisons),
             ),
-            (Evidence(), Section(name)),
+            Section(name),
         )
         for name in (*declared, *sorted(of_runs - {*declared}))
     }
