@@ -9,7 +9,7 @@ from bench import all_cases
 from duetbench.app import case_names
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.changes import describe
+from observatory.show.quoting import describe
 from observatory.store.change import SeriesName
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"

@@ -19,7 +19,7 @@ from duetbench.core.model import Verdict
 from duetbench.host import files
 from duetbench.report.attribution import AttributionText
 from observatory.show import changes
-from observatory.show.changes import between, contains
+from observatory.show.quoting import between, contains
 from observatory.show.site.pages import front as pages
 from observatory.store import kinds
 from observatory.store.change import Change, SeriesName, StackState

@@ -135,7 +135,7 @@ def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path:
             points = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in cases)
             files.save(results, anchored_files.a_file(day, *points, machine="m"))
         site = site_builds.gather_site(tmp_path)
-        return headline_case(site.cases(), site.changes_by_case())
+        return headline_case(site.cases, site.changes_by_case)
 
     both = (site_builds.FREE, JSON)
     assert chosen(1, cases=(*both, "asgi-wsgi/short/py3.14")) == "asgi-wsgi/long/py3.14"
@@ -194,8 +194,8 @@ def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
     readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
     ((package, version, size),) = re.findall(r"; (\w+) ([\d.]+) alone added (\d+) %", readme)
     assert round(100 * reference_site.quotes[package, version].ratio.estimate - 100) == int(size)
-    tables = reference_site.cases()
-    case = headline_case(tables, reference_site.changes_by_case())
+    tables = reference_site.cases
+    case = headline_case(tables, reference_site.changes_by_case)
     assert case
     finding = trends.year(reference_site, case, tables[case][0])[1]
     assert str(finding).partition(" than ")[0] + " than a year ago" in readme

@@ -17,8 +17,7 @@ from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
 from duetbench.core.metrics import row
 from duetbench.core.text import short, some
 from observatory.show import addresses
-from observatory.show.changes import describe
-from observatory.show.quoting import finding_of
+from observatory.show.quoting import describe, finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
 

@@ -4,7 +4,6 @@ A second build gives the same bytes, except in asv's site, and writes only what 
 `addresses` defines where everything is.
 """
 
-import errno
 import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, experiment, front, packages, sides
-from observatory.show.site.pages.site import PageFile, Site, gather, group, raw_files, render
+from observatory.show.site.pages.site import PageFile, Site, group, render
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -38,18 +37,13 @@ OURS: Final = (
 
 _PARTIAL: Final = ".partial"
 _LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
-_OF_ALL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS})
-"""Errors that no other file would escape."""
-
-_NEEDED: Final = (MARKER, addresses.INDEX)  # without these there is no site
 
 
 @dataclass(slots=True)
 class Folder:
     """The files of a site: a build writes those that changed, and removes old ones.
 
-    `lost`: sentences on files that could not be made or written, whose names or contents come from
-    a file of the results.
+    `lost`: sentences on files that could not be made, as of a file of the results that is gone.
     """
 
     root: Path
@@ -75,14 +69,12 @@ class Folder:
                 beside.write_bytes(data)
                 beside.replace(path)
                 self.written += 1
-            self.names.add(name)
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem)
-            if isinstance(problem, OSError) and (problem.errno in _OF_ALL or name in _NEEDED):
-                raise RecordError(
-                    f"{path}: cannot be written ({reason}); {ADVICE}, or name another folder (-o)"
-                ) from problem
-            self.lost.append(f"{name}: cannot be written ({reason})")
+        except OSError as problem:
+            raise RecordError(
+                f"{path}: cannot be written ({problem.strerror}); {ADVICE}, or name another "
+                "folder (-o)"
+            ) from problem
+        self.names.add(name)
 
     def remove_others(self) -> int:
         """Remove the site's files that this build did not make; return their number."""
@@ -134,9 +126,10 @@ def build(
     no_asv, unread = asv_site.LEFT_OUT, list[str]()
     if with_asv:
         no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
-    _copy(folder, results, sources)
     documented = (output / addresses.file(addresses.DOCS)).is_file()
-    site = gather(root, results, sources, base=base, documented=documented)
+    site = Site(root, results, sources, base, documented)
+    _ = site.experiments  # a wrong declaration is no fault of a page
+    _copy(folder, site)
     missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
     others = []
     if no_asv:
@@ -190,10 +183,11 @@ def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[P
         site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
 
 
-def _copy(folder: Folder, results: Path, sources: Sources) -> None:
+def _copy(folder: Folder, site: Site) -> None:
     """Write the raw files."""
+    results, sources = site.results, site.sources
     paths = {record.id: results / record.path for record in sources.points} | sources.runs
-    places = group((place, paths[name]) for name, place in raw_files(sources).items())
+    places = group((place, paths[name]) for name, place in site.raw.items())
     for place, of_place in places.items():
         own = place.endswith(".json")
         make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))

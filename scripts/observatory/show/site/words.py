@@ -116,6 +116,6 @@ def _environment() -> jinja2.Environment:
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
     filters = (day, iso, moment, prose, labelled, formats.change, formats.within, formats.size)
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
-    names = {"at": addresses, "topic_of": experiment, "ends": formats.ends}
+    names = {"at": addresses, "topic_of": experiment}
     site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}
     return site

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from duetbench.core.model import Case
 from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
+from observatory.show.quoting import describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import page_of
@@ -21,9 +21,9 @@ from observatory.trend.table import Table
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Make a page and a data file for each case that any run planned."""
-    tables = site.cases()
+    tables = site.cases
     newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
-    changes_by_case = site.changes_by_case()
+    changes_by_case = site.changes_by_case
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])

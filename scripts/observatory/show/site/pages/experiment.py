@@ -19,21 +19,9 @@ from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
 from observatory.show.claims import ANSWERED, Answer, ratio
-from observatory.show.site.charts import (
-    DISC,
-    Caption,
-    ChartRow,
-    Scale,
-    axis,
-    interval_key,
-    interval_plot,
-    mark,
-    picture,
-)
+from observatory.show.site.charts import Caption, Row, Scale, interval_plot
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
-_DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
-_BAND: Final = '<rect class="band" x="{}" y="{}" width="{}" height="{}"/>'
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
@@ -63,26 +51,27 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.EXPERIMENTS,
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
-        questions=list(questions(site)),
+        questions=questions(site),
     )
 
 
-def questions(site: Site) -> Iterator[Topic]:
+def questions(site: Site) -> list[Topic]:
     """Return each experiment with its finding."""
-    for name in site.experiments:
-        yield _topic(site, name)
+    return [_topic(site, name) for name in site.experiments]
 
 
 def _topic(site: Site, name: str) -> Topic:
     """Title an experiment by its first statement that holds here, or else by what it is about."""
     section = site.experiments[name]
-    holding = (answer for answer in section.answers if answer.verdict == "holds")
-    answered = (answer for answer in section.answers if answer.verdict in ANSWERED)
-    first, question = next(holding, next(answered, None)), section.question
+    answered = [answer for answer in section.answers if answer.verdict in ANSWERED]
+    # Of answers the first that holds comes first.
+    first = min(answered, key=lambda answer: answer.verdict != "holds", default=None)
     if first and first.verdict == "holds":
-        return Topic(name, question, first.statement[:1].upper() + first.statement[1:], first)
-    topic = titles.experiment(name)
-    return Topic(name, question, (topic if topic != name else question) or name, first)
+        title = first.statement[:1].upper() + first.statement[1:]
+    else:
+        topic = titles.experiment(name)
+        title = (topic if topic != name else section.question) or name
+    return Topic(name, section.question, title, first)
 
 
 def _page(site: Site, name: str) -> Iterator[PageFile]:
@@ -91,7 +80,6 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
     profile = profile if profile in PROFILES else "nightly"
     select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
     served = name in site.published or section.runs
-    command = ("observatory", *(("measure", *select) if served else ("inprocess",)))
     answers = section.answers
     yield render(
         site,
@@ -106,7 +94,7 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         published=site.published.get(name, Published()),
         runs=[(run.run.id, facts(run)) for run in section.runs],
         compared=sorted({answer.comparison for answer in answers if answer.comparison}),
-        command=shlex.join(command),
+        command=shlex.join(("observatory", *(("measure", *select) if served else ("inprocess",)))),
         cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     )
 
@@ -132,35 +120,33 @@ def draw(answers: Sequence[Answer]) -> Markup | None:
     if not ends:
         return None
     scale = Scale(math.log2(min(ends)) - 0.5, math.log2(max(ends)) + 0.5)
-    legend = [interval_key("duets or launches")]
-    legend.append(("s0", "what the statement expects", _BAND.format(2, 2, 24, 10)))
-    if any(answer.published for answer in asked):
-        legend.append(("published", "published, on another machine", mark("14", 7, _DIAMOND)))
     about = Caption("statements", "Every statement", "A ratio, or a figure, on a logarithmic axis.")
-    labels = axis(scale, lambda tick: f"{2**tick:.3g}", "1")
-    rows = {"": [_row(answer, scale) for answer in asked]}
-    return interval_plot(about, "measured here", labels, rows, legend)
+    rows = {"": [_row(answer) for answer in asked]}
+    title, samples = "measured here", "duets or launches"
+    return interval_plot(about, rows, scale, _label, title=title, samples=samples)
 
 
-def _row(answer: Answer, scale: Scale) -> ChartRow:
+def _label(tick: float) -> str:
+    return f"{2**tick:.3g}"
+
+
+def _row(answer: Answer) -> Row:
     ours, logs = answer.ours, None
-    low, high = (
-        float(scale.at(math.log2(end)).rstrip("%")) if end else default
-        for end, default in ((answer.least, 0.0), (answer.most, 100.0))
-    )
-    band = _BAND.format(f"{low:.2f}%", 4, f"{max(0.0, high - low):.2f}%", 18)
     if ours and min(ours.estimate, *(ours.ends or (1.0,))) > 0:
-        ends = (math.log2(end) for end in ours.ends) if ours.ends else (None, None)
-        logs = Interval(math.log2(ours.estimate), *ends)
-    place = math.log2(answer.published) if answer.published else math.inf
-    above = [mark(scale.at(place), 13, _DIAMOND)] if scale.holds(place) else []
-    return ChartRow(
+        low, high = map(math.log2, ours.ends) if ours.ends else (None, None)
+        logs = Interval(math.log2(ours.estimate), low, high)
+    published = f", published {ratio(answer.published)}" if answer.published else ""
+    return Row(
         answer.statement,
-        "",
         _TONES.get(answer.verdict, ""),
-        picture(scale, logs, DISC, below=[band], above=above),
+        logs,
+        answer.verdict,
         ratio(ours.estimate) if ours else formats.MISSING,
         "…".join(map(ratio, ours.ends)) if ours and ours.ends else "",
-        f"{answer.verdict} (expected {answer.expected}"
-        + (f", published {ratio(answer.published)})" if answer.published else ")"),
+        note=f"expected {answer.expected}{published}",
+        expected=(
+            math.log2(answer.least) if answer.least else -math.inf,
+            math.log2(answer.most) if answer.most else math.inf,
+        ),
+        published=math.log2(answer.published) if answer.published else None,
     )

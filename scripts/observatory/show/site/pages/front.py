@@ -16,7 +16,7 @@ from duetbench.core.model import Verdict
 from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
+from observatory.show.quoting import describe
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import questions
 from observatory.show.site.pages.site import PageFile, Site, guard, render
@@ -49,8 +49,8 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _first(site: Site) -> Iterator[PageFile]:
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
-    tables = site.cases()
-    headline = headline_case(tables, site.changes_by_case())
+    tables = site.cases
+    headline = headline_case(tables, site.changes_by_case)
     chart, finding = None, ""
     if headline:
         chart, finding = trends.year(site, headline, tables[headline][0])

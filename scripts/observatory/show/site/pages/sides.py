@@ -14,8 +14,8 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
 from observatory.show import addresses, quoting
+from observatory.show.site.charts import bar
 from observatory.show.site.pages.site import PageFile, Site, group, guard, render
-from observatory.show.site.pages.story import bar
 
 _MOST: Final = 3  # figures of a row
 

@@ -17,14 +17,15 @@ from duetbench.report import formats
 from duetbench.report.attribution import RowText
 from duetbench.report.change import share_effect
 from observatory.show import addresses, quoting
-from observatory.show.changes import ChangeText, commands, describe
-from observatory.show.site.charts import TONES, Caption, Dot, Scale, forest
+from observatory.show.claims import inverse
+from observatory.show.quoting import ChangeText, commands, describe
+from observatory.show.site.charts import TONES, Caption, Row, around, bar, interval_plot
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
 from observatory.show.site.words import day
 from observatory.store.change import Change, SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
-from observatory.trend.releases import ReleaseEffect, Result
+from observatory.trend.releases import ReleaseAxis, ReleaseEffect, Result
 from observatory.trend.table import KINDS
 
 MOST: Final = 9
@@ -89,25 +90,6 @@ def still_there(site: Site, quote: Quote) -> str:
     return "still there" if "open" in states else "undone, or accepted"
 
 
-def bar(ratio: Interval, verdict: Verdict, reach: float = 1.0) -> Markup:
-    """Draw a size, up to `reach`, to the left if it is better, and to the right if it is worse."""
-    scale, sign = Scale(-reach, reach), 1 if verdict is Verdict.WORSE else -1
-
-    def at(end: float) -> float:
-        away = abs(end - 1) * (1 if (end > 1) == (ratio.estimate > 1) else -1)
-        return float(scale.at(sign * away).rstrip("%"))
-
-    zero, end = at(1.0), at(ratio.estimate)
-    low, high = ratio.ends or (ratio.estimate,) * 2
-    svg = (
-        f'<svg class="bar {TONES.get(verdict, "open")}" width="100%" height="20" '
-        f'aria-hidden="true"><line class="zero" x1="{zero}%" x2="{zero}%" y2="20"/>'
-        f'<rect x="{min(zero, end):.2f}%" y="5" width="{abs(end - zero):.2f}%" height="10"/>'
-        f'<line class="whisker" x1="{at(low):.2f}%" x2="{at(high):.2f}%" y1="10" y2="10"/></svg>'
-    )
-    return Markup(svg)  # noqa: S704 - numbers and our own names only
-
-
 def function(site: Site, quote: Quote) -> RowText | None:
     """Return the function that moved most with a release's effect on requests.
 
@@ -115,12 +97,12 @@ def function(site: Site, quote: Quote) -> RowText | None:
     """
     if quote.metric == "start_cpu":
         return None
-    name, version = quote.key
+    name = quote.package
     causes = ({one.package for one in share.releases} for c in site.changes for share in c.shares)
     together = {name}.union(*(packages for packages in causes if name in packages))
-    for text in explanations(site.changes, quote.key):
-        if text.releases[0].version != version:
-            continue  # it counts a change that is mostly another release's
+    # A change that is mostly another release's is not counted.
+    own = [change for change in site.changes if change.releases[:1] and site.quote(change) == quote]
+    for text, _ in explanations(own, quote.key):
         moved = {move.package for move in text.record.packages} - together
         change = text.record.instructions.head - text.record.instructions.base
         for row_ in text.rows:
@@ -186,7 +168,7 @@ def trace(site: Site, record: Change, chart: str = "") -> Trace:
 
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
     """Return the absolute figures of both releases, measured beside the same anchor."""
-    for _, result in _on(site, quote):
+    for _, result in results(site, quote):
         point = result.base.point(quote.case, quote.metric)
         if point and point.anchor and quote.metric in METRICS:
             base = point.anchor * point.ratio
@@ -196,40 +178,47 @@ def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
     return None
 
 
-def _on(site: Site, quote: Quote) -> Iterator[tuple[str, Result]]:
+def results(site: Site, quote: Quote) -> Iterator[tuple[ReleaseAxis, Result]]:
     """Return what a release did on each machine, that of its quote first."""
     axes = site.packages[quote.package].axes if quote.package in site.packages else ()
     for axis in sorted(axes, key=lambda axis: axis.machine.id != quote.machine):
         if result := site.effects[axis].get(quote.version):
-            yield axis.machine.id, result
+            yield axis, result
 
 
 def measurements(site: Site, quote: Quote, root: str) -> tuple[Markup, str]:
     """Draw all effects of a release, the quoted one first; and count those that repeat it."""
     label = f"{quote.previous or 'before'} → {quote.version}, {_where(quote.case, quote.machine)}"
-    first = _dot(label, quote.metric, quote.ratio, quote.verdict)
-    repeats = (dot for dot in _repeats(site, quote, root) if dot.ratio != first.ratio)
-    others = [*repeats][: MOST - 1]
-    title = quoting.place(quote).partition(":")[0]
-    about = Caption("sure", title, "Change with its 95 % interval.")
+    quoted = _row(label, quote.metric, quote.ratio, quote.verdict)
+    repeats = [row for row in _repeats(site, quote, root) if row.drawn != quoted.drawn][: MOST - 1]
     groups = {
-        "Quoted: this release alone": [first],
-        "The same, in other ways": others,
+        "Quoted: this release alone": [quoted],
+        "The same, in other ways": repeats,
         "What else it did": [*_further(site, quote)][:MOST],
     }
-    drawn = {title: dots for title, dots in groups.items() if dots}
-    rose = [dot.drawn.estimate > 1 for dot in (first, *others) if dot.drawn]
-    count = formats.quantity(len(rose), "measurement")
+    drawn = {title: rows for title, rows in groups.items() if rows}
+    scale = around([row.drawn for rows in drawn.values() for row in rows if row.drawn])
+    about = Caption(
+        "sure", quoting.place(quote).partition(":")[0], "Change with its 95 % interval."
+    )
+    plot = interval_plot(
+        about, drawn, scale, _label, title="change", samples="measurements", sides=True
+    )
+    rose = [row.drawn.estimate > 1 for row in (quoted, *repeats) if row.drawn]
     agreed = ", one answer" if len(rose) > 1 and len({*rose}) == 1 else ""
-    return forest(about, drawn, repeats="measurements"), f"{count}{agreed}"
+    return plot, f"{formats.quantity(len(rose), 'measurement')}{agreed}"
 
 
-def _further(site: Site, quote: Quote) -> Iterator[Dot]:
+def _label(tick: float) -> str:
+    return f"{100 * (tick - 1):+.6g} %".replace("-", "−") if tick != 1 else "0"
+
+
+def _further(site: Site, quote: Quote) -> Iterator[Row]:
     """Return what else a release moved, on any machine, the largest first."""
     moved = [
-        (machine, effect)
-        for machine, result in _on(site, quote)
-        for effect in (*result.main, *result.others)
+        (axis.machine.id, effect)
+        for axis, result in results(site, quote)
+        for effect in result.effects
         if effect.moved and not _is_repeated(effect, quote)
     ]
     for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):
@@ -237,42 +226,35 @@ def _further(site: Site, quote: Quote) -> Iterator[Dot]:
         yield _effect(f"{quoting.title(effect.metric)}: {what}, {where}", effect)
 
 
-def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Dot]:
+def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Row]:
     own = (quote.case, quote.metric, quote.machine)
-    for machine, result in _on(site, quote):
+    for axis, result in results(site, quote):
         for effect in result.effects:
-            if (effect.case, effect.metric, machine) != own and _is_repeated(effect, quote):
-                how = "" if effect.metric == quote.metric else f"{quoting.title(effect.metric)}, "
-                yield _effect(f"Alone, {how}{_where(effect.case, machine)}", effect)
+            here = (effect.case, effect.metric, axis.machine.id)
+            if here != own and _is_repeated(effect, quote):
+                label = f"Alone, {_how(effect.metric, quote)}{_where(effect.case, here[2])}"
+                yield _effect(label, effect)
     series = SeriesName(machine="", case=quote.case, metric=quote.metric)
     for comparison in site.comparisons.values():
-        if (comparison.base.label, comparison.head.label) != sides(quote):
-            continue
-        finding = finding_on(comparison, series)
-        if finding and finding.interval:
-            yield _dot(
-                f"Both side by side, {day(comparison.started)}, {comparison.machine.id}",
-                quote.metric,
-                finding.interval,
-                finding.verdict,
-                root + addresses.comparison(comparison.id),
-            )
+        if (comparison.base.label, comparison.head.label) == sides(quote) and (
+            finding := finding_on(comparison, series)
+        ):
+            label = f"Both side by side, {day(comparison.started)}, {comparison.machine.id}"
+            href = root + addresses.comparison(comparison.id)
+            if finding.interval:
+                yield _row(label, quote.metric, finding.interval, finding.verdict, href=href)
     for record in site.changes:
-        series_of = record.series
-        first = next(iter(record.releases), None)
-        if first and (first.package, first.version) == quote.key and series_of.metric in {
-            quote.metric, "throughput",
-        }:  # fmt: skip
-            how = "" if series_of.metric == quote.metric else f"{quoting.title(series_of.metric)}, "
+        metric = record.series.metric
+        if site.quote(record) == quote and metric in {quote.metric, "throughput"}:
             days = [state.as_of for state in (record.base, record.head) if state.as_of]
-            stacks = f"All packages as of {' and '.join(days)}" if days else "All packages"
-            yield _dot(
-                f"{stacks}, {how}{_where(series_of.case, record.measured_on)}",
-                series_of.metric,
-                record.interval,
-                record.verdict,
-                "#nights",
-            )
+            stacks = " as of ".join(["All packages", *[" and ".join(days)] * bool(days)])
+            where = _where(record.series.case, record.measured_on)
+            label = f"{stacks}, {_how(metric, quote)}{where}"
+            yield _row(label, metric, record.interval, record.verdict, href="#nights")
+
+
+def _how(metric: str, quote: Quote) -> str:
+    return "" if metric == quote.metric else f"{quoting.title(metric)}, "
 
 
 def _is_repeated(effect: ReleaseEffect, quote: Quote) -> bool:
@@ -286,14 +268,16 @@ def _where(case: str, machine: str) -> str:
     return ", ".join(filter(None, (name.server, name.python, machine)))
 
 
-def _effect(label: str, effect: ReleaseEffect) -> Dot:
-    dot = _dot(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
+def _effect(label: str, effect: ReleaseEffect) -> Row:
+    plain = _row(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
     if effect.levels is None:
-        return dot
-    return replace(dot, note="levels of {} and {} {}".format(*effect.levels, effect.samples))
+        return plain
+    return replace(plain, note="levels of {} and {} releases".format(*effect.levels))
 
 
-def _dot(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Dot:
-    word = "counted" if metric == INSTRUCTIONS else ""
-    mirror = row(metric).better == "higher"
-    return Dot(label, ratio, verdict, word=word, href=href, mirror=mirror)
+def _row(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Row:
+    """Make a row; better is left, so where more is better, the reciprocal is drawn."""
+    drawn = inverse(ratio) if row(metric).better == "higher" else ratio
+    word = "counted" if metric == INSTRUCTIONS else verdict.text
+    tone, ends = TONES.get(verdict, "open"), formats.ends(ratio)
+    return Row(label, tone, drawn, word, formats.change(ratio), ends, href=href)

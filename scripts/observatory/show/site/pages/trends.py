@@ -1,8 +1,6 @@
 """A case's series: titles, table cells, its data file, and the chart that draws it."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +13,9 @@ from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
+from observatory.show.claims import over
+from observatory.show.quoting import describe
+from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
 from observatory.show.site.words import day, drawing
@@ -197,18 +197,11 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     return f"{name.what} takes what it took in {month}", begun, change
 
 
-def over(base: Interval, head: Interval) -> Interval:
-    """Return one ratio to an anchor over another, whose errors are independent."""
-    half = math.hypot(*(math.log(f.ends[1] / f.ends[0]) / 2 for f in (base, head) if f.ends))
-    ratio = head.estimate / base.estimate
-    return Interval(ratio, ratio / math.exp(half), ratio * math.exp(half), min(base.n, head.n))
-
-
 def trend(case: str, table: Table) -> Markup:
     """Make a case's chart, which a script draws from its data file; `table` is the first there."""
     metric = next(iter(metrics(table, case)), "")
     config = {"source": addresses.data_file(case), "metric": metric}
-    return _chart(config, case, table, nights(table, case), "trend", _reading(table))
+    return _chart(config, case, table, nights(table, case), "trend")
 
 
 def trend_around(site: Site, table: Table, record: Change, place: str) -> Markup | None:
@@ -221,7 +214,7 @@ def trend_around(site: Site, table: Table, record: Change, place: str) -> Markup
     first = int(np.searchsorted(times, record.when.timestamp()))
     near = planned[max(0, first - AROUND) : first + AROUND]
     config = {"document": document(site, case, {table: near}, metric), "metric": metric}
-    return _chart(config, case, table, near, place, _reading(table))
+    return _chart(config, case, table, near, place)
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -236,24 +229,24 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
     of = nights(table, case)[-YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
-    text += f"On {name.variant}. {_reading(table)}"
-    return _chart(config, case, table, of, "trend", text), finding
-
-
-def _reading(table: Table) -> str:
-    if not table.ratio:
-        return "Band: 95 % interval."
-    return (
-        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
-        "figure by themselves."
-    )
+    return _chart(config, case, table, of, "trend", f"{text}On {name.variant}. "), finding
 
 
 def _chart(
-    config: Mapping[str, Any], case: str, table: Table, of: Nights, place: str, text: str
+    config: Mapping[str, Any], case: str, table: Table, of: Nights, place: str, text: str = ""
 ) -> Markup:
+    text += (
+        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
+        "figure by themselves."
+        if table.ratio
+        else "Band: 95 % interval."
+    )
     metric = config["metric"]
-    rows = _rows(table, case, metric, of[-ROWS:]) if metric else ()
+    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
+    rows = (  # the newest first
+        (f"{words.utc(point.night.time):%Y-%m-%d}", point.night.run, *cells(table, metric, point))
+        for point in reversed(points)
+    )
     return figure(Caption(place, quoting.title(metric), text), config, title(metric, table), rows)
 
 
@@ -266,10 +259,3 @@ def figure(
     can choose among all figures.
     """
     return drawing("plot.html.j2", about=about, config=config, title=title, rows=[*rows])
-
-
-def _rows(table: Table, case: str, metric: str, of: Nights) -> Iterator[Sequence[str]]:
-    """Return the rows of the table below a chart, newest first."""
-    for point in reversed(history.points(table, case, metric, of.tolist())):
-        day = f"{datetime.fromtimestamp(point.night.time, UTC):%Y-%m-%d}"
-        yield day, point.night.run, *cells(table, metric, point)
