@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.run import facts
 from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
@@ -92,7 +91,6 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         reasons=[(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
         section=section,
         published=site.published.get(name, Published()),
-        runs=[(run.run.id, facts(run)) for run in section.runs],
         compared=sorted({answer.comparison for answer in answers if answer.comparison}),
         command=shlex.join(("observatory", *(("measure", *select) if served else ("inprocess",)))),
         cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),

@@ -27,7 +27,6 @@ from observatory.show.site.pages.site import (
     guard,
     render,
 )
-from observatory.show.site.pages.story import trace
 from observatory.trend import releases
 from observatory.trend.quotes import Quote
 from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, Result
@@ -184,9 +183,8 @@ def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
             (axis, result, _command(name, result), _differences(result))
             for axis, result in story.results(site, quote)
         ],
-        traces=[
-            trace(site, record, "" if number else "around") for number, record in enumerate(own)
-        ],
+        trend=next(filter(None, (story.trend(site, record, "around") for record in own)), None),
+        traces=[(describe(record), quoting.commands(record)) for record in own],
         others=[record for record in caused if record not in own],
         why=explanations(site.changes, quote.key),
     )

@@ -8,17 +8,15 @@ from typing import Final
 from markupsafe import Markup
 
 from duetbench.app import case_names
-from duetbench.core.comparison import Comparison, Finding, PackageChange
+from duetbench.core.comparison import Comparison, Finding
 from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
 from duetbench.report import formats
 from duetbench.report.attribution import RowText
-from duetbench.report.change import share_effect
 from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
-from observatory.show.quoting import ChangeText, commands, describe
 from observatory.show.site.charts import TONES, Caption, Row, around, bar, interval_plot
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike, trend_around
@@ -42,21 +40,6 @@ class ReleaseRow:
     bar: Markup
     code: RowText | None
     state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A change as the nights showed it: its chart, the packages that moved, how to repeat it."""
-
-    text: ChangeText
-    trend: Markup | None
-    packages: Sequence[tuple[PackageChange, str]]
-    shares: Sequence[str]
-    commands: Sequence[tuple[str, str]]
-
-    @property
-    def record(self) -> Change:
-        return self.text.record
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +132,11 @@ def _effects(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]
             yield "", "", "", detail
 
 
-def trace(site: Site, record: Change, chart: str = "") -> Trace:
-    """Return how a change was found; `chart` is the id of its chart in the page, if it has one."""
-    name = record.series
-    known = filter(None, (site.tables.get((name.machine, kind)) for kind in KINDS))
-    trends = (trend_around(site, table, record, chart) for table in known if chart)
-    return Trace(
-        text=describe(record),
-        trend=next(filter(None, trends), None),
-        packages=sorted(
-            ((move, record.blame(move)) for move in record.packages),
-            key=lambda pair: (pair[1] == "no", pair[1] != "yes", pair[0].package),
-        ),
-        shares=tuple(map(share_effect, record.shares)),
-        commands=commands(record),
-    )
+def trend(site: Site, record: Change, place: str) -> Markup | None:
+    """Chart the nights around a change; `place` is the id of the chart in its page."""
+    known = filter(None, (site.tables.get((record.series.machine, kind)) for kind in KINDS))
+    charts = (trend_around(site, table, record, place) for table in known)
+    return next(filter(None, charts), None)
 
 
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
