@@ -2,12 +2,9 @@
 
 import hashlib
 import json
-import math
-import random
 import re
 import zipfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +14,14 @@ import asv_files
 import site_builds
 import sites
 import synthetic as runs
+from bench import Once
 from disks import small_disk
-from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import RecordError, UsageError
-from duetbench.core.model import CaseResult, Profile, Run, StackRecord
+from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
-from observatory.store.change import Change, SeriesName
 from observatory.store.night import NightRecord, ShardRecord
 
 pytestmark = pytest.mark.long
@@ -99,19 +95,14 @@ def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
                 assert "/static/" in f"/{attrs['src']}", name
 
 
-def test_the_same_results_give_the_same_bytes(whole: Path) -> None:
-    again = sites.build_site(whole)
-    assert (again.written, again.removed) == (0, 0)
-    sites.build_site(whole, "elsewhere")
-    assert digests(whole / "site") == digests(whole / "elsewhere")
-
-
-def test_one_more_night_gives_the_bytes_of_a_build_from_nothing_and_takes_them_along(
+def test_the_same_results_give_the_same_bytes_and_one_more_night_those_of_a_new_build(
     tmp_path: Path,
 ) -> None:
     stored(tmp_path, 1, 2)
     sites.build_site(tmp_path)
     site = tmp_path / "site"
+    again = sites.build_site(tmp_path)
+    assert (again.written, again.removed) == (0, 0)
     oldest = site / "runs" / f"{a_night(1).id}.json"
     before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
     cut = site / "b" / a_night(2).results[0].case.id / "index.html"
@@ -234,31 +225,13 @@ def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) ->
     assert "incomplete" not in text_of(tmp_path)
 
 
-def test_a_name_that_no_file_can_have_is_named_and_a_disk_that_is_full_ends_the_build(
-    tmp_path: Path,
-) -> None:
-    """What is the matter with all files says what to do; what is the matter with one is told."""
-    folder = Folder(tmp_path / "one")
-    for name in ("x" * 300, "fine", "fine/below"):
-        folder.put(name, lambda: b"data")
-    reasons = ("File name too long", "File exists")
-    told = [
-        f"{'x' * 300}: cannot be written ({reasons[0]})",
-        f"fine/below: cannot be written ({reasons[1]})",
-    ]
-    assert (folder.lost, folder.written) == (told, 1)
+def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "disk").mkdir()
     with small_disk(tmp_path / "disk") as fill:
         fill()
-        with pytest.raises(
-            RecordError,
-            match=r"free some space, .*, or name another folder",
-        ):
+        with pytest.raises(RecordError, match=r"free some space, .*, or name another folder"):
             sites.build_site(tmp_path, "disk/site")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RecordError, match=r"\(Not a directory\); free some"):
-        sites.build_site(tmp_path, "file/site")
 
 
 @pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
@@ -268,20 +241,6 @@ def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> No
     assert folder.lost == [f"{name!r}: expected the name of a file inside the site"]
     assert [*tmp_path.iterdir()] == []
 
-
-FIRST: Final = datetime(2026, 10, 20, 3, tzinfo=UTC)
-NIGHTS: Final = 30
-CASES: Final = (
-    "gil-endpoints/sync_cpu/py3.14t", "gil-endpoints/sync_cpu/py3.14",
-    "asgi-wsgi/asgi-json/py3.14t/w1/c128", "asgi-wsgi/asgi-json/py3.14/w1/c128",
-    "pydantic-v1-v2/pydantic-v2/py3.14/c16", "pydantic-v1-v2/pydantic-v1/py3.14/c16",
-    "asgi-wsgi/wsgi-json/py3.14/w1/t64/c128",
-    *(f"asgi-wsgi/asgi-json/py3.14{t}/w{n}/c{128 * n}" for n in (2, 3, 4) for t in ("", "t")),
-)  # fmt: skip
-MOVED: Final = {20: 1.3, 21: 1.4}
-"""Night → how many times as much the first case costs from there on; its neighbour is next."""
-KERNEL: Final = 10
-"""The first night of another kernel."""
 
 NUMBER: Final = r"[\d,]+(?:\.\d+)?"
 ENDS: Final = re.compile(rf"([+−-]?{NUMBER})(?: %)?…([+−-]?{NUMBER}) (?:%|kB)")
@@ -303,71 +262,17 @@ BORNE: Final = re.compile(
 """What has to follow it, or what there is more of: its interval, or that there is none."""
 
 
-def a_run(place: int, machine: str = runs.MACHINE.id, launches: int = 3) -> Run:
-    """A night of scatter: 1 % between nights, 1 to 20 % between launches."""
-    source = random.Random(place)
-    factor = math.prod(size for night, size in MOVED.items() if night <= place)
-    results = []
-    for number, name in enumerate(CASES):
-        level = 1e-4 * (1 + number) * source.lognormvariate(0, 0.01) * (factor if not number else 1)
-        spread = (0.01, 0.05, 0.2)[number % 3] if number else 0.002
-        costs = [level * source.lognormvariate(0, spread) for _ in range(launches)]
-        made = (
-            runs.ok(name, n, {"server_cpu_per_request": cost, "throughput": 1 / cost})
-            for n, cost in enumerate(costs)
-        )
-        results.append(CaseResult(case=runs.make_case(name), launches=tuple(made)))
-    started, commit = (FIRST + timedelta(days=place)).isoformat(), f"{place:02x}" * 20
-    profile: Profile = "nightly" if launches > 1 else "quick"
-    kernel = "6.2.0" if place >= KERNEL else "6.1.0"
-    digest = "01"[place >= min(MOVED)] * 64
-    return runs.make_run(
-        results, id=result_files.result_id(started, profile, commit), profile=profile,
-        launches=launches, started=started, commit=commit,
-        machine=runs.MACHINE.model_copy(update={"kernel": kernel, "id": machine}),
-        stacks=(StackRecord(name="current", digest=digest, packages={"fastapi": digest[0]}),),
-    )  # fmt: skip
+@pytest.fixture(scope="module", params=["reference", "past"])
+def site(request: pytest.FixtureRequest, once: Once, reference_results: Path) -> Path:
+    """The site of the committed results, and that of five made-up years."""
+    if request.param == "past":
+        return once("past", site_builds.history) / "site"
 
+    def fill(folder: Path) -> None:
+        (folder / "results").symlink_to(reference_results)
+        site_builds.build(folder)
 
-def a_record(place: int, measured: list[Run]) -> Change:
-    when, ratio = FIRST + timedelta(days=place), MOVED[place]
-    packages = (
-        PackageChange(stack="current", package=name, base="0", head="1")
-        for name in ("fastapi", "granian")
-    )
-    return runs.change_record(
-        id=f"{when:%Y%m%d}-unknown-{place}", when=when,
-        series=SeriesName(machine=runs.MACHINE.id, case=CASES[0], metric="server_cpu_per_request"),
-        before_run=measured[place - 1].id, after_run=measured[place].id, packages=tuple(packages),
-        ratio=ratio, low=ratio - 0.02, high=ratio + 0.02, culprit=None,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def contested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("contested")
-    results = folder / "results"
-    measured = [a_run(place) for place in range(NIGHTS)]
-    for run in (*measured, a_run(NIGHTS, "other-4c-11111111", launches=1)):
-        files.save(results, run)
-    for place in MOVED:
-        files.save(results, a_record(place, measured))
-    site_builds.save_releases(results)
-    return site_builds.build(folder)
-
-
-@pytest.fixture(scope="module", params=["reference", "contested"])
-def site(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    reference_results: Path,
-) -> Path:
-    if request.param == "contested":
-        found: Path = request.getfixturevalue("contested")
-        return found
-    folder = tmp_path_factory.mktemp("reference")
-    (folder / "results").symlink_to(reference_results)
-    return site_builds.build(folder)
+    return once("reference", fill) / "site"
 
 
 def pages(site: Path) -> Iterator[tuple[str, str]]:

@@ -72,17 +72,6 @@ def cards(folder: Path) -> list[str]:
     return texts
 
 
-def test_the_newest_release_has_its_day_and_size(tmp_path: Path) -> None:
-    nights(tmp_path, 2)
-    save(tmp_path)
-    served = "20 Nov 2026. A JSON response from FastAPI."
-    assert cards(tmp_path) == [f"Newest 3.1 % more CPU (2.5…3.7 %) granian 2.8.7, {served}"]
-    page = front(tmp_path)
-    assert "./p/granian/2.8.7/" in page.links
-    assert "1 slowdown still there" in page.text
-    assert "No change was confirmed" not in page.text
-
-
 def test_newest_worst_and_best_are_three_releases(tmp_path: Path) -> None:
     nights(tmp_path, 1)
     save(tmp_path)

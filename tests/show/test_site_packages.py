@@ -21,7 +21,6 @@ from duetbench.host import files
 from duetbench.judge.findings import of_effects
 from observatory.show.site.pages import packages as pages
 from observatory.show.site.pages import story
-from observatory.store.points import AnchoredPoint, CasePoints
 from observatory.trend.quotes import judged
 from site_builds import JSON
 
@@ -178,35 +177,6 @@ def test_of_two_machines_the_narrowest_interval_is_quoted(tmp_path: Path) -> Non
     sure = sites.read(built / "p" / "fastapi" / "0.11.0" / "index.html").text
     others = sure.partition("The same, in other ways")[2]
     assert "Python 3.14, other ▼ worse +25 % +24…+26 %" in others
-
-
-def test_requests_are_quoted_before_starts(tmp_path: Path) -> None:
-    """A release moved requests by 20 % and starts by 50 %: 20 % are quoted, and all are shown."""
-    case = "start-up/routes/current/py3.14"
-    for points, value in ((FIRST, 1.0), (SECOND, 1.0), (THIRD, 1.5)):
-        figures = tuple(
-            AnchoredPoint(
-                metric=metric, ratio=value * more, se=0.01, anchor=0.3, duets=20, excluded=0
-            )
-            for metric, more in (("start_cpu", 1.0), ("import_time", value**0.25))
-        )
-        starts = CasePoints(case=case, stack="current", python="3.14", points=figures)
-        changes = {"id": f"{points.id}-s", "label": f"{points.label}, starts", "cases": (starts,)}
-        files.save(tmp_path / "results", points.model_copy(update=changes))
-    quiet = {"gil": (1.0, 0.001), "free": (1.0, 0.001)}
-    files.save(
-        tmp_path / "results",
-        site_builds.release_points("0.12.0", "0.11.0", 22, **quiet),
-    )
-    site_builds.save_releases(tmp_path / "results")
-    built = site_builds.build(tmp_path) / "p"
-    release = sites.read(built / "fastapi" / "0.11.0" / "index.html").text
-    assert "fastapi 0.11.0 needs 20 % more CPU for a JSON response" in release
-    also = release.partition("What else it did")[2]
-    where = f"FastAPI with 144 routes over 50 models, Uvicorn, Python 3.14, {FIRST.machine.id}"
-    assert f"CPU to start: {where} ▼ worse +50 %" in also
-    assert f"CPU to import: {where} ▼ worse +66 %" in also  # 1.5 ** 1.25
-    assert f"--head fastapi==0.11.0 --select {JSON}" in release, "requests come first"
 
 
 def test_a_chart_names_the_releases_that_moved_what_it_shows(site: Path) -> None:

@@ -271,7 +271,7 @@ def _check(
 def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> Answer:
     """Answer a statement by the best evidence, and name machines that answer otherwise."""
     ranked = sorted(known, key=lambda e: (not _cannot(shape, e), e.rank), reverse=True)
-    first = next(iter(ranked), Evidence(None, "never measured", "launches", (False, 0, "")))
+    first = next(iter(ranked), Evidence(None, "no figures", "launches", (False, 0, "")))
     verdict, words = _verdict(shape, first), [first.words]
     if verdict == "cannot be asked here":
         words = [shape.cannot or ""]

@@ -128,7 +128,7 @@ def build(
         no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
     documented = (output / addresses.file(addresses.DOCS)).is_file()
     site = Site(root, results, sources, base, documented)
-    _ = site.experiments  # a wrong declaration is no fault of a page
+    _ = site.tables, site.experiments  # a wrong declaration is no fault of a page
     _copy(folder, site)
     missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
     others = []
