@@ -95,28 +95,17 @@ def test_on_odd_sites_no_link_is_dead_and_nothing_runs_that_is_not_ours(
                 assert "/static/" in f"/{attrs['src']}", name
 
 
-def test_the_same_results_give_the_same_bytes_and_one_more_night_those_of_a_new_build(
-    tmp_path: Path,
-) -> None:
-    stored(tmp_path, 1, 2)
+def test_the_same_results_give_the_same_bytes_whatever_was_there(tmp_path: Path) -> None:
+    newest = stored(tmp_path, 1, 2, 3)
     sites.build_site(tmp_path)
-    site = tmp_path / "site"
-    again = sites.build_site(tmp_path)
-    assert (again.written, again.removed) == (0, 0)
-    oldest = site / "runs" / f"{a_night(1).id}.json"
-    before, page = oldest.stat().st_mtime_ns, (site / "index.html").read_bytes()
-    cut = site / "b" / a_night(2).results[0].case.id / "index.html"
-    cut.write_bytes(cut.read_bytes()[:100])
-    newest = stored(tmp_path, 3)
-    sites.build_site(tmp_path)
-    assert oldest.stat().st_mtime_ns == before
-    assert (site / "index.html").read_bytes() != page
-    sites.build_site(tmp_path, "elsewhere")
-    assert digests(site) == digests(tmp_path / "elsewhere")
     newest.unlink()
-    assert sites.build_site(tmp_path).removed > 0
-    assert not (site / "runs" / f"{a_night(3).id}.json").exists()
-    assert list(sites.dead_links(site)) == []
+    cut = tmp_path / "site" / "b" / a_night(2).results[0].case.id / "index.html"
+    cut.write_bytes(cut.read_bytes()[:100])
+    for folder in ("site", "elsewhere"):
+        sites.build_site(tmp_path, folder)
+    assert digests(tmp_path / "site") == digests(tmp_path / "elsewhere")
+    assert not (tmp_path / "site" / "runs" / newest.name).exists()
+    assert list(sites.dead_links(tmp_path / "site")) == []
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
@@ -197,7 +186,6 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     named = [archive, *(f"runs/{path.name}" for path in kept[2:])]
     there = {path.relative_to(site).as_posix() for path in (site / "runs").iterdir()}
     assert there == {*named}
-    assert sites.build_site(tmp_path).written == 0
 
 
 def test_what_is_missing_of_a_night_is_said_on_the_first_page(tmp_path: Path) -> None:
