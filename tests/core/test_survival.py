@@ -184,7 +184,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
     known = record.model_copy(update={"id": "known", "culprit": culprit})
     files.save(scene.results, known)
-    monkeypatch.setattr(story, "trend", broken)
+    monkeypatch.setattr(story, "measurements", broken)
     reason = "fastapi: cannot be shown (RecursionError: as deep as it is)"
     assert use(scene) == (reason,)
     for page in (address, ""):

@@ -35,7 +35,6 @@ def _of_case(
     # The command measures the newest night of the first kind again.
     last = (view["night"] for view in views if view["table"].kind == tables[0].kind)
     night = max(last, key=lambda night: night.time, default=site.nights[newest_run])
-    place = night.cases[case]
     experiment = page_of(case)
     main = next(iter(trends.metrics(tables[0], case)), "") if tables else ""
     # One night makes no line: its figures are below.
@@ -66,7 +65,6 @@ def _of_case(
             if not site.quote(record) and record.series.case == case
         ],
         file=site.raw.get(newest_run, ""),
-        facts=[("Python", place.python), ("stack", place.stack)],
         command=words.point_command(night, case),
         data=addresses.data_file(case) if tables else "",
     )

@@ -183,7 +183,6 @@ def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
             (axis, result, _command(name, result), _differences(result))
             for axis, result in story.results(site, quote)
         ],
-        trend=next(filter(None, (story.trend(site, record, "around") for record in own)), None),
         traces=[(describe(record), quoting.commands(record)) for record in own],
         others=[record for record in caused if record not in own],
         why=explanations(site.changes, quote.key),

@@ -19,12 +19,11 @@ from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
 from observatory.show.site.charts import TONES, Caption, Row, around, bar, interval_plot
 from observatory.show.site.pages.site import Site, explanations
-from observatory.show.site.pages.trends import alike, trend_around
+from observatory.show.site.pages.trends import alike
 from observatory.show.site.words import day
-from observatory.store.change import Change, SeriesName, finding_on
+from observatory.store.change import SeriesName, finding_on
 from observatory.trend.quotes import Quote, sides
 from observatory.trend.releases import ReleaseAxis, ReleaseEffect, Result
-from observatory.trend.table import KINDS
 
 MOST: Final = 9
 """Most measurements below a quoted size."""
@@ -130,13 +129,6 @@ def _effects(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]
         yield row(finding.subject).noun, old, new, text
         for detail in finding.details:
             yield "", "", "", detail
-
-
-def trend(site: Site, record: Change, place: str) -> Markup | None:
-    """Chart the nights around a change; `place` is the id of the chart in its page."""
-    known = filter(None, (site.tables.get((record.series.machine, kind)) for kind in KINDS))
-    charts = (trend_around(site, table, record, place) for table in known)
-    return next(filter(None, charts), None)
 
 
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:

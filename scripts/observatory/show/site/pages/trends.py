@@ -19,7 +19,6 @@ from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
 from observatory.show.site.words import day, drawing
-from observatory.store.change import Change
 from observatory.trend import table as history
 from observatory.trend.table import KINDS, STATES, Figures, Point, Table
 
@@ -27,8 +26,6 @@ FORMAT: Final = 5
 """Version of the data files; it rises with every change of their meaning."""
 YEAR: Final = 400
 """Newest nights on the first page."""
-AROUND: Final = 45
-"""Nights on the chart of a release, both before and after it."""
 ROWS: Final = 150
 """Most rows of the table below a chart; the data file has all figures."""
 
@@ -202,19 +199,6 @@ def trend(case: str, table: Table) -> Markup:
     metric = next(iter(metrics(table, case)), "")
     config = {"source": addresses.data_file(case), "metric": metric}
     return _chart(config, case, table, nights(table, case), "trend")
-
-
-def trend_around(site: Site, table: Table, record: Change, place: str) -> Markup | None:
-    """Chart the nights around a change, with data in the page; None without the series."""
-    case, metric = record.series.case, record.series.metric
-    if case not in table.cases or metric not in metrics(table, case):
-        return None
-    planned = nights(table, case)
-    times = [table.nights[night].time for night in planned.tolist()]
-    first = int(np.searchsorted(times, record.when.timestamp()))
-    near = planned[max(0, first - AROUND) : first + AROUND]
-    config = {"document": document(site, case, {table: near}, metric), "metric": metric}
-    return _chart(config, case, table, near, place)
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
