@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from markupsafe import Markup
@@ -43,15 +43,11 @@ class ReleaseRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestTable:
-    """What one request does differently, by one comparison: rows of a table, from base to head."""
+    """What one request does differently, by one comparison: the first rows, from base to head."""
 
     comparison: Comparison
     what: str
-    rows: tuple[tuple[str, ...], ...]
-
-    @property
-    def first(self) -> tuple[tuple[str, ...], ...]:
-        return self.rows[:_ROWS]
+    rows: list[tuple[str, str, str, str]]
 
 
 def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
@@ -113,7 +109,7 @@ def request_table(
         for case in comparison.cases:
             if case.effects:
                 moved = (f for f in of_effects(case.case, case.effects) if f.moved)
-                rows = tuple(_effects(moved))
+                rows = [*islice(_effects(moved), _ROWS)]
                 what = case_names.of(case.case).what
                 newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
     names = sorted(newest, key=lambda name: quote is None or name != quote.case)
