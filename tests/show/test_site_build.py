@@ -1,7 +1,6 @@
 """The whole site: links, no page made again without a reason, and figures of the files."""
 
 import hashlib
-import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from typing import Final
 
 import pytest
 
-import asv_files
 import site_builds
 import sites
 import synthetic as runs
@@ -19,7 +17,6 @@ from disks import small_disk
 from duetbench.core.errors import RecordError, UsageError
 from duetbench.core.model import Run
 from duetbench.host import files, result_files
-from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.build import Folder
 from observatory.store.night import NightRecord, ShardRecord
@@ -41,19 +38,6 @@ def text_of(folder: Path, name: str = "") -> str:
     return sites.read(folder / "site" / name / "index.html").text
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("whole")
-    results = folder / "results"
-    stored(folder, 1, 2, 3)
-    bench = asv_files.Bench("handlers.Cpu.time_handler", {"endpoint": ("json", "a b")})
-    asv_files.list_benchmarks(results / "asv", [bench])
-    values = {("json",): [0.25, 0.26], ("a b",): [0.5, 0.52]}
-    asv_files.write(results / "asv", "3.14", "current", [(bench, values)])
-    sites.build_site(folder)
-    return folder
-
-
 def digests(site: Path) -> dict[str, str]:
     return {
         path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -62,9 +46,9 @@ def digests(site: Path) -> dict[str, str]:
     }
 
 
-def test_every_link_leads_to_a_file_of_the_site(whole: Path) -> None:
-    assert len(sites.documents(whole / "site")) > 20
-    assert list(sites.dead_links(whole / "site")) == []
+def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
+    assert len(sites.documents(site)) > 20
+    assert list(sites.dead_links(site)) == []
 
 
 @pytest.mark.parametrize("kind", ["nothing", "one_night", "hostile"])
@@ -159,16 +143,6 @@ def test_where_asv_has_no_site_a_page_says_why(tmp_path: Path) -> None:
     assert asv_site.LEFT_OUT in text_of(tmp_path, "asv")
 
 
-def test_raw_files_are_those_of_the_results(whole: Path) -> None:
-    site, run = whole / "site", a_night(3)
-    (kept,) = (whole / "results" / "runs").rglob(f"{run.id}.json")
-    assert (site / "runs" / f"{run.id}.json").read_bytes() == kept.read_bytes()
-    for result in run.results:
-        address = addresses.file(addresses.data_file(result.case.id))
-        document = json.loads((site / address).read_bytes())
-        assert [table["run"][-1] for table in document["tables"]] == [run.id]
-
-
 def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
     tmp_path: Path,
 ) -> None:
@@ -183,6 +157,7 @@ def test_raw_files_older_than_a_machine_s_newest_three_months_are_in_archives(
         assert {name: packed.read(name) for name in packed.namelist()} == {
             path.name: path.read_bytes() for path in kept[:2]
         }
+    assert all((site / "runs" / path.name).read_bytes() == path.read_bytes() for path in kept[2:])
     named = [archive, *(f"runs/{path.name}" for path in kept[2:])]
     there = {path.relative_to(site).as_posix() for path in (site / "runs").iterdir()}
     assert there == {*named}
@@ -342,12 +317,3 @@ def test_no_release_has_two_sizes(site: Path) -> None:
     assert {release: many for release, many in sizes.items() if len(many) > 1} == {}
     released = {path.parent.relative_to(site / "p") for path in site.glob("p/*/*/index.html")}
     assert {" ".join(path.parts) for path in released} == sizes.keys()
-
-
-def test_a_page_of_a_release_begins_with_its_size(site: Path) -> None:
-    for path in site.glob("p/*/*/index.html"):
-        html = path.read_text("utf-8")
-        title = text_in(next(elements(html, "h1", "h1")))
-        (begun,) = set(sizes_of(title.replace("\xa0", " ")))
-        assert begun[0] == " ".join(path.parent.relative_to(site / "p").parts)
-        assert next(sizes_of(html[html.index("</h1>") :])) == begun, title

@@ -28,16 +28,6 @@ def front(folder: Path) -> sites.Document:
     return sites.read(site_builds.build(folder) / "index.html")
 
 
-def headline(folder: Path) -> str:
-    """What stands in the largest type, and nothing else does."""
-    html = (site_builds.build(folder) / "index.html").read_text("utf-8")
-    _, *said = html.split('class="news">')
-    document = sites.Document()
-    document.feed("".join(one.partition("</p>")[0] for one in said))
-    document.close()
-    return re.sub(r" (?=[.,:)])|(?<=\() ", "", document.text)
-
-
 def save(folder: Path, **fields: Any) -> Change:
     series = SeriesName(machine="m", case=JSON, metric="server_cpu_per_request")
     record = synthetic.change_record(**{"series": series, **fields})
@@ -48,17 +38,6 @@ def save(folder: Path, **fields: Any) -> Change:
 def nights(folder: Path, number: int) -> None:
     for day in range(1, number + 1):
         files.save(folder / "results", a_run(day))
-
-
-def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    assert headline(tmp_path) == "Nothing has been measured yet."
-    assert "observatory measure --profile nightly" in front(tmp_path).text
-
-
-def test_nights_without_a_change_are_counted(tmp_path: Path) -> None:
-    nights(tmp_path, 3)
-    assert headline(tmp_path) == "No change was confirmed in 3 nights since 1 Nov 2026."
 
 
 def cards(folder: Path) -> list[str]:
@@ -111,6 +90,7 @@ def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
         assert any("data-trend" in attrs for _, attrs in page.tags) == drawn
         assert ("A chart needs two nights." in page.text) != drawn
         assert f"Last night {number} Nov 2026" in page.text
+    assert "No change was confirmed in 2 nights since 1 Nov 2026 ." in page.text
 
 
 def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path: Path) -> None:

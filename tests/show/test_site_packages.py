@@ -159,26 +159,6 @@ def test_pages_say_what_moved_and_what_could_have_been_seen(site: Path) -> None:
     assert "from the search for the cause" in text("granian/2.8.7")
 
 
-def test_of_two_machines_the_narrowest_interval_is_quoted(tmp_path: Path) -> None:
-    """Of 25 % and 20 % it is the one that is known better; the other is below "How sure"."""
-    machine = FIRST.machine.model_copy(update={"id": "other", "cpu": "Another CPU"})
-    more = site_builds.release_points("0.11.0", "0.10.1", 15, gil=(1.25, 0.004), free=(1.1, 0.02))
-    for number, points in enumerate((SECOND, more)):
-        files.save(
-            tmp_path / "results",
-            points.model_copy(update={"id": f"other-{number}", "machine": machine}),
-        )
-    site_builds.save_releases(tmp_path / "results")
-    built = site_builds.build(tmp_path)
-    listed = sites.read(built / "p" / "index.html").text
-    served = "A JSON response from FastAPI"
-    assert f"0.11.0 15 Oct 2026 {served} 20 % more CPU (19…21 %)" in listed
-    # 0.001 and 0.004: 0.0041231 with 11 degrees of freedom (289 / 25.7), t 2.2010.
-    sure = sites.read(built / "p" / "fastapi" / "0.11.0" / "index.html").text
-    others = sure.partition("The same, in other ways")[2]
-    assert "Python 3.14, other ▼ worse +25 % +24…+26 %" in others
-
-
 def test_a_chart_names_the_releases_that_moved_what_it_shows(site: Path) -> None:
     """Without a size: of a line of all packages it would not be the step."""
     html = (site / "p" / "fastapi" / "index.html").read_text("utf-8")
