@@ -15,9 +15,10 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.model import Run
 from duetbench.host import result_files
 from duetbench.load.summary import CaseSummary, RunSummary, summarise
+from observatory.matrix import titles
 from observatory.matrix.published import Published, SuiteDeclaration, SuiteShape, SuiteSide
 from observatory.show import claims, tables
-from observatory.show.claims import Answer, Evidence, Side, ratio
+from observatory.show.claims import ANSWERED, Answer, Evidence, Side, ratio
 from observatory.show.tables import FigureTable
 from observatory.store import kinds
 from observatory.store.asv_results import Reading, Snapshot
@@ -46,6 +47,20 @@ class Section:
     notes: tuple[str, ...] = ()
     measured: str = ""
     runs: tuple[RunSummary, ...] = ()
+
+    @property
+    def first(self) -> Answer | None:
+        """Its first statement that holds here, or else the first with an answer."""
+        answered = [answer for answer in self.answers if answer.verdict in ANSWERED]
+        return min(answered, key=lambda answer: answer.verdict != "holds", default=None)
+
+    @property
+    def title(self) -> str:
+        """The statement that holds here, or else what it is about."""
+        if self.first and self.first.verdict == "holds":
+            return self.first.statement[:1].upper() + self.first.statement[1:]
+        topic = titles.experiment(self.experiment)
+        return (topic if topic != self.experiment else self.question) or self.experiment
 
 
 def reference_runs(results: Path) -> list[RunSummary]:

@@ -110,7 +110,7 @@ def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) 
     keys = layout.keys
     if len({_keys(case, keys) for case in cases}) < len(cases):
         keys = (*keys, "id")
-    cases = _ordered(cases, keys)
+    cases = sorted(cases, key=lambda case: _place(case, keys))
     return FigureTable(
         layout.title,
         tuple(KEYS[key].title for key in keys),
@@ -134,17 +134,10 @@ def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(KEYS[key].text(case.case) for key in keys)
 
 
-def _ordered(cases: Sequence[CaseSummary], keys: Sequence[str]) -> list[CaseSummary]:
-    """Sort by the keys: numbers by size, names in the order of their first appearance."""
-    places: dict[KeyValue, int] = {}
-    for case in cases:
-        for key in keys:
-            places.setdefault(KEYS[key].of(case.case), len(places))
-
-    def place(value: KeyValue) -> tuple[bool, float]:
-        return (False, value) if isinstance(value, int | float) else (True, places[value])
-
-    return sorted(cases, key=lambda case: [place(KEYS[key].of(case.case)) for key in keys])
+def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, KeyValue]]:
+    """Sort by the keys: numbers by size, names by the alphabet."""
+    values = [KEYS[key].of(case.case) or 0 for key in keys]
+    return [(isinstance(value, str), value) for value in values]
 
 
 def _cell(case: CaseSummary, metric: str, about: Published, *, first: bool) -> Cell:

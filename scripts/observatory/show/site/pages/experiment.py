@@ -5,7 +5,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,26 +12,15 @@ from markupsafe import Markup
 
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
-from observatory.show.claims import ANSWERED, Answer, ratio
+from observatory.show.claims import Answer, ratio
 from observatory.show.site.charts import Caption, Row, Scale, interval_plot
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """An experiment in a list: its finding, the question, and its first answer."""
-
-    name: str
-    question: str
-    title: str
-    first: Answer | None
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -50,31 +38,12 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.EXPERIMENTS,
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
-        questions=questions(site),
+        questions=site.experiments.values(),
     )
 
 
-def questions(site: Site) -> list[Topic]:
-    """Return each experiment with its finding."""
-    return [_topic(site, name) for name in site.experiments]
-
-
-def _topic(site: Site, name: str) -> Topic:
-    """Title an experiment by its first statement that holds here, or else by what it is about."""
-    section = site.experiments[name]
-    answered = [answer for answer in section.answers if answer.verdict in ANSWERED]
-    # Of answers the first that holds comes first.
-    first = min(answered, key=lambda answer: answer.verdict != "holds", default=None)
-    if first and first.verdict == "holds":
-        title = first.statement[:1].upper() + first.statement[1:]
-    else:
-        topic = titles.experiment(name)
-        title = (topic if topic != name else section.question) or name
-    return Topic(name, section.question, title, first)
-
-
 def _page(site: Site, name: str) -> Iterator[PageFile]:
-    section, about = site.experiments[name], _topic(site, name)
+    section = site.experiments[name]
     profile = section.runs[0].run.profile if section.runs else "nightly"
     profile = profile if profile in PROFILES else "nightly"
     select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
@@ -84,9 +53,8 @@ def _page(site: Site, name: str) -> Iterator[PageFile]:
         site,
         "experiment.html.j2",
         addresses.experiment(name),
-        about.title,
-        about.question or f"Figures of the experiment {name}.",
-        about=about,
+        section.title,
+        section.question or f"Figures of the experiment {name}.",
         chart=draw(answers),
         reasons=[(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
         section=section,

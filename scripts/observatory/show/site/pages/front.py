@@ -18,7 +18,6 @@ from observatory.matrix import titles
 from observatory.show import addresses, quoting
 from observatory.show.quoting import describe
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.experiment import questions
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
@@ -72,7 +71,7 @@ def _first(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.WORSE}),
         rows=rows(site, by_size[:_ROWS]),
-        questions=[*questions(site)],
+        questions=site.experiments.values(),
         problems=(*site.sources.problems, *site.broken),
     )
 
