@@ -5,7 +5,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli.options import ReportsOption, reports
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
@@ -24,7 +23,6 @@ from observatory.store.points import Points
 
 def show_command(
     run: Annotated[str, Argument(help="Id or part of it, file, or 'latest'.")] = "latest",
-    output: ReportsOption = None,
     results: ResultsOption = None,
 ) -> None:
     """Show a run beside the published figures, with what it says about each statement.
@@ -41,11 +39,8 @@ def show_command(
         return
     summary = summarise(files.read(Run, result_files.find(run, results)))
     sections = of_run(summary, load_published(project.root))
-    page = [*findings.of_sections(facts(summary), sections)]
-    for path in reports(output, ".md"):
-        write(findings.as_markdown(title(summary), page), path)
-    if not output:
-        findings.print_sections(Console(), title(summary), page)
+    page = findings.of_sections(facts(summary), sections)
+    findings.print_sections(Console(), title(summary), page)
 
 
 def findings_command(

@@ -10,7 +10,7 @@ from rich.text import Text
 from duetbench.core.metrics import row as row_of
 from duetbench.host.console import duration
 from duetbench.report import formats
-from duetbench.report.formats import GLOSSARY, WORDS, escape, facts, grid
+from duetbench.report.formats import GLOSSARY, escape, facts, grid
 from duetbench.report.run import describe_machine
 from observatory.show.claims import ratio, tally
 from observatory.show.experiments import Section
@@ -112,11 +112,6 @@ def print_sections(console: Console, title: str, parts: Iterable[formats.Section
     for part in parts:
         formats.print_section(console, part)
     console.print(GLOSSARY)
-
-
-def as_markdown(title: str, parts: Iterable[formats.Section]) -> str:
-    """Write a page of sections as Markdown."""
-    return "\n\n".join(filter(None, (f"# {escape(title)}", *map(formats.markdown, parts), WORDS)))
 
 
 def print_points(console: Console, points: Points) -> None:

@@ -1,5 +1,6 @@
 """A case's series: titles, table cells, its data file, and the chart that draws it."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -132,13 +133,7 @@ def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
 
 def _round(figures: Figures, digits: int) -> list[float | None]:
     """Round figures to some significant digits; None stands for a missing figure."""
-    known = ~np.isnan(figures)
-    exact = np.where(known, figures, 0).astype(float)
-    size = np.floor(np.log10(np.abs(np.where(exact, exact, 1))))
-    shift = digits - 1 - size
-    scale, whole = 10 ** np.abs(shift), shift >= 0
-    rounded = np.where(whole, np.rint(exact * scale) / scale, np.rint(exact / scale) * scale)
-    return [one if there else None for one, there in zip(rounded.tolist(), known, strict=True)]
+    return [None if math.isnan(one) else float(f"{one:.{digits}g}") for one in figures.tolist()]
 
 
 def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
