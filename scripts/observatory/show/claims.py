@@ -125,8 +125,8 @@ def pairs(sides: Sequence[Side], samples: str, machine: Machine | None = None) -
         missing = [side.name for side in sides if not side.figures]
         words = f"no figures of {', '.join(missing)}" if missing else "never in one run"
         return Evidence(None, words, samples, (False, 0, ""), machine)
-    values, own = logs[:, 0] - logs[:, 1:].sum(axis=1), len(logs) >= _OWN
-    kin = [np.log(f) for side in sides for f in side.kin if not own and min(f, default=0) > 0]
+    values, few = logs[:, 0] - logs[:, 1:].sum(axis=1), len(logs) < _OWN
+    kin = [np.log(f) for side in sides for f in side.kin if few and min(f, default=0) > 0]
     mean, number = float(values.mean()), len(values)
     squares = float(((values - mean) ** 2).sum())
     squares += len(sides) * sum(float(((log - log.mean()) ** 2).sum()) for log in kin)
@@ -193,26 +193,30 @@ def _side(runs: Sequence[RunSummary], cases: Mapping[str, Case], id_: str, metri
 
 
 def _akin(case: Case, other: Case) -> bool:
-    of = [(each.experiment, each.endpoint.name, each.python) for each in (case, other)]
-    return of[0] == of[1]
+    keys = [(of.experiment, of.endpoint.name, of.python) for of in (case, other)]
+    return keys[0] == keys[1]
 
 
 def compared(
     comparisons: Iterable[Comparison], above: Case, below: Case, metric: str
 ) -> Iterator[Evidence]:
     """Return what comparisons of two interpreters or settings say of two cases."""
-    for record in comparisons:
-        if record.base.kind not in {"interpreter", "setting"}:
-            continue
-        for row in record.cases:
-            sides = [_cell(above), _cell(below)]
-            cells = [_cell(row.case), _cell(_as_base(record, row.case))]
-            ours, samples = _judged(record, row, metric)
-            if sides in (cells, cells[::-1]) and ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
-                ours = ours if sides == cells else inverse(ours)
-                words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
-                rank = (True, ours.n, record.started)
-                yield Evidence(ours, words, samples, rank, record.machine, record.id)
+    sides = [_cell(above), _cell(below)]
+    rows = (
+        (record, row)
+        for record in comparisons
+        if record.base.kind in {"interpreter", "setting"}
+        for row in record.cases
+        if row.case.experiment == above.experiment
+    )
+    for record, row in rows:
+        cells = [_cell(row.case), _cell(_as_base(record, row.case))]
+        ours, samples = _judged(record, row, metric)
+        if sides in (cells, cells[::-1]) and ours and ours.ends and ours.n >= ENOUGH_LAUNCHES:
+            ours = ours if sides == cells else inverse(ours)
+            words = f"by {ours.n} {samples} on {record.machine.id}, {record.started[:10]}"
+            rank = (True, ours.n, record.started)
+            yield Evidence(ours, words, samples, rank, record.machine, record.id)
 
 
 def _cell(case: Case) -> Hashable:
@@ -280,8 +284,8 @@ def answer(shape: Shape, known: Iterable[Evidence], published: float | None) -> 
     elif verdict == "not decided":
         words.append(f"more {first.samples} would decide")
     by_machine: dict[str, Evidence] = {}
-    for each in ranked if verdict != "cannot be asked here" else ():
-        by_machine.setdefault(each.machine.id if each.machine else "", each)
+    for evidence in ranked if verdict != "cannot be asked here" else ():
+        by_machine.setdefault(evidence.machine.id if evidence.machine else "", evidence)
     for name, other in by_machine.items():
         contrary = _verdict(shape, other)
         if contrary in DECIDED and contrary != verdict:
