@@ -16,8 +16,9 @@ from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
 from duetbench.core.metrics import row
 from duetbench.core.text import short, some
+from duetbench.report import formats
 from observatory.show import addresses
-from observatory.show.quoting import describe, finding_of
+from observatory.show.quoting import cause, finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
 
@@ -150,16 +151,16 @@ def change_body(
     quotes: Mapping[Key, Quote] | None = None,
 ) -> str:
     """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
-    summary = describe(record)
+    change, ends = formats.change(record.interval), formats.ends(record.interval)
     packages = [f"{package} ({package.stack})" for package in record.packages]
     others = [f"{series.case} {row(series.metric).title}" for series in record.others]
     facts = {
-        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
+        "seen as": f"{change} ({ends}, 95 % interval): {record.verdict}",
         "case": record.series.case,
-        "metric": summary.title,
+        "metric": row(record.series.metric).title,
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": record.series.machine,
-        "caused by": summary.cause or "not known yet; this issue will name it",
+        "caused by": cause(record) or "not known yet; this issue will name it",
         "packages that differ": some(packages, _NAMED),
         "moved with it": some(others, _NAMED),
         "note": record.remarks,

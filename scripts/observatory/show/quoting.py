@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from duetbench.app import case_names
@@ -18,36 +17,22 @@ from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
 _ARTICLES: Final = ("A ", "An ", "The ")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeText:
-    """A change in words: `+3.10 %`, 95 % interval `+2.50…+3.70 %`, `granian 2.8.6 → 2.8.7`.
-
-    `sentence` is all of it in plain words, with what is served for the case (see `CaseName.what`).
-    `cause` is empty while the release behind it is unknown.
-    """
-
-    record: Change
-    sentence: str
-    title: str
-    change: str
-    interval: str
-    cause: str
-
-
-def describe(record: Change) -> ChangeText:
-    """Put a change into words."""
-    metric, several = record.series.metric, len(record.shares) > 1
-    cause = ", ".join(
-        share.names + (f": {formats.change(share.interval)}" if several else "")
-        for share in record.shares
-    )
-    cause = cause or str(record.culprit or "")
-    change, interval = formats.change(record.interval), formats.ends(record.interval)
+def sentence(record: Change) -> str:
+    """Put a change into words, with what is served for the case (see `CaseName.what`)."""
     # A size without an interval was counted, and cannot scatter.
     within = formats.within(record.interval) or "counted"
     what = case_names.name(record.series.case).what
-    sentence = f"{what} {formats.movement(metric, record.interval)} ({within})"
-    return ChangeText(record, sentence, row(metric).title, change, interval, cause)
+    return f"{what} {formats.movement(record.series.metric, record.interval)} ({within})"
+
+
+def cause(record: Change) -> str:
+    """Name the releases behind a change, each with its share; empty while they are unknown."""
+    several = len(record.shares) > 1
+    names = (
+        share.names + (f": {formats.change(share.interval)}" if several else "")
+        for share in record.shares
+    )
+    return ", ".join(names) or str(record.culprit or "")
 
 
 def commands(record: Change) -> tuple[tuple[str, str], ...]:
@@ -124,7 +109,7 @@ def finding(quote: Quote, *, within: bool = False) -> str:
 def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
     """Write a change as a finding: its release with the quoted size, if that is known."""
     quote = quote_of(record, quotes)
-    return finding(quote, within=True) if quote else describe(record).sentence
+    return finding(quote, within=True) if quote else sentence(record)
 
 
 def title(metric: str) -> str:

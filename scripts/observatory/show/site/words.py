@@ -107,7 +107,16 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    filters = (day, iso, prose, labelled, formats.change, formats.within, formats.size)
+    filters = (
+        day,
+        iso,
+        prose,
+        labelled,
+        formats.change,
+        formats.ends,
+        formats.within,
+        formats.size,
+    )
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
     names = {"at": addresses, "topic_of": experiment}
     site.globals = {**shared.globals, **names, "words": sys.modules[__name__]}

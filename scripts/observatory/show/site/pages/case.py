@@ -7,7 +7,6 @@ from typing import Any
 from pydantic_core import to_json
 
 from observatory.show import addresses, quoting
-from observatory.show.quoting import describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import page_of
@@ -51,13 +50,13 @@ def _of_case(
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
         changes=sorted(
-            ((describe(record), site.quote(record)) for record in changes),
+            ((record, site.quote(record)) for record in changes),
             key=lambda change: change[1] is None or change[1].metric != main,
         ),
         # What has no release has no page but this one.
         traces=[
             (
-                (describe(record), quoting.commands(record)),
+                record,
                 explanations([record]),
                 request_table(site, None, record.evidence),
             )

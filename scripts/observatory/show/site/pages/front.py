@@ -16,7 +16,6 @@ from duetbench.core.model import Verdict
 from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.show import addresses, quoting
-from observatory.show.quoting import describe
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import function, rows
@@ -133,7 +132,7 @@ def feed(
 
     `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
     """
-    entries = [(describe(record), quoting.finding_of(record, quotes or {})) for record in changes]
+    entries = [(record, quoting.finding_of(record, quotes or {})) for record in changes]
     return fill("changes.atom.j2", base=base, changes=entries) + "\n"
 
 

@@ -15,7 +15,6 @@ from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.quoting import describe
 from observatory.show.site.charts import Caption
 from observatory.show.site.pages import story, trends
 from observatory.show.site.pages.site import (
@@ -52,7 +51,7 @@ def _list(site: Site) -> Iterator[PageFile]:
         "Releases",
         "What each release of the Python web stack's packages did to requests.",
         rows=story.rows(site, by_size),
-        unknown=[describe(record) for record in site.changes if not site.quote(record)],
+        unknown=[record for record in site.changes if not site.quote(record)],
         judged=Counter(package for package, _ in site.judged),
         since=min(measured, default=None),
     )
@@ -183,7 +182,7 @@ def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
             (axis, result, _command(name, result), _differences(result))
             for axis, result in story.results(site, quote)
         ],
-        traces=[(describe(record), quoting.commands(record)) for record in own],
+        traces=own,
         others=[record for record in caused if record not in own],
         why=explanations(site.changes, quote.key),
     )

@@ -15,7 +15,6 @@ from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses, quoting
 from observatory.show.claims import over
-from observatory.show.quoting import describe
 from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
@@ -158,7 +157,7 @@ def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
                 "time": int(record.when.timestamp()),
                 "name": "release not known",
                 "tone": TONES.get(record.verdict, "open"),
-                "label": describe(record).sentence,
+                "label": quoting.sentence(record),
                 "href": site.story(record),
             }
 
