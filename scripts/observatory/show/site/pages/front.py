@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,6 @@ from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.table import Table
 
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _YEAR: Final = timedelta(days=366)
 _ROWS: Final = 10  # releases of the newest year that the page draws
 _HEADING: Final = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
@@ -52,7 +51,8 @@ def _first(site: Site) -> Iterator[PageFile]:
     chart, finding = None, ""
     if headline:
         chart, finding = trends.year(site, headline, tables[headline][0])
-    year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
+    newest = next((quote.when for quote in site.quotes.values()), None)
+    year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
     by_size = sorted(year, key=lambda quote: -quote.size)
     yield render(
         site,
@@ -73,11 +73,6 @@ def _first(site: Site) -> Iterator[PageFile]:
         questions=site.experiments.values(),
         problems=(*site.sources.problems, *site.broken),
     )
-
-
-def newest_day(site: Site) -> datetime:
-    """Return the day of the newest release with a quote."""
-    return max((quote.when for quote in site.quotes.values()), default=_NEVER)
 
 
 def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText | None]]:

@@ -1,8 +1,8 @@
 """The story of a release: its quoted size, before and after, the code, and how sure that is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from markupsafe import Markup
@@ -13,7 +13,7 @@ from duetbench.core.metrics import CPU, INSTRUCTIONS, METRICS, row
 from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.findings import of_effects
-from duetbench.report import formats
+from duetbench.report import findings, formats
 from duetbench.report.attribution import RowText
 from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
@@ -47,7 +47,7 @@ class RequestTable:
 
     comparison: Comparison
     what: str
-    rows: list[tuple[str, str, str, str]]
+    rows: list[tuple[str, str, str]]
 
 
 def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
@@ -108,23 +108,18 @@ def request_table(
     for comparison in chain(alone, confirming):
         for case in comparison.cases:
             if case.effects:
-                moved = (f for f in of_effects(case.case, case.effects) if f.moved)
-                rows = [*islice(_effects(moved), _ROWS)]
+                moved = [f for f in of_effects(case.case, case.effects) if f.moved]
+                rows = [*map(_effect_row, moved[:_ROWS])]
                 what = case_names.of(case.case).what
                 newest.setdefault(case.case.id, RequestTable(comparison, what, rows))
     names = sorted(newest, key=lambda name: quote is None or name != quote.case)
     return next((newest[name] for name in names if newest[name].rows), None)
 
 
-def _effects(findings: Iterable[Finding]) -> Iterator[tuple[str, str, str, str]]:
-    """Make a row of each difference: what, before, after, its text; and one of each detail."""
-    for finding in findings:
-        ends = (finding.base, finding.head)
-        old, new = ("" if end is None else row(finding.subject).format(end) for end in ends)
-        text = "   ".join(filter(None, (finding.text, finding.place)))
-        yield row(finding.subject).noun, old, new, text
-        for detail in finding.details:
-            yield "", "", "", detail
+def _effect_row(finding: Finding) -> tuple[str, str, str]:
+    """Write a difference: what, before and after, and what makes it up."""
+    parts = (finding.text, *finding.details, finding.place)
+    return findings.noun(finding), findings.figures(finding), "; ".join(filter(None, parts))
 
 
 def before_after(site: Site, quote: Quote) -> tuple[str, str] | None:
