@@ -31,14 +31,8 @@ _ROWS: Final = 5  # of what one request does
 _REACH: Final = 1.25  # times the largest change: room for intervals
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseRow:
-    """A release in a list: its quote, drawn, and the function behind it."""
-
-    quote: Quote
-    bar: Markup
-    code: RowText | None
-    state: str
+ReleaseRow = tuple[Quote, Markup, RowText | None, str]
+"""A release in a list: its quote, drawn, the function behind it, and whether it is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +48,13 @@ def rows(site: Site, quotes: Sequence[Quote]) -> list[ReleaseRow]:
     """Return a row for each release, all drawn on one scale."""
     reach = _REACH * max((abs(quote.ratio.estimate - 1) for quote in quotes), default=1.0)
     return [
-        ReleaseRow(quote, bar(quote.ratio, quote.verdict, reach), function(site, quote), state)
+        (
+            quote,
+            bar(quote.ratio, quote.verdict, reach),
+            function(site, quote),
+            still_there(site, quote),
+        )
         for quote in quotes
-        for state in [still_there(site, quote)]
     ]
 
 
