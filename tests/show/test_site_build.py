@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_ends_the_build(tmp_path: Path) -> None:
             sites.build_site(tmp_path, "disk/site")
 
 
-@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", ""])
+@pytest.mark.parametrize("name", ["../outside.json", "/etc/outside", "", "a\0b"])
 def test_nothing_is_written_outside_of_the_site(tmp_path: Path, name: str) -> None:
     folder = Folder(tmp_path / "site")
     folder.put(name, lambda: b"")

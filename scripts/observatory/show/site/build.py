@@ -51,7 +51,7 @@ class Folder:
 
     def put(self, name: str, make: Callable[[], bytes]) -> None:
         """Write a file, the first of each name; raises RecordError if no file can be written."""
-        if not name or name.startswith("/") or ".." in name.split("/"):
+        if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self.lost.append(f"{name!r}: expected the name of a file inside the site")
             return
         if name in self.names:

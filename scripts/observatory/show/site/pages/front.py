@@ -84,16 +84,13 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
     still = [quote for change in site.open_changes if (quote := site.quote(change))]
     candidates = {
         "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still there": [
-            quote
-            for quote in sorted(still, key=lambda quote: -quote.size)
-            if quote.verdict is Verdict.WORSE
-        ],
-        "Best for requests this year": [
-            quote
-            for quote in sorted(large, key=lambda quote: (*quote.rank, -quote.size))
-            if quote.verdict is Verdict.BETTER
-        ],
+        "Worst, still there": sorted(
+            (quote for quote in still if quote.verdict is Verdict.WORSE), key=lambda q: -q.size
+        ),
+        "Best for requests this year": sorted(
+            (quote for quote in large if quote.verdict is Verdict.BETTER),
+            key=lambda quote: (*quote.rank, -quote.size),
+        ),
     }
     chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
     for title, quotes in candidates.items():
