@@ -9,10 +9,10 @@
 # quick  the tests without servers, browsers, builds and systemd: a minute; COVERAGE=1 tells how much
 #        of the code they run. PYTHON=3.14 is a version that uv finds or installs
 # test   the test suite; TESTS= selects, JOBS= so many at once (of all tests four, since many wait;
-#        of those that TESTS names one, which begins at once); what failed beside others is tried
-#        once more alone, by name and in sight
-# thorough  the tests that `make test` leaves out: more combinations of what it shows, and longer
-#        looks
+#        of those that TESTS names one, which begins at once); the longest are told, and what failed
+#        beside others is tried once more alone, by name and in sight
+# thorough  the tests that `make test` leaves out: those with a browser, act or systemd, packages,
+#        more combinations of what it shows, and longer looks
 # check  lint, format, types (of the JavaScript too), and which folder imports which
 # lock   requirements.txt, the harness's own lock, as pyproject.toml asks for it now; UPGRADE=1: the
 #        newest releases that are a week old
@@ -84,7 +84,8 @@ test thorough: setup programs
 ifeq ($(JOBS),1)
 	@$(BIN)/pytest $(TESTS)
 else
-	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m '$(if $(filter test,$@),not )thorough' $(TESTS) || { [ $$? -eq 1 ] && \
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m '$(if $(filter test,$@),not )thorough' \
+	--durations 20 --durations-min 5 $(TESTS) || { [ $$? -eq 1 ] && \
 	echo && echo 'make $@: once more, alone, what failed beside other tests:' && \
 	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=1 --verbose $(TESTS); }
 endif

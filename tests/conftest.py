@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import filelock
 import psutil
@@ -24,6 +24,7 @@ from duetbench.app import tools, workspace
 from duetbench.effects import difference as effects
 from duetbench.host import git, machine, paths
 from duetbench.host.console import Narrator
+from duetbench.host.process_session import Session
 from fake_github import FakeGitHub
 from observatory.matrix import declared_interpreters
 from steps import Step
@@ -33,6 +34,12 @@ if TYPE_CHECKING:  # most tests need no browser
 
     from browsing import NewPage
     from observatory.show.site.pages.site import Site
+
+
+_APART: Final = {
+    *("test_site_browser", "test_workflows_action", "test_workflows_night"),
+    *("test_prepared_machine", "test_sandbox", "test_image", "test_wheel"),
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,8 +68,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: at the end, idle workers would wait for them."""
+    """Run the longest tests first: at the end, idle workers would wait for them.
+
+    Those that need a browser, act or systemd, or build a package, are for a thorough look.
+    """
+    for item in items:
+        if item.path.stem in _APART and item.get_closest_marker("real"):
+            item.add_marker("thorough")
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, item.path))
 
 
@@ -220,6 +234,21 @@ def bench(
     for process in bench.alive():  # none, unless the test has failed
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The servers that a test has started, the first one first."""
+    started, real = list[Session](), Session.start
+
+    def start(*arguments: Any, **named: Any) -> Session:
+        session = real(*arguments, **named)
+        if named["role"] == "server":
+            started.append(session)
+        return session
+
+    monkeypatch.setattr(Session, "start", start)
+    return started
 
 
 @pytest.fixture(scope="session")

@@ -56,25 +56,6 @@ def start_maker(
     )
 
 
-def test_a_stamp_follows_what_it_stands_for_to_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a power cut, whatever has a stamp is whole."""
-    written = list[list[str]]()
-
-    def sync() -> None:
-        written.append([path.name for path in tmp_path.glob(".making-*/*")])
-
-    monkeypatch.setattr(os, "sync", sync)
-
-    def build(staging: Path) -> dict[str, int]:
-        (staging / "half").write_text("done")
-        return {}
-
-    assert cache.make(tmp_path / "thing", build=build, say=print)
-    assert written == [["half"]]
-
-
 def tool_of(maker: subprocess.Popen[str], gate: Path) -> psutil.Process:
     """Wait until a maker's child has become its tool: the maker's command line holds the tool's."""
     argv, children = [sys.executable, "-c", TOOL, str(gate)], psutil.Process(maker.pid).children
@@ -120,15 +101,29 @@ def test_two_at_once_build_once_and_the_second_says_it_waits(tmp_path: Path) -> 
     assert log.read_text().count(waits) == 1
 
 
-def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
+def test_a_stamp_follows_what_it_stands_for_and_a_failed_build_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither one that ends in an error, nor one whose artefact is still faulty."""
+    written = list[list[str]]()
 
-    def build(staging: Path) -> cache.Facts:
+    def fail(staging: Path) -> cache.Facts:
         (staging / "half").write_text("")
         raise SetupError("no")
 
     with pytest.raises(SetupError, match="no"):
-        cache.make(tmp_path / "thing", build=build, say=print)
+        cache.make(tmp_path / "thing", build=fail, say=print)
     with pytest.raises(SetupError, match="thing was built, but is not right: never right"):
         cache.make(tmp_path / "thing", fault=lambda _: "never right", build=lambda _: {}, say=print)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".thing.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".thing.lock"]
+
+    def sync() -> None:
+        written.append([path.name for path in tmp_path.glob(".making-*/*")])
+
+    def build(staging: Path) -> cache.Facts:
+        (staging / "half").write_text("done")
+        return {}
+
+    monkeypatch.setattr(os, "sync", sync)  # after a power cut, whatever has a stamp is whole
+    assert cache.make(tmp_path / "thing", build=build, say=print)
+    assert written == [["half"]]

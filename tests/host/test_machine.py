@@ -13,44 +13,19 @@ from typing import Final
 import pytest
 
 from duetbench.core.errors import BusyError
-from duetbench.core.model import Machine
 from duetbench.host import machine
 from duetbench.host.machine import HOLDER, CoreTimes, measuring
+from repos import write
 
 XEON = "Intel(R) Xeon(R) Processor"
 
 
-def example(**changes: object) -> Machine:
-    values: dict[str, object] = {
-        "id": "xeon-2c-abcdef", "cpu": XEON, "cores": 2, "server_cores": (0,), "client_cores": (1,),
-        "memory": 8 * 2**30, "kernel": "6.1", "os": "Debian", "virtual": None, "governor": None,
-        "pinned": True,
-    }  # fmt: skip
-    return Machine.model_validate({**values, **changes})
-
-
-@pytest.mark.parametrize(
-    ("allowed", "server", "client"),
-    [
-        ([0, 1], (0,), (1,)),
-        ([3, 1, 2], (1, 2), (3,)),
-        (range(8), (0, 1, 2, 3, 4, 5, 6), (7,)),
-        ([5], (5,), (5,)),
-    ],
-)
-def test_the_generator_gets_the_last_core(
-    allowed: list[int], server: tuple[int, ...], client: tuple[int, ...]
-) -> None:
+def test_the_generator_gets_the_last_core() -> None:
     """All allowed cores but the last are the server's; a single one is shared."""
-    assert machine.allocate(allowed) == (server, client)
-
-
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [(XEON, "xeon"), ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "core-i7-8650u"), ("(R)", "cpu")],
-)
-def test_ids_can_be_read(name: str, slug: str) -> None:
-    assert machine.slug(name) == slug
+    assert machine.allocate([0, 1]) == ((0,), (1,))
+    assert machine.allocate([3, 1, 2]) == ((1, 2), (3,))
+    assert machine.allocate(range(8)) == ((0, 1, 2, 3, 4, 5, 6), (7,))
+    assert machine.allocate([5]) == ((5,), (5,))
 
 
 def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
@@ -60,6 +35,8 @@ def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
     first = machine.fingerprint()
     assert machine.fingerprint() == first
     assert first.id.startswith(f"{machine.slug(first.cpu)}-{first.cores}c-")
+    names = XEON, "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "(R)"
+    assert [*map(machine.slug, names)] == ["xeon", "core-i7-8650u", "cpu"]
     monkeypatch.setattr("platform.release", lambda: "99.0")
     monkeypatch.setattr("platform.node", lambda: "elsewhere")
     assert machine.fingerprint().id == first.id
@@ -67,22 +44,17 @@ def test_the_fingerprint_is_stable_and_free_of_kernel_and_host(
     assert machine.fingerprint().id != first.id
 
 
-def limits(root: Path, groups: str, files: dict[str, str]) -> tuple[float | None, int | None]:
-    for name, text in files.items():
-        (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "cgroup" / name).write_text(text + "\n")
-    (root / "own").write_text(groups)
-    return machine.limits(root / "cgroup", root / "own")
-
-
 def test_limits_of_version_2(tmp_path: Path) -> None:
     """The tightest limit on the way up counts: 1.5 cores above, 512 MiB below."""
-    found = limits(
-        tmp_path, "0::/user/app\n",
-        {"user/cpu.max": "150000 100000", "user/app/cpu.max": "max 100000",
-         "user/app/memory.max": "536870912", "user/memory.max": "max"},
-    )  # fmt: skip
-    assert found == (1.5, 536870912)
+    for name, text in {
+        "user/cpu.max": "150000 100000",
+        "user/app/cpu.max": "max 100000",
+        "user/app/memory.max": "536870912",
+        "user/memory.max": "max",
+    }.items():
+        write(tmp_path, f"cgroup/{name}", f"{text}\n")
+    write(tmp_path, "own", "0::/user/app\n")
+    assert machine.limits(tmp_path / "cgroup", tmp_path / "own") == (1.5, 536870912)
 
 
 _SECRET: Final = "s3cret-of-ours"
@@ -129,6 +101,12 @@ def test_another_home_is_the_same_machine_and_the_refusal_names_who_measures(
     sentence = str(caught.value)
     assert f"(pid {holder.pid} of {getpass.getuser()}, since 20" in sentence
     assert _SECRET not in sentence
+    with another() as killed:
+        assert said(killed) == "measuring"
+        killed.kill()
+        killed.wait()
+        with measuring(), measuring(), another() as other:  # a process does not exclude itself
+            assert "another duetbench" in said(other)
 
 
 @pytest.mark.long
@@ -146,16 +124,6 @@ def test_another_user_shares_the_lock() -> None:
             pytest.fail("two measurements at once")
     with another(*nobody) as after:
         assert said(after) == "measuring"
-
-
-@pytest.mark.long
-def test_a_killed_holder_holds_nothing() -> None:
-    with another() as holder:
-        assert said(holder) == "measuring"
-        holder.kill()
-        holder.wait()
-        with measuring(), measuring(), another() as other:  # a process does not exclude itself
-            assert "another duetbench" in said(other)
 
 
 @pytest.mark.long

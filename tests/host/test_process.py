@@ -28,22 +28,10 @@ def pids(session: Session) -> set[int]:
     return {process.pid for process in session.members()}
 
 
-def test_an_obedient_server_ends_cleanly(tmp_path: Path) -> None:
-    """SIGTERM is enough: nothing is killed, the exit code is the program's own."""
-    session = launch(tmp_path, "obedient")
-    said(session, "ready")
-    assert session.poll() is None
-    assert session.wait(0.01) is None
-    assert lives(session.pid)
-    report = session.stop(30)
-    assert (report.exit_code, report.killed) == (0, ())
-    assert session.members() == []
-    assert session.poll() == 0
-
-
 @pytest.mark.parametrize(
     ("program", "ended", "grace", "exit_code"),
     [
+        pytest.param("obedient", None, 30, 0, id="SIGTERM is enough"),
         pytest.param("stubborn_master", None, 0.05, -signal.SIGKILL, id="all ignore SIGTERM"),
         pytest.param("careless_master", None, 30, 0, id="the master ends, its worker does not"),
         pytest.param("dying_master", 7, 30, 7, id="the master has ended unasked"),
@@ -63,33 +51,31 @@ def test_what_does_not_end_is_killed(
     workers = {int(word) for word in said(session, "ready")}
     if ended is not None:
         assert session.wait() == ended
+    else:
+        assert session.poll() is session.wait(0.01) is None
     everyone = pids(session)
     assert everyone - {session.pid} == workers
     assert (session.members()[0].pid == session.pid) is (ended is None)
     report = session.stop(grace)
-    assert report.exit_code == exit_code
+    assert report.exit_code == session.poll() == exit_code
     assert set(report.killed) == (everyone if exit_code < 0 else workers)
+    assert session.members() == []
     assert not any(map(lives, everyone))
     assert session.stop(30) is report
 
 
-def test_a_daemon_that_left_the_session_is_a_member(tmp_path: Path) -> None:
-    with launch(tmp_path, "daemon") as session:
-        (orphan,) = map(int, said(session, "ready"))
-        assert os.getsid(orphan) != session.pid
-        assert pids(session) == {session.pid, orphan}
-        assert orphan in session.stop(0.3).killed
-    assert not lives(orphan)
-
-
-def test_what_left_parents_session_and_environment_is_a_member(tmp_path: Path) -> None:
-    """Its mark is on no other process."""
-    with launch(tmp_path, "obedient") as other, launch(tmp_path, "escaped") as session:
-        (daemon,) = map(int, said(session, "escaped"))
-        said(session, "ready")
+@pytest.mark.parametrize("program", ["daemon", "escaped"])
+def test_a_daemon_that_left_the_session_is_a_member(program: str, tmp_path: Path) -> None:
+    """Also one that left parents and environment: its mark is on no other process."""
+    (tmp_path / "other").mkdir()
+    with launch(tmp_path / "other", "obedient") as other, launch(tmp_path, program) as session:
+        (daemon,) = map(int, said(session, "ready" if program == "daemon" else "escaped"))
         item = proc.stat(daemon)
         assert item is not None
-        assert item.parent not in {session.pid, os.getpid()}
+        if program == "escaped":
+            said(session, "ready")
+            assert item.parent not in {session.pid, os.getpid()}
+        assert os.getsid(daemon) != session.pid
         assert pids(session) == {session.pid, daemon}
         assert pids(other) == {other.pid}
         assert proc.lock_limit(os.getpid()) != session.record.mark
@@ -126,18 +112,31 @@ def test_all_threads_of_all_members_move(tmp_path: Path) -> None:
         session.stop(0)
 
 
-def test_ctrl_c_during_the_grace_leaves_nothing(tmp_path: Path) -> None:
-    session = launch(tmp_path, "stubborn_master")
+@pytest.mark.parametrize("moment", ["in the grace", "while the rest is killed"])
+def test_ctrl_c_in_a_stop_leaves_nothing(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, real = launch(tmp_path, "stubborn_master"), proc.kill_all
     said(session, "ready")
-    everyone = pids(session)
+    everyone, signals = pids(session), [signal.SIGINT]
+
+    def kill_all(*arguments: Any) -> list[proc.Stat]:
+        while signals:
+            raise InterruptedRun(signals.pop())
+        return real(*arguments)
+
     interrupt = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
-    interrupt.start()
-    with pytest.raises(KeyboardInterrupt):
-        session.stop(60)
-    interrupt.join()
+    if moment == "in the grace":
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.stop(60)
+        interrupt.join()
+        assert set(session.stop(60).killed) == everyone
+    else:
+        monkeypatch.setattr(proc, "kill_all", kill_all)
+        with pytest.raises(InterruptedRun):
+            session.stop(0)
     assert not any(map(lives, everyone))
-    report = session.stop(60)
-    assert set(report.killed) == everyone
 
 
 @pytest.mark.parametrize("moment", ["before the fork", "after it"])
@@ -162,24 +161,6 @@ def test_ctrl_c_beside_the_fork_leaves_nothing(
     assert not any(map(lives, started))
 
 
-def test_ctrl_c_while_the_rest_is_killed_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session, real = launch(tmp_path, "stubborn_master"), proc.kill_all
-    said(session, "ready")
-    everyone, signals = pids(session), [signal.SIGINT]
-
-    def kill_all(*arguments: Any) -> list[proc.Stat]:
-        while signals:
-            raise InterruptedRun(signals.pop())
-        return real(*arguments)
-
-    monkeypatch.setattr(proc, "kill_all", kill_all)
-    with pytest.raises(InterruptedRun):
-        session.stop(0)
-    assert not any(map(lives, everyone))
-
-
 def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: Path) -> None:
     """As where an interrupt falls between the start and whoever would have stopped it."""
     done = subprocess.run(
@@ -196,16 +177,8 @@ def test_what_nobody_has_stopped_ends_with_its_owner(tmp_path: Path, sessions: P
 
 def test_a_name_with_brackets_and_spaces_is_parsed() -> None:
     line = "42 (a) b (c) Z 7 42 41 0 -1 0 0 0 0 0 150 25 3 4 20 0 9 0 95153 0 0"
-    assert proc.parse_stat(line) == proc.Stat(
-        pid=42,
-        state="Z",
-        parent=7,
-        session=41,
-        cpu=175 * proc.TICK,
-        children=7 * proc.TICK,
-        threads=9,
-        start=95153,
-    )
+    cpu, children = 175 * proc.TICK, 7 * proc.TICK
+    assert proc.parse_stat(line) == proc.Stat(42, "Z", 7, 41, cpu, children, 9, 95153)
 
 
 def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
@@ -243,8 +216,10 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
     """Kill -9 of the owner in the middle: exactly its three server processes are ended."""
     look_alike = subprocess.Popen(
         command("stubborn_master"),
-        stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     owner = subprocess.Popen(
         command("owner", tmp_path, "stubborn_master"), stdout=subprocess.PIPE, text=True
     )

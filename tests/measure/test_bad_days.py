@@ -116,12 +116,12 @@ def bad_days(
         assert failed.status is Status.FAILED
         assert day.flag in failures(failed), failed.flags
         lines = done.out.splitlines()
-        told = [place for place, line in enumerate(lines) if f"badapps/{bad} " in f"{line} "]
-        assert day.flag in lines[told[0]]
+        places = [place for place, line in enumerate(lines) if f"badapps/{bad} " in f"{line} "]
+        assert day.flag in lines[places[0]]
         # In the table at the end a name that leaves no room stands above its figures.
-        assert "1 of 1 launches failed: " in "".join(lines[told[-1] : told[-1] + 2])
+        assert "1 of 1 launches failed: " in "".join(lines[places[-1] : places[-1] + 2])
         assert bool(computed.get(bad)) == day.late
-        reasons[bad] = next(one.detail for one in failed.flags if one.name == day.flag)
+        reasons[bad] = next(flag.detail for flag in failed.flags if flag.name == day.flag)
         assert day.words in reasons[bad]
     no_figure(bench, run, {bad: computed.get(bad, {}) for bad in days})
     return reasons
@@ -164,7 +164,7 @@ WRONG = {
     "hasty": Day("impossible", "the floor", late=True),
     "dying/w2": Day("server_died", "to stay, found", late=True),
     ORPHANING: Day("stray_process", "1 of its processes had to be killed", late=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.long
@@ -350,9 +350,9 @@ def test_kill_9_of_duetbench_itself(bench: Bench) -> None:
 
 def _pids(bench: Bench, word: str) -> list[int]:
     """The processes of recorded sessions with this word in their command."""
-    found = []
+    records = []
     for path in bench.sessions:
         with suppress(OSError):
-            found.append(process_session.SessionRecord.model_validate_json(path.read_bytes()))
-    pids = {item.pid for one in found for item in one.processes()}
+            records.append(process_session.SessionRecord.model_validate_json(path.read_bytes()))
+    pids = {process.pid for record in records for process in record.processes()}
     return [pid for pid in pids if word in psutil.Process(pid).cmdline()]

@@ -20,7 +20,7 @@ Find = Callable[..., Database]
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Find:
+def database(tmp_path: Path) -> Find:
     (tmp_path / "shop.db").touch()
     names = {"DB": "shop", "HOST": "db:5432", "FILE": str(tmp_path / "shop.db")}
     return lambda text, **more: find(text, {**names, **more}, [tmp_path], Path(sys.executable))
@@ -40,9 +40,9 @@ def found(tmp_path: Path) -> Find:
     ],
 )  # fmt: skip
 def test_the_variable_names_the_copy_as_it_named_the_original(
-    text: str, value: str, copied: str, found: Find, tmp_path: Path
+    text: str, value: str, copied: str, database: Find, tmp_path: Path
 ) -> None:
-    original = found(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
+    original = database(text, URL=value.replace("{folder}", str(tmp_path)[1:]))
     copy = original.fresh(tmp_path / "launch")
     assert [*copy.variables.values()] == [copied.format(copy.name)]
     assert original.name in {"shop", str(tmp_path / "shop.db")}
@@ -58,14 +58,14 @@ def test_the_variable_names_the_copy_as_it_named_the_original(
     ],
 )
 def test_what_cannot_be_copied_is_refused_with_the_reason(
-    text: str, value: str, words: str, found: Find
+    text: str, value: str, words: str, database: Find
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        found(text, URL=value)
+        database(text, URL=value)
 
 
 @pytest.mark.parametrize("mode", ["delete", "wal", "wal, in use"])
-def test_a_file_of_sqlite_stays_as_it_was(mode: str, found: Find, tmp_path: Path) -> None:
+def test_a_file_of_sqlite_stays_as_it_was(mode: str, database: Find, tmp_path: Path) -> None:
     """Also beside it nothing is left."""
     file, place = tmp_path / "shop.db", tmp_path / "launch"
     place.mkdir()
@@ -77,7 +77,7 @@ def test_a_file_of_sqlite_stays_as_it_was(mode: str, found: Find, tmp_path: Path
         if not mode.endswith("in use"):
             writer.close()
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-        original = found("URL", URL="sqlite:///shop.db")
+        original = database("URL", URL="sqlite:///shop.db")
         copy = original.fresh(place)
         copy.fill(original)
         with closing(sqlite3.connect(copy.name)) as reader:
@@ -91,9 +91,10 @@ def test_a_file_of_sqlite_stays_as_it_was(mode: str, found: Find, tmp_path: Path
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_postgresql_copies_a_database_and_drops_what_the_dead_left(
-    found: Find, tmp_path: Path
+    database: Find, tmp_path: Path
 ) -> None:
     """By a driver of the application; if others use the database, it says who."""
     python = tmp_path / "app" / "bin" / "python"
@@ -106,7 +107,7 @@ def test_postgresql_copies_a_database_and_drops_what_the_dead_left(
         listed = f"{server}/postgres", "select datname from pg_database where datname ~ 'duet'"
         postgres.psql(f"{server}/postgres", "create database shop")
         postgres.psql(f"{server}/shop", "create table item as select 7 as id")
-        original = replace(found("URL", URL=f"{server}/shop"), python=python)
+        original = replace(database("URL", URL=f"{server}/shop"), python=python)
         copy = original.fresh(tmp_path)
         copy.fill(original)
         postgres.psql(copy.variables["URL"], "delete from item")

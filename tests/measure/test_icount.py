@@ -1,7 +1,5 @@
 """Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
 
-import importlib
-import json
 import os
 import signal
 import statistics
@@ -10,15 +8,14 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from bench import PROJECT, eventually, processes_with
+from bench import eventually, processes_with
 from duetbench.app.inside import phases
 from duetbench.app.inside.process import Program, fixed_addresses
 from duetbench.core.errors import CountError
@@ -32,17 +29,13 @@ needs_valgrind = pytest.mark.skipif(
 )
 
 
-# Reading.
-
-
-def test_recorded_dumps_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_that_was_cut_short_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
     monkeypatch.setattr(counting, "ROUNDS", 2)
     monkeypatch.setattr(counting, "SPREAD_LIMIT", 1)
     assert counting.read_rounds(DATA, {"process": 4242, "n": 2}) == (10_017, 18_962)
-
-
-def test_a_dump_that_was_cut_short_is_refused(tmp_path: Path) -> None:
-    """Whatever is missing at its end, there is no count: a cut number would be a wrong one."""
     text, file = (DATA / "4242.2").read_text(), tmp_path / "4242.2"
     for end in range(len(text)):
         file.write_text(text[:end])
@@ -50,42 +43,32 @@ def test_a_dump_that_was_cut_short_is_refused(tmp_path: Path) -> None:
             counting.read_dump(file)
 
 
-# Arithmetic.
-
-
-def write_dumps(folder: Path, *totals: int) -> None:
-    for number, total in enumerate(totals, 1):
-        (folder / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
-
-
-def test_the_figure_of_a_round_is_that_of_one_call(tmp_path: Path) -> None:
-    write_dumps(tmp_path, 2000, 2030, 2001)
-    assert counting.read_rounds(tmp_path, {"process": 7, "n": 10}) == (200, 203, 200.1)
+DIFFER = "^rounds of 10 requests differ by more than 5%: {} instructions per request$"
+# Valgrind did not see the marks, or others set them.
+MARKS = "3 times, found {} times; .* or does the application itself call getppid"
 
 
 @pytest.mark.parametrize(
-    ("counted", "rounds"), [((1000, 1100, 1000), "100, 110, 100"), ((0,) * 3, "0, 0, 0")]
+    ("totals", "figures", "words"),
+    [
+        ((2000, 2030, 2001), (200, 203, 200.1), ""),
+        ((1000, 1100, 1000), (), DIFFER.format("100, 110, 100")),
+        ((0, 0, 0), (), DIFFER.format("0, 0, 0")),
+        ((), (), MARKS.format(0)),
+        ((9, 9, 9, 9), (), MARKS.format(4)),
+    ],
 )
-def test_what_gives_no_figure_says_why(
-    counted: tuple[int, ...], rounds: str, tmp_path: Path
+def test_the_figure_of_a_round_is_that_of_one_call(
+    totals: tuple[int, ...], figures: tuple[float, ...], words: str, tmp_path: Path
 ) -> None:
-    write_dumps(tmp_path, *counted)
-    words = f"rounds of 10 requests differ by more than 5%: {rounds} instructions per request"
-    with pytest.raises(CountError, match=f"^{words}$"):
-        counting.read_rounds(tmp_path, {"process": 7, "n": 10})
-
-
-@pytest.mark.parametrize("dumps", [0, 4])
-def test_marks_that_valgrind_did_not_see_or_that_others_set_are_noticed(
-    dumps: int, tmp_path: Path
-) -> None:
-    write_dumps(tmp_path, *[9] * dumps)
-    words = f"3 times, found {dumps} times; .* or does the application itself call getppid"
+    for number, total in enumerate(totals, 1):
+        (tmp_path / f"7.{number}").write_text(f"events: Ir\n\ntotals: {total}\n")
+    if figures:
+        assert counting.read_rounds(tmp_path, {"process": 7, "n": 10}) == figures
+        return
     with pytest.raises(CountError, match=words):
         counting.read_rounds(tmp_path, {"process": 7, "n": 10})
 
-
-# Counting.
 
 PAYLOAD = """
     import itertools, json, os, signal, sys, time
@@ -146,6 +129,15 @@ def count(*programs: Program, seconds: float = 600) -> list[float]:
         return [statistics.median(collect()) for collect in under_way]
 
 
+def pretend(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, name: str = "valgrind"
+) -> None:
+    folder.mkdir()
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
+
+
 TARGETS = ["1000", "cycles", "json", "2000", "draws"]
 
 
@@ -153,61 +145,60 @@ TARGETS = ["1000", "cycles", "json", "2000", "draws"]
 @pytest.mark.long
 @needs_valgrind
 @pytest.mark.real
-def test_counts_repeat(program: Callable[[str], Program]) -> None:
-    """Two processes of each have the same figures."""
-    once = dict(zip(TARGETS, count(*map(program, TARGETS)), strict=True))
+def test_counts_repeat(
+    program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes have the same figures; also in containers, where addresses are not fixed."""
+    pretend(tmp_path / "bin", monkeypatch, "exit 1", "later")  # variables take instructions, too
+    first = dict(zip(TARGETS, count(*map(program, TARGETS)), strict=True))
     again = dict(zip(TARGETS, count(*map(program, TARGETS)), strict=True))
-    assert again == pytest.approx(once, rel=1e-5)
+    assert again == pytest.approx(first, rel=1e-5)
     # A step of a loop takes 5 to 200 instructions.
-    assert once["2000"] / once["1000"] == pytest.approx(2, rel=0.02)
-    assert 5 * 1000 < once["1000"] < 200 * 1000
+    assert first["2000"] / first["1000"] == pytest.approx(2, rel=0.02)
+    assert 5 * 1000 < first["1000"] < 200 * 1000
+    (tmp_path / "bin" / "later").rename(tmp_path / "bin" / "setarch")
+    fixed_addresses.cache_clear()
+    try:
+        assert count(program("json")) == pytest.approx([first["json"]], rel=1e-5)
+    finally:
+        fixed_addresses.cache_clear()
+
+
+ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
 
 
 @needs_valgrind
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("target", "reason"),
+    ("target", "valgrind", "seconds", "reason"),
     [
-        ("wanders", r"^rounds of 30 requests differ by more than 5%: \d+, \d+, \d+ instructions"),
-        ("raises", "^ValueError: no such thing$"),
-        ("dies", "process was ended by signal 9; its last words: none"),
+        ("wanders", "", 600,
+         r"^rounds of 30 requests differ by more than 5%: \d+, \d+, \d+ instructions"),
+        ("raises", "", 600, "^ValueError: no such thing$"),
+        ("dies", "", 600, "process was ended by signal 9; its last words: none"),
+        ("waits", "", 2, r"did not end within [12]\S* s"),
+        ("1000", "kill -KILL $$", 600, "process was ended by signal 9; its last words: none"),
+        ("1000", ONLY_RUN, 600, "3 times, found 0 times"),
     ],
-)
-def test_what_raises_dies_or_varies_has_no_figure(
-    target: str, reason: str, program: Callable[[str], Program]
+)  # fmt: skip
+def test_what_raises_dies_varies_or_does_not_end_has_no_figure(
+    target: str,
+    valgrind: str,
+    seconds: float,
+    reason: str,
+    program: Callable[[str], Program],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Valgrind and all processes of the payload are gone, and so are its files."""
+    if valgrind:
+        pretend(tmp_path / "bin", monkeypatch, valgrind)
+    marked = replace(program(target), env={"TOKEN": str(tmp_path)})
     with pytest.raises(CountError, match=reason):
-        count(program(target))
+        count(marked, seconds=seconds)
+    eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
     # The next count would draw the same names, of which Python tries twenty.
     assert not [*Path(tempfile.gettempdir()).glob("*.left-by-a-count")]
-
-
-@pytest.fixture
-def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Let `setarch` fail from a call on, as in containers; PATH has its folder before that."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path / "bin"), os.environ["PATH"])))
-
-    def refuse() -> None:
-        (tmp_path / "bin" / "setarch").write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / "bin" / "setarch").chmod(0o755)
-        fixed_addresses.cache_clear()
-
-    yield refuse
-    fixed_addresses.cache_clear()
-
-
-@pytest.mark.thorough
-@pytest.mark.long
-@needs_valgrind
-@pytest.mark.real
-def test_counts_repeat_where_addresses_cannot_be_fixed(
-    program: Callable[[str], Program], refuse: Callable[[], None]
-) -> None:
-    """Figures are the same: Valgrind has its own layout."""
-    fixed = count(program("json"))
-    refuse()
-    assert count(program("json")) == pytest.approx(fixed, rel=1e-5)
 
 
 @needs_valgrind
@@ -241,61 +232,6 @@ def test_as_many_calls_as_there_is_time_for(left: float, least: int, calls: int 
             phases.plan_calls(unit, left)
     else:
         assert phases.plan_calls(unit, left) == calls
-
-
-# What may go wrong.
-
-
-def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    folder.mkdir()
-    (folder / "valgrind").write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "valgrind").chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join((str(folder), os.environ["PATH"])))
-
-
-LACKING = r"needs valgrind and cc on PATH: .* `apt-get install valgrind gcc libc6-dev`"
-
-
-def test_without_valgrind_the_sentence_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CountError, match=LACKING):
-        count(Program(Path(sys.executable), ["-c", ""]))
-
-
-ONLY_RUN = 'while expr "$1" : -- >/dev/null; do shift; done; exec "$@"'
-
-
-@pytest.mark.real
-@pytest.mark.parametrize(
-    ("script", "sentence"),
-    [
-        ("kill -KILL $$", r"process was ended by signal 9; its last words: none"),
-        (ONLY_RUN, "3 times, found 0 times"),
-    ],
-    ids=["killed", "counts nothing"],
-)
-def test_a_valgrind_that_does_not_count_gives_no_figure(
-    script: str,
-    sentence: str,
-    tmp_path: Path,
-    program: Callable[[str], Program],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pretend(tmp_path / "bin", monkeypatch, script)
-    with pytest.raises(CountError, match=sentence):
-        count(program("1000"))
-
-
-@needs_valgrind
-@pytest.mark.real
-def test_what_takes_too_long_is_ended(tmp_path: Path, program: Callable[[str], Program]) -> None:
-    """Valgrind and all processes of the payload are gone when the time is over."""
-    waits = replace(program("waits"), env={"TOKEN": str(tmp_path)})
-    with pytest.raises(CountError, match=r"did not end within [12]\S* s"):
-        count(waits, seconds=2)
-    eventually("nothing lives", lambda: not processes_with(str(tmp_path)))
 
 
 _COUNT = """
@@ -356,78 +292,3 @@ def test_a_stacks_environment_counts_with_the_standard_library() -> None:
     """There asv imports the counter, beside the packages under test and no others."""
     done = subprocess.run([sys.executable, "-c", _IMPORTS], check=True, capture_output=True)
     assert done.stdout == b"42\n"
-
-
-# The benchmarks.
-
-
-@pytest.fixture
-def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(PROJECT))
-    monkeypatch.setenv("DUETBENCH_STACK", "current")
-    return importlib.import_module("benchmarks.instructions")
-
-
-def test_without_valgrind_the_benchmarks_are_skipped_with_that_reason(
-    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    skipped = importlib.import_module("asv_runner.benchmarks.mark").SkipNotImplemented
-
-    monkeypatch.setenv("PATH", str(tmp_path))
-    counted = instructions.setup_cache()
-    assert counted["figures"] == counted["failures"] == {}
-    assert set(counted["unfit"]) == set(instructions.targets())
-    with pytest.raises(skipped, match="apt-get install valgrind"):
-        instructions.Requests().track_request(counted, "asgi-wsgi/asgi-json")
-    with pytest.raises(skipped, match="computes for longer"):
-        instructions.Requests().track_request(counted, "gil-endpoints/async_cpu")
-
-
-# A request costs as much as some steps; one handler works in a thread.
-SPINNING = """
-    import asyncio, itertools, os
-
-    def spin(steps):
-        for _ in itertools.repeat(None, steps):
-            pass
-
-    async def app(_scope, _receive, send):
-        spin(int(os.environ["SPIN"]))
-        if "threads" in os.environ["HOW"]:
-            await asyncio.to_thread(spin, 1)
-        if "dies" in os.environ["HOW"]:
-            os._exit(7)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
-"""
-STEPS = {"spin-a": 1000, "spin-b": 1000, "spin-more": 2000, "threads": 0, "dies": 0}
-
-
-@needs_valgrind
-@pytest.mark.real
-def test_a_target_of_the_benchmarks_spoils_no_other(
-    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All are counted in one start of Valgrind, each in a process of its own."""
-    folder = tmp_path / "checkout" / "apps" / "spinning"
-    folder.mkdir(parents=True)
-    (folder / "app.py").write_text(textwrap.dedent(SPINNING))
-    endpoints = "".join(
-        f'[endpoints.{name}]\napp = "app:app"\ninterface = "asgi"\npath = "/"\nexpect = {{}}\n'
-        f'env = {{ SPIN = "{steps}", HOW = "{name}" }}\n'
-        for name, steps in STEPS.items()
-    )
-    cases = f'[[cases]]\nendpoint = {json.dumps([*STEPS])}\nstack = "current"\n'
-    (folder / "experiment.toml").write_text(f"[profiles]\nquick = {{}}\n{endpoints}{cases}")
-    monkeypatch.setenv("DUETBENCH_CHECKOUT", str(tmp_path / "checkout"))
-    targets = [f"request/spinning/{name}" for name in STEPS]
-    monkeypatch.setattr(instructions, "targets", lambda: targets)
-    counted = instructions.setup_cache()
-    first, second, more, threads, dies = targets
-    assert counted["unfit"].keys() == {threads}
-    assert "it starts threads" in counted["unfit"][threads]
-    assert counted["failures"] == {dies: "its process ended with exit code 7"}
-    figures = counted["figures"]
-    assert figures[first] == pytest.approx(figures[second], rel=1e-4)
-    # A step of a loop takes 5 to 200 instructions.
-    assert 5 * 1000 < figures[more] - figures[first] < 200 * 1000

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +12,9 @@ import pytest
 
 from duetbench.app.inside import drivers
 from duetbench.app.inside.phases import UnfitError
-from duetbench.host import paths
-
-ROOT = paths.project_root()
-sys.path.append(str(ROOT))
 
 Message = dict[str, Any]
+Drive = Callable[..., Any]
 
 
 def start(status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Message:
@@ -30,23 +26,20 @@ def body(content: bytes = b"", more: bool = False) -> Message:
 
 
 @pytest.fixture
-def drive() -> Iterator[Callable[..., Any]]:
-    """A driver of an application; of `/` unless asked for more."""
-    drivers_ = []
+def drive() -> Iterator[Drive]:
+    """A driver of an ASGI application; of `/` unless asked for more."""
+    made = []
 
-    def make(app: Any, ask: Any = "/", interface: str = "asgi", *, lives: bool = False) -> Any:
+    def make(app: Any, ask: drivers.Ask = drivers.Ask("/"), *, lives: bool = False) -> Any:  # noqa: B008
         async def without_lifespan(scope: Any, *channels: Any) -> None:
             assert scope["type"] == "http"
             await app(scope, *channels)
 
-        ask = drivers.Ask(ask) if isinstance(ask, str) else ask
-        if interface == "wsgi":
-            return drivers.WsgiDriver(app, ask)
-        drivers_.append(drivers.AsgiDriver(app if lives else without_lifespan, ask))
-        return drivers_[-1]
+        made.append(drivers.AsgiDriver(app if lives else without_lifespan, ask))
+        return made[-1]
 
     yield make
-    for driver in drivers_:
+    for driver in made:
         driver.close()
 
 
@@ -58,13 +51,32 @@ def sending(*messages: Message) -> Any:
     return app
 
 
+def answering(drive: Drive, interface: str, answer: Callable[[], Any], ask: drivers.Ask) -> Any:
+    """A driver of an application that answers with a status and pieces of a body."""
+
+    async def asgi(_scope: Message, _receive: Any, send: Any) -> None:
+        status, pieces = answer()
+        await send(start(status))
+        for piece in pieces:
+            await send(body(piece, True))
+        await send(body())
+
+    def wsgi(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        status, pieces = answer()
+        start_response(f"{status} ", [])
+        yield from pieces
+
+    return drive(asgi, ask) if interface == "asgi" else drivers.WsgiDriver(wsgi, ask)
+
+
+BOTH = pytest.mark.parametrize("interface", ["asgi", "wsgi"])
 ORDER = drivers.Ask(
     "/caf%C3%A9?gift=1&x=%20", ("/orders",), "POST",
     {"Authorization": "Bearer 1", "content-type": "a/b"}, b"7 of it",
 )  # fmt: skip
 
 
-def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -> None:
+def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Drive) -> None:
     """Path decoded, raw path and query not, header names in lower case; a new scope each time."""
     scopes: list[Message] = []
     requests: list[Message] = []
@@ -95,47 +107,63 @@ def test_an_asgi_application_gets_whole_requests_and_paths_in_turn(drive: Any) -
     assert requests == [{"type": "http.request", "body": b"7 of it", "more_body": False}] * 3
 
 
-def test_an_asgi_answer_is_put_together(drive: Any) -> None:
+def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
+    """The standard library's validator finds nothing wrong with environ, calls and closing."""
+    names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE")
+    requests: list[Any] = []
+
+    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
+        assert "HTTP_CONTENT_TYPE" not in environ
+        content = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 1)))
+        requests.append((*(environ.get(name) for name in names), content))
+        start_response("201 Created", [("Content-Type", "text/plain")])
+        return [b"one ", b"two"]
+
+    request = drivers.WsgiDriver(validator(app), ORDER)
+    expected = (201, [("Content-Type", "text/plain")], b"one two")
+    assert [request() for _ in range(3)] == [expected] * 3
+    # The bytes of é, as WSGI wants them.
+    first = ("POST", "/caf\xc3\xa9", "gift=1&x=%20", "Bearer 1", "a/b", b"7 of it")
+    assert requests == [first, ("POST", "/orders", "", *first[3:]), first]
+    assert drivers.WsgiDriver(validator(app), drivers.Ask("/"))() == expected
+    assert requests[-1] == ("GET", "/", "", None, None, b"")
+
+
+def test_an_asgi_answer_is_put_together_and_a_broken_one_is_an_error(drive: Drive) -> None:
     kind = ((b"content-type", b"text/plain"),)
     driver = drive(sending(start(201, kind), body(b"one ", True), body(b"", True), body(b"two")))
     assert driver() == (201, [*kind], b"one two")
     assert drive(sending(start(204), {"type": "http.response.body"}))() == (204, [], b"")
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
+    for messages in (
         (),
         (start(), body(b"half", True)),
         (body(b"too soon"),),
         (start(), body(), body(b"once more")),
-    ],
-)
-def test_a_broken_asgi_answer_is_an_error(drive: Any, messages: tuple[Message, ...]) -> None:
-    driver = drive(sending(*messages))
-    for _ in range(2):
-        with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
-            driver()
+    ):
+        driver = drive(sending(*messages))
+        for _ in range(2):
+            with pytest.raises(drivers.ProtocolError, match=r"expected|before its answer"):
+                driver()
 
 
-@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
+@pytest.mark.parametrize(("starts", "pieces"), [(0, []), (0, [b"body"]), (2, [])])
+def test_a_broken_wsgi_answer_is_an_error(starts: int, pieces: list[bytes]) -> None:
+    def app(_environ: Message, start_response: Any) -> Iterable[bytes]:
+        for _ in range(starts):
+            start_response("200 OK", [])
+        return pieces
+
+    with pytest.raises(drivers.ProtocolError, match="start_response"):
+        drivers.WsgiDriver(app, drivers.Ask("/"))()
+
+
+@BOTH
 def test_a_body_in_many_pieces_is_copied_once_and_one_without_end_ends(
-    drive: Any, interface: str, monkeypatch: pytest.MonkeyPatch
+    drive: Drive, interface: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many pieces take about as long as to join them; they may share a buffer."""
     pieces: Any = [bytes(4_096)] * 4_000
-
-    def wsgi(_environ: Message, start: Any) -> Iterable[bytes]:
-        start("200 OK", [])
-        yield from pieces
-
-    async def asgi(_scope: Message, _receive: Any, send: Any) -> None:
-        await send(start())
-        for piece in pieces:
-            await send(body(piece, True))
-        await send(body())
-
-    request = drive({"asgi": asgi, "wsgi": wsgi}[interface], "/", interface)
+    request = answering(drive, interface, lambda: (200, pieces), drivers.Ask("/"))
 
     def seconds(work: Callable[[], Any]) -> float:
         began = time.process_time()
@@ -159,7 +187,20 @@ def test_a_body_in_many_pieces_is_copied_once_and_one_without_end_ends(
         request()
 
 
-def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
+@BOTH
+def test_a_later_answer_of_another_status_has_no_figure(drive: Drive, interface: str) -> None:
+    """Of two paths in turn, the second is gone from its third request on."""
+    statuses = iter([204, 204, 204, 204, 204, 404])
+    ask = drivers.Ask("/", ("/items/7",), "DELETE", status=204)
+    request = answering(drive, interface, lambda: (next(statuses), []), ask)
+    for _ in range(5):
+        request()
+    words = "^DELETE /items/7: expected status 204, found 404 for request 3 in a row$"
+    with pytest.raises(UnfitError, match=words):
+        request()
+
+
+def test_an_asgi_application_lives_before_its_first_request(drive: Drive) -> None:
     """Each request has a copy of its state, and no event announces the end."""
     events: list[Any] = []
 
@@ -180,7 +221,7 @@ def test_an_asgi_application_lives_before_its_first_request(drive: Any) -> None:
     assert events == ["lifespan.startup", {"pool": "open"}, {"pool": "open"}]
 
 
-def test_a_pool_that_is_used_starts_all_its_threads_at_once(drive: Any) -> None:
+def test_a_pool_that_is_used_starts_all_its_threads_at_once(drive: Drive) -> None:
     async def threaded(_scope: Message, _receive: Any, send: Any) -> None:
         await send(start())
         await send(body(await asyncio.to_thread(bytes)))
@@ -189,67 +230,5 @@ def test_a_pool_that_is_used_starts_all_its_threads_at_once(drive: Any) -> None:
         driver = drive(app)
         driver()
         driver.start_threads()
-        assert sum(one.name.startswith("asyncio") for one in threading.enumerate()) == threads
-
-
-def test_a_wsgi_application_gets_whole_requests_and_paths_in_turn() -> None:
-    """The standard library's validator finds nothing wrong with environ, calls and closing."""
-    names = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "CONTENT_TYPE")
-    requests: list[Any] = []
-
-    def app(environ: Message, start_response: Any) -> Iterable[bytes]:
-        assert "HTTP_CONTENT_TYPE" not in environ
-        content = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 1)))
-        requests.append((*(environ.get(name) for name in names), content))
-        start_response("201 Created", [("Content-Type", "text/plain")])
-        return [b"one ", b"two"]
-
-    request = drivers.WsgiDriver(validator(app), ORDER)
-    expected = (201, [("Content-Type", "text/plain")], b"one two")
-    assert [request() for _ in range(3)] == [expected] * 3
-    # The bytes of é, as WSGI wants them.
-    first = ("POST", "/caf\xc3\xa9", "gift=1&x=%20", "Bearer 1", "a/b", b"7 of it")
-    assert requests == [first, ("POST", "/orders", "", *first[3:]), first]
-    assert drivers.WsgiDriver(validator(app), drivers.Ask("/"))() == expected
-    assert requests[-1] == ("GET", "/", "", None, None, b"")
-
-
-def test_a_broken_wsgi_answer_is_an_error() -> None:
-    def never(_environ: Message, _start_response: Any) -> Iterable[bytes]:
-        return []
-
-    def early(_environ: Message, _start_response: Any) -> Iterable[bytes]:
-        return [b"body"]
-
-    def again(_environ: Message, start_response: Any) -> Iterable[bytes]:
-        start_response("200 OK", [])
-        start_response("200 OK", [])
-        return []
-
-    for app in (never, early, again):
-        with pytest.raises(drivers.ProtocolError, match="start_response"):
-            drivers.WsgiDriver(app, drivers.Ask("/"))()
-
-
-@pytest.mark.parametrize("interface", ["asgi", "wsgi"])
-def test_a_later_answer_of_another_status_has_no_figure(drive: Any, interface: str) -> None:
-    """Of two paths in turn, the second is gone from its third request on."""
-    statuses = iter([204, 204, 204, 204, 204, 404])
-
-    async def asgi(_scope: Message, _receive: Any, send: Any) -> None:
-        await send(start(next(statuses)))
-        await send(body())
-
-    def wsgi(_environ: Message, start_response: Any) -> Iterable[bytes]:
-        start_response(f"{next(statuses)} ", [])
-        return []
-
-    ask = drivers.Ask("/", ("/items/7",), "DELETE", status=204)
-    request = drive({"asgi": asgi, "wsgi": wsgi}[interface], ask, interface)
-    for _ in range(5):
-        request()
-    with pytest.raises(UnfitError) as error:
-        request()
-    assert str(error.value) == (
-        "DELETE /items/7: expected status 204, found 404 for request 3 in a row"
-    )
+        names = [thread.name for thread in threading.enumerate()]
+        assert sum(name.startswith("asyncio") for name in names) == threads

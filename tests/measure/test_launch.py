@@ -3,17 +3,16 @@
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from rich.text import Text
 
-from bench import PROJECT, Bench, declared, failures, shortened
+from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
 from duetbench.app.plan import launch_order
-from duetbench.app.testbed import ENTRY, Testbed, assemble
-from duetbench.core.errors import FlagName, NothingMeasuredError, SetupError
+from duetbench.app.testbed import ENTRY, assemble
+from duetbench.core.errors import FlagName, NothingMeasuredError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
 from duetbench.host import files, result_files
@@ -27,7 +26,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.trend import table
 from synthetic import failed, make_case, make_run, ok
 
-Perform = Callable[..., Launch]
+Perform = Callable[[Case], Launch]
 
 ALWAYS = {
     *("throughput", "requests", "errors"),
@@ -35,10 +34,7 @@ ALWAYS = {
     *("server_cpu_per_request", "server_cores", "host_steal", "ready_time"),
     *("pss_idle", "pss_steady", "threads_peak"),
     *("unit_service", "warm_up", "import_time"),
-}  # fmt: skip
-
-BUSY = {FlagName.HOST_NOISE, FlagName.IMPOSSIBLE, FlagName.NO_ANSWER}
-"""What a machine that does other things can do to the small load of a test."""
+}
 
 
 @pytest.fixture
@@ -56,42 +52,29 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[validity.Facts]:
 
 @pytest.fixture
 def perform(state_home: Path, tmp_path: Path) -> Perform:
-    def do(
-        case: Case,
-        *,
-        testbed: Callable[[Testbed], Testbed] = lambda same: same,
-    ) -> Launch:
-        given = testbed(assemble(Checkout.here(), [case], tmp_path / "logs"))
+    def perform(case: Case) -> Launch:
+        given = assemble(Checkout.here(), [case], tmp_path / "logs")
         log = tmp_path / "logs" / "server.log"
         outcome = launch.perform(case, given, log)
         assert not list((state_home / "duetbench" / "sessions").glob("*.json"))
         return outcome
 
-    return do
+    return perform
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(
     "case_id",
-    [
-        "asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128",
-        pytest.param("await-patterns/async_concurrent/py3.14/wait0.3", marks=pytest.mark.thorough),
-        "pydantic-v1-v2/pydantic-v1/py3.14/u200",
-    ],
+    ["asgi-wsgi/wsgi-json/py3.14t/w1/t64/c128", "pydantic-v1-v2/pydantic-v1/py3.14/u200"],
 )
 def test_a_good_launch_has_all_figures(case_id: str, perform: Perform) -> None:
     case = declared(case_id)
-    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = perform(shortened(case))
-        if not failures(outcome) or not BUSY & {flag.name for flag in outcome.flags}:
-            break
+    outcome = undisturbed(lambda: perform(shortened(case)))
     assert not failures(outcome), outcome.flags
     figures = outcome.metrics
     assert figures.keys() >= ALWAYS
     assert figures.keys() <= METRICS.keys()
-    assert figures["requests"] > 0
-    assert figures["throughput"] > 0
-    assert figures["server_cpu_per_request"] > 0
+    assert min(figures[name] for name in ("requests", "throughput", "server_cpu_per_request")) > 0
     rates = {"offered", "service_p50"}
     assert (figures.keys() & rates) == (set() if case.load.rate is None else rates)
     assert FlagName.CONNECTIONS_CLOSED not in {flag.name for flag in outcome.flags}
@@ -104,25 +87,18 @@ def test_workers_and_cores(
     bench: Bench,
     perform: Perform,
     judged: list[validity.Facts],
+    servers: list[Session],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two workers that log nothing: both are met, watched, and pinned as the server is."""
     affinities: dict[int, list[int]] = {}
-    servers: list[Session] = []
-    real_start, real_over = Session.start, oha.Generation.over
-
-    def start(*arguments: Any, **named: Any) -> Session:
-        session = real_start(*arguments, **named)
-        if named["role"] == "server":
-            servers.append(session)
-        return session
+    real = oha.Generation.over
 
     def over(self: oha.Generation) -> bool:
         pids = [process.pid for process in servers[0].members()]
         affinities.update({pid: sorted(os.sched_getaffinity(pid)) for pid in pids})
-        return real_over(self)
+        return real(self)
 
-    monkeypatch.setattr(Session, "start", start)
     monkeypatch.setattr(oha.Generation, "over", over)
     case = declared("badapps/right", root=bench.root)
     quiet = case.endpoint.model_copy(update={"app": "quiet:app"})
@@ -168,12 +144,6 @@ def test_shared_cores_are_all_cores(tmp_path: Path) -> None:
     assert (testbed.server_cores(shared), testbed.client_cores(shared)) == ((0, 1, 2, 3),) * 2
 
 
-def test_what_was_never_set_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(SetupError, match="observatory setup"):
-        assemble(Checkout.here(), [declared("asgi-wsgi/asgi-json/py3.14/w1/c128")], tmp_path)
-
-
 def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -> None:
     text = f"in {PROJECT}/apps/x.py of {Path.home()}/y:   no\tspace"
     assert scrub(text) == "in ./apps/x.py of ~/y: no space"
@@ -181,7 +151,6 @@ def test_reasons_name_no_folder_of_this_machine_and_do_nothing_to_a_terminal() -
 
 
 CASES = tuple(make_case(f"experiment/{name}") for name in "abc")
-GOOD = None
 BAD = (FlagName.WRONG_ANSWER, "left")
 
 
@@ -189,59 +158,30 @@ def make_plan(launches: int = 2, seed: int = 1, cases: tuple[Case, ...] = CASES)
     return Plan(profile="nightly", launches=launches, seed=seed, cases=cases)
 
 
-def fresh(plan: Plan) -> Run:
-    return make_run((), status="partial", launches=plan.launches, wall_seconds=0.0)
-
-
-@dataclass
-class Told(Progress):
-    """What a person would see."""
-
-    started: list[tuple[int | None, float]] = field(default_factory=list)
-    work_: list[tuple[str, int]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    ended: int = 0
-
-    def start(
-        self, sentence: str, seconds: float, total: int | None = None, until: str = "left"
-    ) -> None:
-        assert sentence.startswith(f"{total} launches, about ")
-        assert until == "left"
-        self.started.append((total, seconds))
-
-    def work(self, name: str, done: int, remaining: float) -> None:
-        assert remaining >= 0
-        self.work_.append((name, done))
-
-    def say(self, sentence: str | Text) -> None:
-        self.said.append(str(sentence))
-
-    def end(self) -> None:
-        self.ended += 1
-
-
 def execute(
-    plan: Plan,
-    header: Run,
-    flags: Callable[[Case], tuple[FlagName, str] | None],
     results: Path,
-    told: Told,
+    bad: tuple[FlagName, str] | None = None,
     missing: Mapping[str, str] | None = None,
-) -> tuple[Run, Path]:
+    look: Callable[[], object] = lambda: None,
+) -> tuple[Run, Path, Mock]:
+    """Execute a plan of launches that are good, or all bad; look before each of them."""
+    progress = Mock(spec=Progress)
+
     def perform(case: Case, number: int, order: int) -> Launch:
-        launch = ok(case.id, number, {"throughput": 40.0})
-        if wrong := flags(case):
-            launch = failed(case.id, number, *wrong)
+        look()
+        launch = failed(case.id, number, *bad) if bad else ok(case.id, number, {"throughput": 40})
         return launch.model_copy(update={"order": order, "seconds": 3.0})
 
-    return runner.execute(
-        plan,
-        header,
-        perform=perform,
-        results=results,
-        progress=told,
-        missing=missing or {},
-    )
+    run, path = runner.execute(
+        make_plan(),
+        make_run((), status="partial", launches=2, wall_seconds=0.0),
+        perform=perform, results=results, progress=progress, missing=missing or {},
+    )  # fmt: skip
+    return run, path, progress
+
+
+def launches_of(path: Path) -> list[Launch]:
+    return [launch for result in files.read(Run, path).results for launch in result.launches]
 
 
 def test_the_order_is_random_and_can_be_repeated() -> None:
@@ -260,60 +200,57 @@ def test_the_order_is_random_and_can_be_repeated() -> None:
 
 def test_a_run_from_beginning_to_end(tmp_path: Path) -> None:
     """Done in sequence, saved after each launch, written once, and the partial file removed."""
-    plan, told, saved = make_plan(), Told(), [0]
+    saved: list[int] = []
 
-    def perform(_case: Case) -> tuple[FlagName, str] | None:
-        partial = sorted(tmp_path.rglob("*.partial.json"))
-        known = [x for p in partial for r in files.read(Run, p).results for x in r.launches]
-        assert len(known) == saved[0]
-        saved[0] += 1
-        return GOOD
+    def look() -> None:
+        partial = tmp_path.rglob("*.partial.json")
+        saved.append(sum(len(launches_of(path)) for path in partial))
 
-    run, path = execute(plan, fresh(plan), perform, tmp_path, told)
+    run, path, progress = execute(tmp_path, look=look)
+    assert saved == [*range(6)]
     assert (files.read(Run, path).id, files.read(Run, path).results) == (run.id, run.results)
     assert run.status == "complete"
     assert not sorted(tmp_path.rglob("*.partial.json"))
     assert [result.case for result in run.results] == list(CASES)
-    done = sorted((x for r in run.results for x in r.launches), key=lambda x: x.order)
-    assert [(x.case, x.round) for x in done] == [
-        (case.id, round_) for case, round_ in launch_order(plan)
+    done = sorted(launches_of(path), key=lambda launch: launch.order)
+    assert [(launch.case, launch.round) for launch in done] == [
+        (case.id, round_) for case, round_ in launch_order(make_plan())
     ]
-    ((total, seconds),) = told.started
+    sentence, seconds, total = progress.start.call_args.args
     least = 2 * sum(case.load.duration for case in CASES)
+    assert sentence.startswith("6 launches, about ")
     assert (total, least < seconds < least + 6 * 6) == (6, True)
-    assert told.work_ == [(x.case, x.order) for x in done]
-    assert [line.split()[4] for line in told.said] == [x.case for x in done]
-    assert told.ended == 1
+    work = [call.args for call in progress.work.call_args_list]
+    assert [(name, number) for name, number, _ in work] == [(x.case, x.order) for x in done]
+    assert min(remaining for _, _, remaining in work) >= 0
+    said = [str(call.args[0]) for call in progress.say.call_args_list]
+    assert [line.split()[4] for line in said] == [launch.case for launch in done]
+    progress.end.assert_called_once()
 
 
 def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Path) -> None:
     """It is in the run, its page and its night, and nothing waits for it; others are launched."""
-    plan, told, first = make_plan(), Told(), CASES[0].id
-    run, path = execute(plan, fresh(plan), lambda _: GOOD, tmp_path, told, {first: "no 3.15-jit"})
+    first = CASES[0].id
+    run, path, progress = execute(tmp_path, missing={first: "no 3.15-jit"})
     assert [(r.missing, len(r.launches)) for r in run.results] == [
-        ("no 3.15-jit", 0), ("", 2), ("", 2),
-    ]  # fmt: skip
+        ("no 3.15-jit", 0),
+        ("", 2),
+        ("", 2),
+    ]
     assert files.read(Run, path).results == run.results
-    ((total, _),) = told.started
-    assert total == 4
+    assert progress.start.call_args.args[2] == 4
     night = table.of_run(run)
     assert (night.cases[first].status, night.cases[first].reason) == ("not measured", "no 3.15-jit")
-    text = as_markdown(run)
-    assert "- experiment/a: not measured: no 3.15-jit\n" in text
-    everything = dict.fromkeys((case.id for case in CASES), "no")
+    assert "- experiment/a: not measured: no 3.15-jit\n" in as_markdown(run)
     with pytest.raises(NothingMeasuredError):
-        execute(plan, fresh(plan), lambda _: GOOD, tmp_path / "other", Told(), everything)
+        execute(tmp_path / "other", missing=dict.fromkeys((case.id for case in CASES), "no"))
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:
-    plan = make_plan()
     with pytest.raises(NothingMeasuredError, match="none of 6 launches") as caught:
-        execute(plan, fresh(plan), lambda _case: BAD, tmp_path, Told())
+        execute(tmp_path, BAD)
     assert caught.value.exit_code == 3
     (path,) = result_files.runs(tmp_path)
     assert path.name in str(caught.value)
-    assert all(
-        x.flags == (Flag(name=BAD[0], detail=BAD[1]),)
-        for r in files.read(Run, path).results
-        for x in r.launches
-    )
+    flags = (Flag(name=BAD[0], detail=BAD[1]),)
+    assert [launch.flags for launch in launches_of(path)] == [flags] * 6

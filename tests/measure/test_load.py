@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -61,27 +60,13 @@ def generate(
     oha: Path,
     asked: Load,
     url: str,
-    *,
     cores: Sequence[int] | None = None,
-    on_load_end: Callable[[], None] = lambda: None,
+    during: Callable[[load.Generation], object] = load.Generation.wait_load,
+    **request: Any,
 ) -> load.Generation:
-    loading = replace(client(oha, asked, url), cores=cores)
-    with load.Generation(loading) as generation:
-        return finish(generation, on_load_end)
-
-
-def finish(generation: load.Generation, end: Callable[[], None] = lambda: None) -> load.Generation:
-    generation.wait_load()
-    end()
-    return generation.collect()
-
-
-def failure(oha: Path, url: str, tmp_path: Path, asked: Load | None = None) -> LaunchError:
-    with pytest.raises(LaunchError) as caught:
-        generate(oha, asked or closed(), url)
-    assert caught.value.flag is FlagName.LOAD_FAILED
-    assert not list(tmp_path.glob("duetbench-load-*"))
-    return caught.value
+    with load.Generation(replace(client(oha, asked, url, **request), cores=cores)) as generation:
+        during(generation)
+        return generation.collect()
 
 
 def busy(server: TinyServer, requests: int = 1) -> None:
@@ -177,19 +162,21 @@ def test_a_mix_is_sent_as_it_is_declared(oha: Path, body: bytes) -> None:
 
 def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) -> None:
     """The server's count is the rows' count; in flight are the connections; nothing is left."""
-    ends = []
+    ends: list[int] = []
+
+    def finish(generation: load.Generation) -> None:
+        generation.wait_load()
+        ends.append(server.requests)
+
     cores = sorted(os.sched_getaffinity(0))[-1:]
     with serving(Answer(delay=0.02)) as server:
-        result = generate(
-            oha, closed(4, 1.5), server.url, cores=cores,
-            on_load_end=lambda: ends.append(server.requests),
-        )  # fmt: skip
+        result = generate(oha, closed(4, 1.5), server.url, cores, finish)
         assert len(result.rows) == server.requests == ends[0]
         assert server.connections == 4
-    found = figures(result.rows, result.summary, closed(4, 1.5), floor=0.02)
-    assert found["in_flight"] == pytest.approx(4, rel=0.05)
-    assert found["throughput"] <= 4 / 0.02
-    assert found["response_min"] >= 0.019
+    seen = figures(result.rows, result.summary, closed(4, 1.5), floor=0.02)
+    assert seen["in_flight"] == pytest.approx(4, rel=0.05)
+    assert seen["throughput"] <= 4 / 0.02
+    assert seen["response_min"] >= 0.019
     assert result.summary.seconds >= 1.5
     assert result.client_cores is not None
     assert 0 < result.client_cores < 1.05
@@ -197,26 +184,26 @@ def test_every_request_of_a_closed_loop_is_counted(oha: Path, tmp_path: Path) ->
 
 
 def test_a_paced_load_keeps_its_limit_and_tells_what_it_did_not_send(oha: Path) -> None:
-    """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent."""
+    """20/s for 1 s, two in flight, 0.25 s each: 20 ticks, of which most are never sent.
+
+    4/s for 2 s with places for all: whatever the server does, all 8 are sent.
+    """
     asked = Load(connections=2, rate=20, duration=1, timeout=30)
     with serving(Answer(delay=0.25)) as server:
         result = generate(oha, asked, server.url)
-    found = figures(result.rows, result.summary, asked, floor=0.25)
-    assert found["requests"] + found["unsent"] == 20
-    assert 2 <= found["requests"] <= 10
+    seen = figures(result.rows, result.summary, asked, floor=0.25)
+    assert seen["requests"] + seen["unsent"] == 20
+    assert 2 <= seen["requests"] <= 10
     edges = np.concatenate([result.rows.start, result.rows.end])
     steps = np.repeat([1, -1], len(result.rows))
     assert steps[np.argsort(edges, kind="stable")].cumsum().max() <= 2
-    assert found["throughput"] <= 2 / 0.25
-    assert found["response_max"] > found["service_max"]
-
-
-def test_an_open_load_sends_whatever_the_server_does(oha: Path) -> None:
+    assert seen["throughput"] <= 2 / 0.25
+    assert seen["response_max"] > seen["service_max"]
     asked = Load(connections=20, rate=4, duration=2, timeout=30)
     with serving(Answer(delay=1.5)) as server:
         result = generate(oha, asked, server.url)
-    found = figures(result.rows, result.summary, asked, floor=1.5)
-    assert (found["requests"], found["unsent"]) == (8, 0)
+    seen = figures(result.rows, result.summary, asked, floor=1.5)
+    assert (seen["requests"], seen["unsent"]) == (8, 0)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -224,99 +211,71 @@ def test_the_bytes_of_a_body_are_those_that_came(oha: Path, chunked: bool) -> No
     """Compressed ones where the server compresses unasked, and no frames of chunks."""
     body = gzip.compress(b"hello" * 99)
     expect = Expectation(content_type="text/plain", text="(hello)+")
-    endpoint = Endpoint(name="x", app="a:a", interface="asgi", path="/", expect=expect, floor=0)
     with serving(Answer(body=body, encoding="gzip", chunked=chunked)) as server:
         result = generate(oha, closed(), server.url)
+        endpoint = client(oha, closed(), server.url, expect=expect).request
         assert {answer.size for answer in verify(endpoint, server.port)} == {len(body)}
     assert sizes(result.rows, 200) == {len(body): len(result.rows)}
 
 
-def test_answers_of_another_status_are_not_good(oha: Path) -> None:
-    """A success to oha; the figures say otherwise. A redirect is not followed."""
-    with serving(Answer(status=302)) as server:
-        result = generate(oha, closed(), server.url)
-    assert set(result.rows.status.tolist()) == {302}
-    found = figures(result.rows, result.summary, closed())
-    assert found["requests"] > 0
-    assert found["good"] == 0
-    assert not {"throughput", "response_mean"} & set(found)
+@pytest.mark.parametrize(
+    ("answer", "asked", "counts"),
+    [
+        # A redirect is a success to oha, and is not followed.
+        (Answer(status=302), closed(), {"good": 0, "timeouts": 0, "errors": 0}),
+        (Answer(delay=5), closed(timeout=1), {"requests": 0, "timeouts": 2, "errors": 0}),
+        (Answer(endless=0.01), closed(timeout=1), {"requests": 0, "timeouts": 2, "errors": 0}),
+    ],
+)
+def test_answers_that_are_wrong_or_late_are_not_good(
+    oha: Path, answer: Answer, asked: Load, counts: dict[str, float]
+) -> None:
+    with serving(answer) as server:
+        result = generate(oha, asked, server.url)
+    seen = figures(result.rows, result.summary, asked)
+    assert seen.items() >= counts.items()
+    assert bool(seen["requests"]) is (answer.status == 302)
+    assert not {"throughput", "response_mean"} & set(seen)
 
 
 def test_a_server_that_dies_in_the_middle_leaves_errors(oha: Path) -> None:
-    with (
-        serving(Answer(delay=0.01)) as server,
-        load.Generation(client(oha, closed(duration=2), server.url)) as generation,
-    ):
+    def die(_generation: load.Generation) -> None:
         busy(server)
         server.die()
-        result = generation.collect()
+
+    with serving(Answer(delay=0.01)) as server:
+        result = generate(oha, closed(duration=2), server.url, during=die)
     assert result.summary.errors > 0
 
 
-def test_a_slow_server_leaves_timeouts(oha: Path) -> None:
-    with serving(lambda _path, n: Answer(delay=0.0 if n % 2 else 5.0)) as server:
-        asked = closed(duration=2, timeout=1)
-        result = generate(oha, asked, server.url)
-    found = figures(result.rows, result.summary, asked)
-    assert found["timeouts"] > 0
-    assert found["errors"] == 0
-    assert found.get("response_max", 0) < 1
-
-
-def test_answers_without_end_are_timeouts(oha: Path) -> None:
-    with serving(Answer(endless=0.01)) as server:
-        asked = closed(duration=0.3, timeout=1)
-        result = generate(oha, asked, server.url)
-    found = figures(result.rows, result.summary, asked)
-    assert (found["timeouts"], found.get("good", 0)) == (asked.connections, 0)
-
-
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("script", "words"),
     [
         ("echo broken >&2; exit 3", "expected exit code 0, found 3; it said: broken"),
         ("echo '<html>' >summary.json", "found '<html>"),
         (f"echo '{LYING}' >summary.json", "rows.sqlite, found unable to open"),
+        ("exec sleep 60", "it still runs"),
+        # Five million answers in the summary, and some in the rows.
+        ('"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json', "5000000 rows"),
+        # On SIGINT oha stores what it has and exits with 0: its time betrays it.
+        ('"{oha}" "$@" & sleep 1; kill -KILL $!; wait $!', "found 137"),
+        ('trap : INT; "{oha}" "$@" & sleep 1; kill -INT $!; wait $!', "s of load"),
     ],
+    ids=["fails", "rubbish", "no rows", "hangs", "lies", "killed", "interrupted"],
 )
-def test_a_generator_that_fails_or_prints_rubbish_gives_no_figure(
-    tmp_path: Path, body: str, words: str
+def test_a_generator_that_is_wrong_gives_no_figure(
+    oha: Path, script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = failure(fake(tmp_path, body), "http://127.0.0.1:9", tmp_path)
-    assert words in error.detail
-
-
-def test_a_generator_that_says_more_than_it_stored_gives_no_figure(
-    oha: Path, tmp_path: Path
-) -> None:
-    """Five answers in the summary and none in the rows."""
-    wrapper = fake(
-        tmp_path, f'"{oha}" "$@"; sed -i \'s/"200": [0-9]*/"200": 5000000/\' summary.json'
+    hangs = "exec" in script
+    monkeypatch.setattr(load, "START_SECONDS", 0.1 if hangs else 10)
+    program = fake(tmp_path, script.replace("{oha}", str(oha)))
+    asked = (
+        closed(1, 0.1, 0.1) if "exec" in script else closed(duration=5 * ("kill" in script) or 0.3)
     )
-    with serving(Answer(delay=0.01)) as server:
-        assert "5000000 rows" in failure(wrapper, server.url, tmp_path).detail
-
-
-@pytest.mark.parametrize(("name", "words"), [("SIGKILL", "found -9"), ("SIGINT", "s of load")])
-def test_a_generator_that_is_ended_early_gives_no_figure(oha: Path, name: str, words: str) -> None:
-    """On SIGINT oha stores what it has and exits with 0: its time betrays it."""
-    with (
-        serving(Answer(delay=0.01)) as server,
-        load.Generation(client(oha, closed(duration=20), server.url)) as generation,
-    ):
-        busy(server, 50)  # oha listens for signals a moment after it has begun to send
-        os.kill(generation.session.pid, signal.Signals[name])
-        with pytest.raises(LaunchError, match=words) as caught:
-            finish(generation)
+    with serving(Answer(delay=0.01)) as server, pytest.raises(LaunchError, match=words) as caught:
+        generate(program, asked, server.url)
     assert caught.value.flag is FlagName.LOAD_FAILED
-
-
-def test_a_generator_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "START_SECONDS", 0.1)
-    error = failure(
-        fake(tmp_path, "exec sleep 60"), "http://127.0.0.1:9", tmp_path, closed(1, 0.1, 0.1)
-    )
-    assert "it still runs" in error.detail
+    assert not list(tmp_path.glob("duetbench-load-*"))
 
 
 def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(

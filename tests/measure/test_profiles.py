@@ -129,7 +129,7 @@ PAYLOAD = """
 
 @pytest.mark.real
 @pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
-@pytest.mark.parametrize("python", ["3.14", "3.14t"])
+@pytest.mark.parametrize("python", ["3.14", pytest.param("3.14t", marks=pytest.mark.thorough)])
 def test_entries_are_those_of_the_source(python: str, tmp_path: Path) -> None:
     """A generator of two is started and resumed twice; every fifth call is a fifth of an entry."""
     file = tmp_path / "payload.py"

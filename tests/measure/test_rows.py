@@ -130,13 +130,11 @@ def test_without_a_good_answer_there_are_counts_only() -> None:
     assert late["response_max"] == 1.5
 
 
-@pytest.mark.parametrize(("rate", "duration", "ticks"), [(10, 0.7, 7), (7.5, 1, 8)])
-def test_a_rate_asks_for_the_ticks_before_the_deadline(
-    rate: float, duration: float, ticks: int
-) -> None:
+def test_a_rate_asks_for_the_ticks_before_the_deadline() -> None:
     """The first tick is due at 0; the one at the deadline itself is not sent."""
-    load = Load(connections=1, rate=rate, duration=duration, timeout=1)
-    assert oha_results.ticks(load) == ticks
+    for rate, duration, ticks in ((10, 0.7, 7), (7.5, 1, 8)):
+        load = Load(connections=1, rate=rate, duration=duration, timeout=1)
+        assert oha_results.ticks(load) == ticks
 
 
 def test_a_paced_recording_of_oha_gives_its_figures() -> None:
@@ -217,16 +215,10 @@ def test_percentiles_are_measured_times() -> None:
     assert (four["service_p50"], four["service_p90"]) == (0.02, 0.04)
 
 
-@pytest.mark.parametrize(
-    ("answers", "points"),
-    [
-        (99, {"p50", "p90"}),
-        (100, {"p50", "p90", "p95"}),
-        (10_000, {"p50", "p90", "p95", "p99", "p999"}),
-    ],
-)
-def test_a_percentile_without_support_is_left_out(answers: int, points: set[str]) -> None:
+def test_a_percentile_without_support_is_left_out() -> None:
     """A p99 of twenty requests would be their maximum under another name."""
-    found = oha_results.times("response", np.full(answers, 0.01))
-    assert set(found) == {f"response_{p}" for p in points | {"min", "mean", "slow_half", "max"}}
-    assert list(found.values()) == pytest.approx([0.01] * len(found))
+    points = ["min", "mean", "slow_half", "max", "p50", "p90", "p95", "p99", "p999"]
+    for answers, supported in ((99, 6), (100, 7), (10_000, 9)):
+        times = oha_results.times("response", np.full(answers, 0.01))
+        assert set(times) == {f"response_{point}" for point in points[:supported]}
+        assert list(times.values()) == pytest.approx([0.01] * supported)

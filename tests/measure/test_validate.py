@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from duetbench.core.errors import FlagName
-from duetbench.core.model import Case, Endpoint, Expectation, Flag, Load
+from duetbench.core.model import Case, Expectation, Load
 from duetbench.load.validity import Facts, judge
+from synthetic import make_case
 
 CLOSED = Load(connections=128, duration=30, timeout=30)
+ONE = Load(connections=1, duration=10, timeout=30)
 PACED = Load(connections=5, rate=10, duration=10, timeout=60)
 OPEN = Load(connections=100, rate=10, duration=10, timeout=60)
 
@@ -32,21 +34,13 @@ PACED_GOOD = {
 }  # fmt: skip
 
 
-def case(
-    load: Load = CLOSED,
-    floor: float = 0.010,
-    expect: Expectation = Expectation(content_type="text/plain", text="x"),  # noqa: B008
-    **changes: Any,
-) -> Case:
-    known: dict[str, Any] = {
-        "id": "e/x", "experiment": "e", "python": "3.14", "stack": "current", "server": "granian",
-        "loop": "asyncio", "workers": 1, "cores": "split", "load": load,
-        "endpoint": Endpoint(
-            name="x", app="a:app", interface="asgi", path="/x", floor=floor,
-            expect=expect,
-        ),
-    }  # fmt: skip
-    return Case.model_validate(known | changes)
+def case(load: Load = CLOSED, floor: float = 0.010, **changes: Any) -> Case:
+    expect = Expectation(
+        content_type="text/plain", text=changes.pop("text", "x"), size=changes.pop("size", None)
+    )
+    made = make_case("e/x", server="granian", load=load, slots=None, **changes)
+    update = {"floor": floor, "expect": expect}
+    return made.model_copy(update={"endpoint": made.endpoint.model_copy(update=update)})
 
 
 def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:
@@ -58,60 +52,45 @@ def facts(figures: dict[str, float] | None = None, **changes: Any) -> Facts:
     return Facts(figures=GOOD | (figures or {}), **known | changes)
 
 
+def bare(figures: dict[str, float], case_: Case, **changes: Any) -> Facts:
+    return Facts(case=case_, figures=figures, server_cores=1, client_cores=1, **changes)
+
+
 def paced(
     figures: dict[str, float], load: Load = PACED, floor: float = 0.0, **changes: Any
 ) -> Facts:
-    return Facts(
-        case=case(load, floor),
-        figures=PACED_GOOD | figures,
-        server_cores=1,
-        client_cores=1,
-        **changes,
-    )
+    return bare(PACED_GOOD | figures, case(load, floor), **changes)
 
 
-def varying(least: int, most: int) -> Case:
-    found = case()
-    expect = found.endpoint.expect.model_copy(update={"size": (least, most)})
-    return found.model_copy(
-        update={"endpoint": found.endpoint.model_copy(update={"expect": expect})}
-    )
+def taking(seconds: float, figures: dict[str, float] = GOOD) -> dict[str, float]:
+    """All times of some figures, each so many seconds."""
+    return {name: seconds for name in figures if name.startswith(("response", "service"))}
 
 
-def names(flags: tuple[Flag, ...]) -> list[FlagName]:
-    return [flag.name for flag in flags]
+def grown(requests: int, each: float, least: float) -> Facts:
+    counts = {"requests": requests, "good": requests}
+    return facts({**counts, "memory_per_request": each, "least_kept": least})
 
 
-def test_a_good_launch_raises_nothing() -> None:
-    assert judge(facts()) == ()
-    assert judge(paced({})) == ()
-    assert judge(Facts(case=case(), figures=GOOD, server_cores=1, client_cores=1)) == ()
+def sized(right: set[int], sizes: dict[int, int], **more: Any) -> Facts:
+    return facts(right_sizes=frozenset(right), sizes=sizes, **more)
 
 
-LATE = Facts(
-    case=case(),
-    figures={"requests": 12, "good": 12, "timeouts": 0, "errors": 0},
-    server_cores=1,
-    client_cores=1,
-)
-
+ANY, VARYING = case(text=None), case(size=(20, 30))
+SLOW = {**taking(3.001, PACED_GOOD), "window": 7.0, "in_flight": 30.0}
+FULL = {**taking(3.0, PACED_GOOD), "throughput": 1.6, "unsent": 79, "requests": 21, "good": 21}
 
 RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.NO_ANSWER, facts({"timeouts": 2}), "2 timeouts and 0 other errors"),
+    (FlagName.NO_ANSWER, bare({"requests": 12, "good": 12, "timeouts": 0, "errors": 0}, case()),
+     "all 12 of them later"),
     (FlagName.WRONG_ANSWER, facts({"good": 299_999}), "another in 1 of 300000 answers"),
-    (FlagName.WRONG_ANSWER, facts(right_sizes=frozenset({27}), sizes={27: 299_400, 0: 598, 26: 2}),
+    (FlagName.WRONG_ANSWER, sized({27}, {27: 299_400, 0: 598, 26: 2}),
      "of 27 bytes, found others in 600 of 300000 answers: 598 of 0 bytes, 2 of 26 bytes; fix"),
-    (
-        FlagName.WRONG_ANSWER,
-        facts(case=case(expect=Expectation()), right_sizes=frozenset({2}), sizes={2: 7, 4: 9},
-              excerpts={4: "'busy'"}),
-        "others in 9 of 16 answers: 9 of 4 bytes ('busy'); they vary only under load",
-    ),
-    (
-        FlagName.WRONG_ANSWER,
-        facts(case=varying(20, 30), right_sizes=frozenset({27}), sizes={20: 9, 30: 9, 31: 1}),
-        "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes",
-    ),
+    (FlagName.WRONG_ANSWER, sized({2}, {2: 7, 4: 9}, case=ANY, excerpts={4: "'busy'"}),
+     "others in 9 of 16 answers: 9 of 4 bytes ('busy'); they vary only under load"),
+    (FlagName.WRONG_ANSWER, sized({27}, {20: 9, 30: 9, 31: 1}, case=VARYING),
+     "of 20 to 30 bytes, found others in 1 of 19 answers: 1 of 31 bytes"),
     (FlagName.SERVER_DIED, facts(pids_after=frozenset({10, 12})), "[10, 11] to stay"),
     # 128 * 0.95 = 121.6 and 128 * 1.05 = 134.4
     (FlagName.IMPOSSIBLE, facts({"in_flight": 121.5}), "expected 128 requests in flight"),
@@ -128,115 +107,79 @@ RAISED: list[tuple[FlagName, Facts, str]] = [
     (FlagName.OVERLOADED, paced({"unsent": 6}), "6 of 100 requests were never sent"),
     # The first answer takes 0.199 s of 10 s: 10 * 0.9801 * 0.95 = 9.31 are due.
     (FlagName.OVERLOADED, paced({"throughput": 9.30}), "10.0/s were offered, 9.30/s answered"),
+    # After a floor of 3 s less is due.
+    (FlagName.OVERLOADED, paced({**SLOW, "throughput": 9.4}, OPEN, 3.0), "9.40/s answered"),
+    # As published: 10/s through five places of 3 s are 1.67/s.
+    (FlagName.OVERLOADED, paced({**FULL, "in_flight": 4.9}, PACED, 3.0),
+     "79 of 100 requests were never sent; 10.0/s were offered, 1.60/s answered"),
     (FlagName.HOST_NOISE, paced({"lag": 0.021}), "21.0 ms late"),  # 10 % of 203 ms
+    (FlagName.HOST_NOISE, facts(pinned=False), "scheduler"),
+    (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
+    (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.NOT_STEADY, facts(steady=False), "after 6.10 s of warm-up"),
     (FlagName.NOT_STEADY, paced({}, times=(0.031, 0.03, 0.01)),
      "became quicker in the load, by thirds: 31.0 ms, 30.0 ms, 10.0 ms"),
     # 300,000 requests of 1,001 bytes are 300 MB; 15,000 of 1,067 are 16.005 MB.
-    (FlagName.MEMORY_GROWS, facts({"memory_per_request": 20_480, "least_kept": 1001}),
+    (FlagName.MEMORY_GROWS, grown(300_000, 20_480, 1001),
      "kept 20,480 bytes per request, and 1,001 at least: 300 MB in this load"),
-    (
-        FlagName.MEMORY_GROWS,
-        facts(
-            {"requests": 15_000, "good": 15_000, "memory_per_request": 1200.0}
-            | {"least_kept": 1067.0}
-        ),
-        "16.0 MB",
-    ),
+    (FlagName.MEMORY_GROWS, grown(15_000, 1200.0, 1067.0), "16.0 MB"),
     (FlagName.CONNECTIONS_CLOSED, facts({"reopened": 301}),
      "128 connections kept alive, found 301 more opened for 300000 requests"),
     (FlagName.FEW_CORES, facts(case=case(workers=2)), "2 workers on 1 server core"),
     (FlagName.FEW_CORES, facts(case=case(cores="shared")), "as declared"),
-    (FlagName.HOST_NOISE, facts(pinned=False), "scheduler"),
-    (FlagName.HOST_NOISE, facts({"host_steal": 0.011}), "1.10 % of the core time"),
-    (FlagName.HOST_NOISE, facts({"host_other": 0.11}), "0.11 cores"),
     (FlagName.FEW_SAMPLES, paced({"requests": 9, "good": 9}), "9 good answers"),
-    (FlagName.NO_ANSWER, LATE, "all 12 of them later"),
 ]  # fmt: skip
+FINE = [
+    facts(),
+    paced({}),
+    bare(GOOD, case()),
+    facts({"in_flight": 121.7}),
+    facts({"throughput": 12_927}),
+    facts({"response_min": 0.0091}),
+    facts({"client_cores": 0.94}),
+    facts({"client_cores": 0.5}, client_beside=0.4),
+    sized({27, 28}, {27: 9, 28: 9}),
+    facts(sizes={0: 9}),  # nothing was verified
+    facts(case=VARYING, sizes={20: 9, 30: 9}),
+    paced({}, times=(0.030, 0.02, 0.01)),
+    paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
+    grown(300_000, 2000, 999),
+    grown(15_000, 1200, 1066),
+    grown(300_000, -30, -99),
+    facts({"reopened": 300}),
+    paced({"unsent": 5}),
+    paced({"throughput": 9.32}),
+    paced({"lag": 0.020}),
+    paced({**SLOW, "throughput": 9.6}, OPEN, 3.0),
+    # Ten ticks in 1 s span nine intervals: 10/s may be counted as 11.
+    paced({"window": 1.0, "throughput": 11}, OPEN),
+    # 0.1 ms an answer and 20 µs of pause: 0.83 in flight is the generator's pace, not a fault.
+    facts({**taking(1e-4), "in_flight": 0.83}, case=case(ONE, 0.0)),
+]
 
 
 @pytest.mark.parametrize(("flag", "seen", "words"), RAISED)
 def test_a_fault_raises_its_flag_alone(flag: FlagName, seen: Facts, words: str) -> None:
-    found = judge(seen)
-    assert names(found) == [flag]
-    assert words in found[0].detail
+    (raised,) = judge(seen)
+    assert raised.name is flag
+    assert words in raised.detail
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [
-        facts({"in_flight": 121.7}),
-        facts({"throughput": 12_927}),
-        facts({"response_min": 0.0091}),
-        facts({"client_cores": 0.94}),
-        facts({"client_cores": 0.5}, client_beside=0.4),
-        facts({"client_cores": 1.9}, case=case(cores="shared")),
-        facts(right_sizes=frozenset({27, 28}), sizes={27: 9, 28: 9}),
-        facts(sizes={0: 9}),  # nothing was verified
-        facts(case=varying(20, 30), sizes={20: 9, 30: 9}),
-        paced({}, times=(0.030, 0.02, 0.01)),
-        paced({}, times=(0.01, 0.5, 0.9)),  # a queue that grows
-        facts({"memory_per_request": 2000, "least_kept": 999}),
-        facts({"requests": 15_000, "good": 15_000, "least_kept": 1066}),
-        facts({"memory_per_request": -30, "least_kept": -99}),
-        facts({"reopened": 300}),
-        paced({"unsent": 5}),
-        paced({"throughput": 9.32}),
-        paced({"lag": 0.020}),
-        # Ten ticks in 1 s span nine intervals: 10/s may be counted as 11.
-        Facts(
-            case=case(OPEN, 0.0),
-            figures=PACED_GOOD | {"window": 1.0, "throughput": 11},
-            server_cores=1,
-            client_cores=1,
-        ),
-    ],
-)
-def test_what_lies_within_its_limit_fails_nothing(seen: Facts) -> None:
-    assert set(names(judge(seen))) <= {FlagName.FEW_CORES}
-
-
-def test_one_connection_may_pause_between_quick_answers() -> None:
-    """0.1 ms an answer and 20 µs of pause: 0.83 in flight is the generator's pace, not a fault."""
-    one = Load(connections=1, duration=10, timeout=30)
-    quick = {name: 1e-4 for name in GOOD if name.startswith("response")}
-    seen = facts({**quick, "in_flight": 0.83}, case=case(one, 0.0))
+@pytest.mark.parametrize("seen", FINE)
+def test_what_lies_within_its_limit_raises_nothing(seen: Facts) -> None:
     assert judge(seen) == ()
 
 
-def test_an_open_load_is_due_after_the_floor() -> None:
-    slow = {
-        f"{kind}_{point}": 3.001
-        for kind in ("response", "service")
-        for point in ("min", "mean", "p50", "max")
-    }
-    figures = {**slow, "window": 7.0, "in_flight": 30.0}
-    assert judge(paced({**figures, "throughput": 9.6}, OPEN, 3.0)) == ()
-    assert names(judge(paced({**figures, "throughput": 9.4}, OPEN, 3.0))) == [FlagName.OVERLOADED]
-
-
-def test_waiting_endpoints_with_few_places_are_overloaded_as_published() -> None:
-    """10/s through five places of 3 s are 1.67/s; 79 of 100 requests are never sent."""
-    figures = {name: 3.0 for name in PACED_GOOD if name.startswith(("response", "service"))} | {
-        "throughput": 1.6,
-        "unsent": 79,
-        "requests": 21,
-        "good": 21,
-    }
-    (flag,) = judge(paced({**figures, "in_flight": 4.9}, PACED, 3.0))
-    assert flag.name is FlagName.OVERLOADED
-    assert "79 of 100 requests were never sent; 10.0/s were offered, 1.60/s answered" in flag.detail
-
-
 def test_all_that_is_wrong_is_said_fails_first() -> None:
-    found = judge(facts({"errors": 3, "host_steal": 0.5}, pinned=False))
-    assert names(found) == [FlagName.NO_ANSWER, FlagName.HOST_NOISE, FlagName.HOST_NOISE]
-
-
-def test_without_figures_only_the_counts_are_judged() -> None:
+    """Of a launch without an answer only the counts are judged."""
+    noisy = facts({"errors": 3, "client_cores": 1.9, "host_steal": 0.5}, pinned=False,
+                  case=case(cores="shared"))  # fmt: skip
+    names = [flag.name for flag in judge(noisy)]
+    assert names[0] is FlagName.NO_ANSWER
+    assert {*names[1:]} == {FlagName.HOST_NOISE, FlagName.FEW_CORES}
     counts = {"requests": 0.0, "good": 0, "timeouts": 0, "errors": 500}
-    found = judge(Facts(case=case(), figures=counts, server_cores=1, client_cores=1))
-    assert names(found) == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
+    names = [flag.name for flag in judge(bare(counts, case()))]
+    assert names == [FlagName.NO_ANSWER, FlagName.FEW_SAMPLES]
 
 
 def test_every_flag_is_judged_here_or_raised_where_it_is_seen() -> None:

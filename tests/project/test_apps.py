@@ -3,21 +3,14 @@
 Each app runs in each environment, and behind each server, that any case names, as a real server.
 """
 
-import json
-import math
-import re
-import subprocess
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench import all_cases, eventually, experiments
-from duetbench.app import request_lines
 from duetbench.app.servers import SERVERS
 from duetbench.app.testbed import Testbed, assemble
 from duetbench.core.model import Case, Endpoint
@@ -94,10 +87,12 @@ def serving(case: Case, prepared: Testbed, log: Path) -> Iterator[int]:
     port = ports.free_port()
     session = Session.start(
         prepared.server_argv(case, port),
-        role="server", cores=None, cwd=prepared.subject.folder(case),
+        role="server",
+        cores=None,
+        cwd=prepared.subject.folder(case),
         env=prepared.environment(case, values={"tmp": str(log.parent), "port": str(port)}),
         log=log,
-    )  # fmt: skip
+    )
     try:
         eventually("it listens", lambda: bool(ports.listening(port)))
         yield port
@@ -130,73 +125,3 @@ def test_every_app_answers_as_declared_wherever_a_case_runs_it(
             verify.verify(case.endpoint, port, repeats=1)
         for endpoint in verify_only(EXPERIMENTS[first.experiment], first.endpoint.app):
             verify.verify(endpoint, port, repeats=1)
-
-
-HOOKS = {"orders:app": ["RequestLog", "CORSMiddleware", "GZipMiddleware"]}
-
-_STATIC = "/static/<path:filename>"
-_LOOK = """
-import importlib, json, os, sys
-found = {}
-for called, folder, variables in json.load(sys.stdin):
-    os.chdir(folder)
-    os.environ.update(variables)
-    sys.path[:0] = variables["PYTHONPATH"].split(os.pathsep)
-    name, attribute = called.split(":")
-    app = getattr(importlib.import_module(name), attribute)
-    if hasattr(app, "url_map"):
-        rules = [rule.rule for rule in app.url_map.iter_rules()]
-        hooks = [*app.before_request_funcs, *app.after_request_funcs, *app.teardown_request_funcs]
-        wrapped = "wsgi_app" in vars(app)
-    else:
-        rules = [route.path for route in app.routes]
-        hooks, wrapped = [one.cls.__name__ for one in app.user_middleware], False
-    found[called] = {"rules": rules, "hooks": hooks, "wrapped": wrapped}
-print(json.dumps(found))
-"""
-
-
-def test_nothing_of_ours_is_in_the_request_path(state_home: Path) -> None:
-    """No middleware or hook but a real application's own, and no route that nobody declares."""
-    declared = [t for e in EXPERIMENTS.values() for t in e.declaration.endpoints.values()]
-    cases: dict[str, Case] = {}
-    for case in all_cases():
-        cases.setdefault(case.endpoint.app, case)
-    assert cases.keys() == {table.app for table in declared}
-    prepared = assemble(Checkout.here(), list(cases.values()), state_home / "logs")
-    looks: dict[Path, list[tuple[str, str, dict[str, str]]]] = defaultdict(list)
-    for app, case in cases.items():
-        python = prepared.pythons[case.stack, case.python]
-        looks[python].append((app, str(prepared.subject.folder(case)), prepared.environment(case)))
-    found: dict[str, Any] = {}
-    for python, wanted in looks.items():
-        done = subprocess.run(
-            [python, "-c", _LOOK], input=json.dumps(wanted), env=prepared.inherited,
-            capture_output=True, check=True, text=True,
-        )  # fmt: skip
-        found |= json.loads(done.stdout)
-    framework = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", _STATIC}
-    for app, case in cases.items():
-        seen = found[app]
-        assert (seen["hooks"], seen["wrapped"]) == (HOOKS.get(app, []), False), app
-        paths = {
-            path.partition("?")[0]
-            for table in declared
-            if table.app == app
-            for path in request_lines.paths(
-                (table.path, *table.paths), prepared.subject.folder(case)
-            )
-        }
-        rules = [re.compile(re.sub(r"{\w+}", r"\\w+", rule)) for rule in seen["rules"]]
-        unknown = [path for path in paths if not any(rule.fullmatch(path) for rule in rules)]
-        assert unknown == [], app
-        unused = {rule.pattern for rule in rules if not any(map(rule.fullmatch, paths))}
-        assert unused <= framework, app
-
-
-def test_waits_reach_the_handlers() -> None:
-    for case in all_cases():
-        if "DUETBENCH_WAIT_S" in case.env:
-            waits = case.endpoint.floor / float(case.env["DUETBENCH_WAIT_S"])
-            assert math.isclose(waits, round(waits)), case.id
-            assert round(waits) in {1, 3}, case.id

@@ -40,7 +40,10 @@ build-backend = "{backend}.{module}"
 _TOKEN: Final = "a-private-value"
 
 
-@pytest.fixture(params=[("hatchling", "build"), ("setuptools", "build_meta")], ids=lambda p: p[0])
+SETUPTOOLS: Final = pytest.param(("setuptools", "build_meta"), marks=pytest.mark.thorough)
+
+
+@pytest.fixture(params=[("hatchling", "build"), SETUPTOOLS], ids=lambda p: p[0])
 def shop(
     request: pytest.FixtureRequest, tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
@@ -49,10 +52,11 @@ def shop(
     backend, module = request.param
     files = {
         "pyproject.toml": _PYPROJECT.format(backend=backend, module=module),
-        "src/shop/__init__.py": "", "src/shop/main.py": _APP,
+        "src/shop/__init__.py": "",
+        "src/shop/main.py": _APP,
         "src/shop/items.py": "def find(path):\n    return path.encode()\n",
         ".gitignore": "__pycache__/\n.venv/\ndata/\n*.egg-info/\n",
-    }  # fmt: skip
+    }
     root = work_in(tmp_path / "shop", files, monkeypatch)
     answer = {"src/shop/items.py": "def find(path):\n    return b'other' + path.encode()\n"}
     commit(root, "Another answer", **answer)
@@ -88,7 +92,7 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
         assert "packages from .venv" in done.out, done.err
         assert "with uncommitted files: data/word, seed" in done.out
         found = Comparison.model_validate_json(file.read_bytes())
-        (finding,) = [one for one in found.findings if one.subject == "answer"]
+        (finding,) = [about for about in found.findings if about.subject == "answer"]
         assert finding.verdict is Verdict.DIFFERENT
         assert finding.text == f"head answers line 1: {answers}"
         assert _TOKEN not in done.out + file.read_text("utf-8")
@@ -138,8 +142,10 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
     assert lock != released
-    for name, text in (("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
-                       ("uv.lock", released)):  # fmt: skip
+    for name, text in (
+        ("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
+        ("uv.lock", released),
+    ):
         write(other, name, text)
 
     def usable(*places: Path, **keys: object) -> bool:
@@ -168,15 +174,13 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
 def test_the_environment_that_was_entered_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     for name in (".venv", "entered"):
         write(tmp_path, f"{name}/pyvenv.cfg", "")
         write(tmp_path, f"{name}/bin/python", "")
         (tmp_path / name / "bin/python").chmod(0o755)
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    found = find_environment(tmp_path, tmp_path)
-    assert found is not None
-    assert (found.label, found.chosen) == (".venv", True)
-    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))
-    entered = find_environment(tmp_path, tmp_path)
-    assert entered is not None
-    assert entered.executable == tmp_path / "entered/bin/python"
+        environment = find_environment(tmp_path, tmp_path)
+        assert environment is not None
+        assert environment.executable == tmp_path / name / "bin/python"
+        assert environment.chosen
+        monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "entered"))

@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate
+from observatory.matrix.schema import PROFILES, StackSpec, evaluate
 
 FAKE = replace(
     SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
@@ -27,8 +27,9 @@ PYTHONS = {
     for name in ("3.14", "3.14t")
 }
 STACKS = {
-    "current": StackSpec(interpreters=("3.14", "3.14t")), "old": StackSpec(interpreters=("3.14",)),
-}  # fmt: skip
+    "current": StackSpec(interpreters=("3.14", "3.14t")),
+    "old": StackSpec(interpreters=("3.14",)),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -127,8 +128,10 @@ def test_optional_interpreters_are_only_where_they_are_asked_for(tmp_path: Path)
     (tmp_path / "apps" / "naps" / "experiment.toml").write_text(text, "utf-8")
     (experiment,) = load_experiments(tmp_path, pythons, stacks)
     usual = {"3.14": 4, "3.14t": 4}
-    named = {profile: Counter(case.python for case in cases)
-             for profile, cases in experiment.cases.items()}  # fmt: skip
+    named = {
+        profile: Counter(case.python for case in cases)
+        for profile, cases in experiment.cases.items()
+    }
     assert named["quick"] == usual
     assert named["published"] == {**usual, "3.14-jit": 4}
 
@@ -188,15 +191,13 @@ MISTAKES = {
     "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("slots = ", "slotted = ",
-        ("endpoints.nap.slotted: found 'slotted'; allowed: only the keys title, app, interface,"
-        " factory, method, path, paths, headers, body, expect, floor, slots,"
-        " takes, ceiling, overlap, env, verify_only")),
+        "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
         "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
     "server of another interface": ('server = "fake"', 'server = "picky"',
-        "defaults.server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
+        "cases[0].server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
     "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
         "cases[0].threads: found 8; allowed: blocking threads…and only there; app:app is asgi"),
     "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
@@ -209,7 +210,7 @@ MISTAKES = {
         ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
         "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
     "id of two meanings": ("/wait{wait}", "",
-        "cases: found 'naps/nap/py3.14/closed/w1/c16';…parameter into the id, as in wait{wait}"),
+        "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
         "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
 }  # fmt: skip
@@ -228,26 +229,18 @@ def test_each_mistake_names_file_key_found_and_allowed(mistake: str, tmp_path: P
     assert re.fullmatch(".+".join(map(re.escape, parts)), str(error.value)), str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("formula", "value"),
-    [("min(c, 40) / 0.01", 1600), ("1 if c > 8 else inf", 1), ("inf", math.inf), ("c // 3", 5)],
-)
-def test_formulas_are_arithmetic(formula: str, value: float) -> None:
-    assert evaluate(formula, {"c": 16}) == value
-
-
-@pytest.mark.parametrize(
-    ("formula", "reason"),
-    [
+def test_formulas_are_arithmetic() -> None:
+    for formula, value in (
+        ("min(c, 40) / 0.01", 1600), ("1 if c > 8 else inf", 1), ("inf", math.inf), ("c // 3", 5),
+    ):  # fmt: skip
+        assert evaluate(formula, {"c": 16}) == value
+    for formula, reason in (
         ("c / 0", "divides by zero"),
         ("inf - inf", "gives nan, which is not a number"),
         ("open('/etc/passwd')", "Function 'open' not defined"),
-    ],
-)
-def test_what_is_no_arithmetic_is_refused(formula: str, reason: str) -> None:
-    with pytest.raises(FormulaError, match="formula ") as error:
-        evaluate(formula, {"c": 16})
-    assert reason in error.value.reason
+    ):
+        with pytest.raises(ValueError, match=re.escape(reason)):
+            evaluate(formula, {"c": 16})
 
 
 def test_declared_experiments_have_the_ids_that_history_knows() -> None:
@@ -256,26 +249,26 @@ def test_declared_experiments_have_the_ids_that_history_knows() -> None:
     assert_golden("case_ids.txt", "\n".join(sorted(ids)))
 
 
-@pytest.mark.parametrize(
-    ("case_id", "expected"),
-    [
-        ("asgi-wsgi/asgi-io/py3.14/w1/c128", 12_800),
-        ("asgi-wsgi/asgi-io/py3.14t/w2/c256", 25_600),
-        ("asgi-wsgi/wsgi-io/py3.14/w1/t64/c128", 6_400),
-        ("asgi-wsgi/wsgi-io/py3.14t/w2/t64/c256", 12_800),
-        ("asgi-wsgi/wsgi-io/py3.14/w1/t1/c128", 100),
-        ("asgi-wsgi/wsgi-io/py3.14/w1/t128/c128", 12_800),
-        ("gil-endpoints/sync_sleep/py3.14", 5 / 3),
-        ("gil-endpoints/async_sleep/py3.14t", 5 / 3),
-        ("await-patterns/sync_baseline/py3.14", 16 / 3),
-        ("await-patterns/async_independent/py3.14", 100 / 3),
-        ("await-patterns/async_dependent/py3.14", 100 / 3),
-        ("await-patterns/async_concurrent/py3.14", 100),
-        ("pydantic-v1-v2/pydantic-v1/py3.14/u200", 200),
-    ],
-)
-def test_ceilings_are_those_worked_out_by_hand(case_id: str, expected: float) -> None:
-    assert declared("published")[case_id].ceiling == pytest.approx(expected)
+CEILINGS = {
+    "asgi-wsgi/asgi-io/py3.14/w1/c128": 12_800,
+    "asgi-wsgi/asgi-io/py3.14t/w2/c256": 25_600,
+    "asgi-wsgi/wsgi-io/py3.14/w1/t64/c128": 6_400,
+    "asgi-wsgi/wsgi-io/py3.14t/w2/t64/c256": 12_800,
+    "asgi-wsgi/wsgi-io/py3.14/w1/t1/c128": 100,
+    "asgi-wsgi/wsgi-io/py3.14/w1/t128/c128": 12_800,
+    "gil-endpoints/sync_sleep/py3.14": 5 / 3,
+    "gil-endpoints/async_sleep/py3.14t": 5 / 3,
+    "await-patterns/sync_baseline/py3.14": 16 / 3,
+    "await-patterns/async_independent/py3.14": 100 / 3,
+    "await-patterns/async_dependent/py3.14": 100 / 3,
+    "await-patterns/async_concurrent/py3.14": 100,
+    "pydantic-v1-v2/pydantic-v1/py3.14/u200": 200,
+}
+
+
+def test_ceilings_are_those_worked_out_by_hand() -> None:
+    cases = declared("published")
+    assert {name: cases[name].ceiling for name in CEILINGS} == pytest.approx(CEILINGS)
 
 
 def test_an_open_load_never_waits_for_a_connection() -> None:

@@ -92,22 +92,20 @@ def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> 
     ],
 )  # fmt: skip
 def test_an_error_says_what_to_do(error: str, words: str, tmp_path: Path) -> None:
-    found = advice(error, tmp_path)
-    assert words.lower() in found.lower()
-    assert bool(found) is bool(words)
+    sentence = advice(error, tmp_path)
+    assert words.lower() in sentence.lower()
+    assert bool(sentence) is bool(words)
 
 
-def test_an_application_without_a_list_of_packages_needs_one(tmp_path: Path) -> None:
-    found = advice("No module named 'six'", tmp_path, source="nowhere")
-    assert found.startswith("No file lists its packages, such as requirements.txt")
-
-
-def test_a_cause_is_advised_about(tmp_path: Path) -> None:
+def test_what_is_around_an_error_counts(tmp_path: Path) -> None:
+    alone = advice("No module named 'six'", tmp_path, source="nowhere")
+    assert alone.startswith("No file lists its packages, such as requirements.txt")
     chained = (
         "ModuleNotFoundError: No module named 'six'\n\nThe above exception was the direct cause of "
         "the following exception:\n\nTraceback (most recent call last):\nValueError: no handler"
     )
     assert advice(chained, tmp_path).startswith(f"x {NO_PACKAGE}")
+    assert advice('Environment variable "URL" is no URL', tmp_path, given=["URL"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,3 @@ def test_a_variable_that_is_not_set_is_named_with_the_options_that_set_it(
     assert advice(error, tmp_path / "shop") == alone
     write(tmp_path, "shop/.env.example", "SHOP_URL=private\nexport SHOP_ADDRESS='x y'\nKEY=\n")
     assert advice(error, tmp_path / "shop") == beside
-
-
-def test_variables_that_are_set_are_not_asked_for(tmp_path: Path) -> None:
-    assert advice('Environment variable "URL" is no URL', tmp_path, given=["URL"]) == ""

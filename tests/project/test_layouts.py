@@ -3,12 +3,11 @@
 They are prepared without a server, from an index on loopback that also has newer versions.
 """
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,146 +18,29 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.errors import UsageError
-from duetbench.host import command
+from duetbench.host import command, paths
 from duetbench.judge import affected, preparation
 from duetbench.judge.preparation import Scope
 from observatory.matrix.checkout import Checkout
 from repos import borrow_cache, commit, git, write
 from tiny_index import Index, serving
 
-PROJECT = '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.11"\n'
-POETRY = """\
-[tool.poetry]
-name = "shop"
-[tool.poetry.dependencies]
-python = ">=3.12,<3.15"
-alpha = "*"
-winonly = {version = "*", platform = "win32"}
-[tool.poetry.group.dev.dependencies]
-delta = "*"
-"""
-POETRY_LOCK = """\
-[[package]]
-name = "alpha"
-version = "1.0"
-files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
-groups = ["main"]
-[[package]]
-name = "beta"
-version = "1.0"
-groups = ["dev", "main"]
-markers = {main = "python_version >= '3'", dev = "sys_platform == 'win32'"}
-files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
-[[package]]
-name = "winonly"
-version = "1.0"
-category = "main"
-files = [{file = "winonly-1.0-cp314-cp314-win_amd64.whl", hash = "<alpha>"}]
-[[package]]
-name = "gamma"
-version = "1.0"
-optional = true
-groups = ["main"]
-markers = "extra == 'more'"
-files = []
-[[package]]
-name = "delta"
-version = "1.0"
-groups = ["dev"]
-files = []
-"""
-POETRY_1_LOCK = re.sub("(groups|category|markers) = .*\n", "", POETRY_LOCK)
-"""Of a Poetry that did not write what a package is for: versions and files alone."""
-
-PDM_LOCK = """\
-[[package]]
-name = "alpha"
-version = "1.0"
-groups = ["default"]
-files = [{file = "alpha-1.0-py3-none-any.whl", hash = "<alpha>"}]
-[[package]]
-name = "beta"
-version = "1.0"
-groups = ["default", "dev"]
-files = [{file = "beta-1.0-py3-none-any.whl", hash = "<beta>"}]
-[[package]]
-name = "delta"
-version = "1.0"
-groups = ["dev"]
-files = []
-"""
-PIPFILE_LOCK = {
-    "default": {
-        "alpha": {"version": "==1.0", "hashes": ["<alpha>"]},
-        "beta": {"version": "==1.0", "hashes": ["<beta>"]},
-        "winonly": {"version": "==1.0", "markers": "sys_platform == 'win32'"},
-    },
-    "develop": {"delta": {"version": "==1.0"}},
+_FILES: Final = paths.project_root() / "tests/projects/layouts"
+# Of each folder: the folder in it that one works in, the application, the file that the packages
+# come from, and where code is imported from, after what is installed of it.
+LAYOUTS: Final = {
+    "folder": ("backend", "web:app", "pyproject.toml", (".",)),
+    "packages-above": ("services/api", "web:app", "../../requirements.txt", (".",)),
+    "workspace": ("backend", "shop.web:app", "../uv.lock", (".",)),  # which uv makes
+    "src": (".", "shop.main:app", "requirements.txt", ("src", ".")),
+    "requirements": (".", "app.main:app", "requirements/production.txt", (".",)),
+    "poetry": (".", "shop.web:app", "poetry.lock", (".",)),
+    # Of a Poetry that did not write what a package is for: versions and files alone.
+    "poetry-1": (".", "shop.web:app", "poetry.lock", (".",)),
+    "pdm": (".", "shop.web:app", "pdm.lock", (".",)),
+    "pipenv": (".", "web:app", "Pipfile.lock", (".",)),
+    "django": (".", "site.wsgi:application", "requirements.txt", ("site", ".")),
 }
-PINNED = "alpha==1.0\nbeta==1.0\n"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Files of a repository, the folder in it that one works in, and what is right for it."""
-
-    files: dict[str, str]
-    app: str
-    packages: str  # the file that they come from
-    folder: str = "."
-    home: tuple[str, ...] = (".",)  # where code is imported from, after what is installed of it
-    lock: bool = False  # uv locks it
-
-
-LAYOUTS = {
-    "folder": Layout(
-        {"backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha==1.0"]\n',
-         "backend/web.py": "", "frontend/index.html": "hello"},
-        "web:app", "pyproject.toml", "backend",
-    ),
-    "packages above": Layout(
-        {"requirements.txt": PINNED, "services/api/web.py": ""},
-        "web:app", "../../requirements.txt", "services/api",
-    ),
-    "workspace": Layout(
-        {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["backend"]\n',
-         ".python-version": "3.14\n", "backend/shop/web.py": "",
-         "backend/pyproject.toml": f'{PROJECT}dependencies = ["alpha<2"]\n'},
-        "shop.web:app", "../uv.lock", "backend", lock=True,
-    ),
-    "src": Layout(
-        {"pyproject.toml": PROJECT, "src/shop/main.py": "", "requirements.txt": PINNED},
-        "shop.main:app", "requirements.txt", home=("src", "."),
-    ),
-    "requirements": Layout(
-        {"requirements/base.txt": PINNED, "requirements/production.txt": "-r base.txt\n",
-         "requirements/dev.txt": "-r base.txt\ndelta\n", "app/main.py": ""},
-        "app.main:app", "requirements/production.txt",
-    ),
-    "poetry": Layout(
-        {"pyproject.toml": POETRY, "poetry.lock": POETRY_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock",
-    ),
-    "poetry 1": Layout(
-        {"pyproject.toml": POETRY, "poetry.lock": POETRY_1_LOCK, "shop/web.py": ""},
-        "shop.web:app", "poetry.lock",
-    ),
-    "pdm": Layout(
-        {"pyproject.toml": f'{PROJECT}dependencies = ["alpha"]\n', "pdm.lock": PDM_LOCK,
-         "shop/web.py": ""},
-        "shop.web:app", "pdm.lock",
-    ),
-    "pipenv": Layout(
-        {"Pipfile": '[packages]\nalpha = "*"\n[requires]\npython_version = "3.14"\n',
-         "Pipfile.lock": json.dumps(PIPFILE_LOCK), "web.py": ""},
-        "web:app", "Pipfile.lock",
-    ),
-    "django": Layout(
-        {"requirements.txt": PINNED, "site/manage.py": "", "site/site/wsgi.py": "",
-         "site/site/__init__.py": "", "tests/site/wsgi.py": ""},
-        "site.wsgi:application", "requirements.txt", home=("site", "."),
-    ),
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -174,22 +56,28 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield served
 
 
-def made(layout: Layout, place: Path, index: Index) -> Path:
+def made(name: str, place: Path, index: Index) -> Path:
     """The layout's repository, with one commit; the folder in it that is worked in."""
     needs = {"alpha": ("beta<2", 'winonly; sys_platform == "win32"'), "beta": ()}
     digests = {
         f"<{name}>": index.add(name, "1.0", "2026-01-10", theirs).strip().rpartition("=")[2]
         for name, theirs in needs.items()
     }
-    for name, text in layout.files.items():
-        write(place, name, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
+    for file in files_of(name):
+        text = (_FILES / name / file).read_text("utf-8")
+        write(place, file, re.sub("<alpha>|<beta>", lambda match: digests[match[0]], text))
     git(place, "init", "--quiet", "--initial-branch=main")
-    if layout.lock:
+    if name == "workspace":
         python = Checkout.here().interpreter("3.14").executable
         argv: list[str | Path] = [command.uv(), "lock", "--quiet", "--python", python]
         subprocess.run(argv, cwd=place, check=True)
     commit(place, "All of it")
-    return place / layout.folder
+    return place / LAYOUTS[name][0]
+
+
+def files_of(name: str) -> list[str]:
+    top = _FILES / name
+    return [str(file.relative_to(top)) for file in top.rglob("*") if file.is_file()]
 
 
 @pytest.mark.real
@@ -197,20 +85,20 @@ def made(layout: Layout, place: Path, index: Index) -> Path:
 def test_a_public_layout_is_prepared_as_its_tools_would(
     name: str, tmp_path: Path, index: Index
 ) -> None:
-    layout = LAYOUTS[name]
-    root = made(layout, tmp_path / name, index)
-    wanted = Target.model_validate({"app": layout.app, "interface": "asgi"})
+    folder, app, packages, home = LAYOUTS[name]
+    root = made(name, tmp_path / name, index)
+    wanted = Target.model_validate({"app": app, "interface": "asgi"})
     wanted = wanted.model_copy(update={"python": ("3.14",)})
     with revisions.copies() as copies:
         project = deployment.working(Subject(root, target=wanted), QUIET, copies)
         place = project.root
         stack = project.lock("project")
         assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "1.0"}
-        assert project.source == layout.packages
-        assert project.search == (deployment.SITE, *layout.home)
-        assert project.inside == Path(layout.folder)
+        assert project.source == packages
+        assert project.search == (deployment.SITE, *home)
+        assert project.inside == Path(folder)
         # The whole repository is there, as far up as its top.
-        for file in layout.files:
+        for file in files_of(name):
             assert (place / Path(*[".."] * len(project.inside.parts)) / file).is_file()
 
 
@@ -218,7 +106,7 @@ def test_a_public_layout_is_prepared_as_its_tools_would(
 def test_a_folder_of_a_repository_is_compared_by_commit(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = made(LAYOUTS["folder"], tmp_path / "repo", index)
+    root = made("folder", tmp_path / "repo", index)
     keys = {"app": "web:app", "interface": "asgi", "python": "3.14"}
     project = Subject(root, target=Target.model_validate(keys))
     monkeypatch.chdir(root)
@@ -255,7 +143,7 @@ def test_a_folder_of_a_repository_is_compared_by_commit(
 
 @pytest.mark.real
 def test_a_starter_file_is_lent_to_a_side_without_it(tmp_path: Path, index: Index) -> None:
-    root = made(LAYOUTS["src"], tmp_path / "repo", index)
+    root = made("src", tmp_path / "repo", index)
     commit(root, "A change", **{"src/shop/main.py": "x = 1\n"})
     keys = {"app": "bench.starter:app", "interface": "asgi", "python": "3.14"}
     project = Subject(root, target=Target.model_validate(keys))

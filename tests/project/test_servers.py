@@ -2,14 +2,13 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from bare import QUIET
-from bench import PROJECT, Once, failures
-from duetbench.app import stacks, tools
+from bench import Bench, Done, Once, failures, launches, undisturbed
+from duetbench.app import stacks
 from duetbench.app.servers import (
     GRANIAN_BACKLOG,
     SERVERS,
@@ -18,73 +17,23 @@ from duetbench.app.servers import (
     misfit,
     start_commands,
 )
-from duetbench.app.testbed import Testbed, assemble
-from duetbench.core.model import Case, Interface
-from duetbench.load import launch
+from duetbench.core.model import Case, Interface, Launch, Run
+from duetbench.host import command
 from observatory.matrix.checkout import Checkout
-from repos import asgi, borrow_cache, write
+from repos import asgi, work_in, write
 from synthetic import make_case
 
-OTHERS = {
-    "pyproject.toml": (PROJECT / "pyproject.toml").read_text("utf-8"),
-    "apps/pyproject.toml": (
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        "[dependency-groups]\n"
-        'others = ["gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker"]\n'
-    ),
-    "apps/both/both.py": asgi("def make():\n    return wsgi", 'body = b"right"')
+BOTH: Final = (
+    asgi("def make():\n    return wsgi", 'body = b"right"')
     + """
 
 def wsgi(environ, start_response):
     start_response("200 OK", [("content-type", "text/plain"), ("content-length", "5")])
     return [b"right"]
-""",
-    "apps/both/experiment.toml": """\
-question = "Are other servers served?"
-[source]
-title = "Made up"
-date = "2026-11"
-[profiles]
-quick = { seconds = 0.6 }
-[endpoints.asgi]
-app = "both:app"
-interface = "asgi"
-path = "/"
-expect = { content_type = "text/plain", text = "right" }
-[endpoints.wsgi]
-app = "both:make"
-factory = true
-interface = "wsgi"
-path = "/"
-expect = { content_type = "text/plain", text = "right" }
-[loads.closed]
-model = "closed"
-connections = 8
-duration = "seconds"
-timeout = 10
-[defaults]
-id = "{endpoint}/{server}"
-profiles = ["quick"]
-python = "3.14"
-stack = "others"
-loop = "asyncio"
-load = "closed"
-cores = "split"
-[[cases]]
-endpoint = "asgi"
-server = ["hypercorn", "gunicorn", "uvicorn-worker"]
-[[cases]]
-endpoint = "wsgi"
-server = "gunicorn"
-threads = 4
-[[cases]]
-id = "{endpoint}/{loop}"
-endpoint = "wsgi"
-server = "gunicorn"
-loop = "gevent"
-""",
-}
-"""A checkout that measures them."""
+"""
+)
+OTHERS: Final = ("gunicorn", "hypercorn", "gevent", "packaging", "uvicorn-worker")
+"""Servers that are in none of our stacks, and what they need."""
 
 EVERY = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
 
@@ -100,84 +49,92 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
 
 
 @pytest.fixture(scope="module")
-def others(once: Once) -> Iterator[Testbed]:
-    """What starts the servers that are in none of our stacks, and applications for them."""
-    python = Checkout.here().interpreter("3.14")
+def others(once: Once) -> Path:
+    """An environment with them."""
 
-    def make(root: Path) -> None:
-        for name, text in OTHERS.items():
-            write(root, name, text)
-        with pytest.MonkeyPatch.context() as patch:
-            borrow_cache(root / "cache", patch)
-            write(root, "apps/stacks/others.txt", Checkout(root).resolve("others", None))
-            stacks.make_environment(Checkout(root).lock("others"), python, QUIET)
+    def make(folder: Path) -> None:
+        uv: list[str | Path] = [command.uv(), "--quiet"]
+        python = Checkout.here().interpreter("3.14").executable
+        subprocess.run([*uv, "venv", "--python", python, folder / "venv"], check=True)
+        install: list[str | Path] = [
+            "pip",
+            "install",
+            "--python",
+            folder / "venv" / "bin" / "python",
+        ]
+        subprocess.run([*uv, *install, *OTHERS], check=True)
 
-    root = once("others", make)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-        cases = Checkout(root).cases()
-        yield assemble(
-            Checkout(root), cases, root / "logs",
-            generator=tools.find_oha(Checkout.here().configuration.oha),
-            interpreter=lambda _: python,
-        )  # fmt: skip
+    return once("servers", make) / "venv"
+
+
+def run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, environment: Path, app: str, *words: str
+) -> Done:
+    """Run an application in an environment, with words of `--with`."""
+    if not (root := bench.folder / "both").is_dir():
+        project = '[project]\nname = "both"\nversion = "1"\ndependencies = []\n'
+        work_in(root, {"both.py": BOTH, "pyproject.toml": project}, monkeypatch)
+    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+    more = (part for word in words for part in ("--with", word))
+    return bench("run", "--app", app, "--seconds", "0.6", *more, "--json")
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("state_home")
 @pytest.mark.parametrize(
-    ("case_id", "workers"),
+    ("app", "server", "more"),
     [
-        ("asgi/hypercorn", 2),
-        ("asgi/gunicorn", 2),
-        ("asgi/uvicorn-worker", 2),
-        ("wsgi/gunicorn", 1),
-        ("wsgi/gevent", 2),
+        ("both:app", "hypercorn", ["workers=2"]),
+        ("both:make", "gunicorn", ["workers=2", "loop=gevent"]),
+        *(
+            pytest.param(*which, marks=pytest.mark.thorough)
+            for which in (
+                ("both:app", "gunicorn", ["workers=2"]),
+                ("both:app", "uvicorn-worker", ["workers=2"]),
+                ("both:make", "gunicorn", ["threads=4"]),
+            )
+        ),
     ],
 )
 def test_servers_of_no_stack_of_ours_are_measured(
-    others: Testbed, case_id: str, workers: int, tmp_path: Path
-) -> None:
+    others: Path, app: str, server: str, more: list[str], bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """They get ready, every worker is who it should be, keep-alive holds, and they end well."""
-    root = others.subject.root
-    cases = Checkout(root).cases()
-    case = next(case for case in cases if case.id == f"both/{case_id}")
-    case = case.model_copy(update={"workers": workers})
-    for _ in range(3):  # on a machine that does other things, the closed loop may empty for long
-        outcome = launch.perform(case, others, tmp_path / "server.log")
-        if not failures(outcome) & {"impossible", "no_answer"}:
-            break
-    assert not failures(outcome), (outcome.flags, (tmp_path / "server.log").read_text())
-    assert outcome.metrics["requests"] > 0
-    assert "connections_closed" not in {flag.name for flag in outcome.flags}
+
+    def perform() -> Launch:
+        done = run(bench, monkeypatch, others, app, f"server={server}", *more)
+        ((launch,),) = launches(Run.model_validate_json(done.out)).values()
+        return launch
+
+    launch = undisturbed(perform)
+    assert not failures(launch), launch
+    assert launch.metrics["requests"] > 0
+    assert "connections_closed" not in {flag.name for flag in launch.flags}
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("state_home")
 def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
-    others: Testbed, tmp_path: Path
+    others: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hook of the file runs, and the workers are those of the case."""
-    hook, root = tmp_path / "hook", others.subject.root
-    file = tmp_path / "gunicorn.conf.py"
+    hook, file = bench.folder / "hook", bench.folder / "gunicorn.conf.py"
     file.write_text(
         f"workers = 5\ndef when_ready(server):\n    open({str(hook)!r}, 'w').write("
         "f'{server.num_workers} {server.cfg.control_socket_disable}')\n"
     )
-    case = next(case for case in Checkout(root).cases() if case.id == "both/wsgi/gunicorn")
-    case = case.model_copy(update={"server_args": (f"--config={file}",)})
-    launch.perform(case, others, tmp_path / "server.log")
-    assert hook.read_text() == "1 True", (tmp_path / "server.log").read_text()
+    words = ("server=gunicorn", f"arg=--config={file}")
+    done = run(bench, monkeypatch, others, "both:make", *words)
+    assert hook.read_text() == "1 True", done
 
 
 @pytest.mark.real
 @EVERY
-def test_the_locked_version_knows_every_option(server: Server, others: Testbed) -> None:
+def test_the_locked_version_knows_every_option(server: Server, others: Path) -> None:
     ours = server.name in Checkout.here().lock("current").packages
     python = (
         stacks.executable(Checkout.here().lock("current"), Checkout.here().interpreter("3.14"))
         if ours
-        else others.pythons["others", "3.14"]
+        else others / "bin" / "python"
     )
     said = subprocess.run(
         [python, "-m", server.module or server.name, "--help"],
@@ -193,16 +150,14 @@ def test_the_locked_version_knows_every_option(server: Server, others: Testbed) 
                 assert re.search(rf"(?<![\w-])({word}|{positive})(?![\w-])", said), word
 
 
-def test_granians_workers_and_its_backlog() -> None:
-    """Threads without the GIL; backlog // workers each: of three, one of 1,024 is left over."""
+def test_workers_that_are_threads_or_busy() -> None:
+    """Granian's backlog // workers each: of three, one of 1,024 is left over."""
     server = SERVERS["granian"]
     assert (server.worker_kind(False), server.worker_kind(True)) == ("process", "thread")
     assert [server.backpressure(n) for n in (1, 2, 3)] == [GRANIAN_BACKLOG, 1024, 1023]
-
-
-def test_a_busy_worker_of_uvicorn_is_not_killed() -> None:
-    server = SERVERS["uvicorn"]
-    one, two = (server.arguments(case_for(server, "asgi", n), 12345).split() for n in (1, 2))
+    # A busy worker of uvicorn is not killed.
+    uvicorn = SERVERS["uvicorn"]
+    one, two = (uvicorn.arguments(case_for(uvicorn, "asgi", n), 12345).split() for n in (1, 2))
     assert "--timeout-worker-healthcheck" not in one
     assert two[two.index("--timeout-worker-healthcheck") + 1] == "60"
 

@@ -34,33 +34,20 @@ ROOT = paths.project_root()
 OBSERVATORY = [sys.executable, "-c", "from observatory.cli import main; main()"]
 
 
-def without_network(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
-    """Command prefix and environment in which nothing outside can be reached."""
-    nobody = "http://127.0.0.1:9"
-    env = dict(os.environ)
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        env[name] = env[name.upper()] = nobody
-    env.pop("no_proxy", None)
-    env.pop("NO_PROXY", None)
-    env["UV_CACHE_DIR"] = str(tmp_path / "empty")  # nor has uv anything left to take from
-    if os.geteuid() == 0 and shutil.which("unshare"):
-        alone = ["unshare", "--net"]
-        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0:
-            return alone, env
-    return [], env
-
-
-def run(*words: str, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+def run(*words: str) -> str:
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.real
-def test_a_second_set_up_only_checks_and_needs_no_network(tmp_path: Path) -> None:
-    """Everything is ready: nothing is made, and no network is there to reach for."""
-    prefix, env = without_network(tmp_path)
-    said = run(*prefix, *OBSERVATORY, "setup", env=env)
+@pytest.mark.usefixtures("offline")
+def test_a_second_set_up_only_checks_and_needs_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is ready: nothing is made, and `uv` has nothing left to take from."""
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
+    said = run(*OBSERVATORY, "setup")
     assert not re.search("^installed", said, re.MULTILINE)
     for part in ("oha 1.16.0 (", "interpreters 3.14, 3.14t (", "stack "):
         assert f"\nready and checked: {part}" in f"\n{said}"
@@ -118,49 +105,44 @@ def test_another_project_is_never_taken_for_ours(
         load_stacks(inner.parent)
 
 
-Call = Callable[..., Done]
-
-
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+def doctor(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Done]:
     monkeypatch.chdir(paths.project_root())
-
-    def doctor(*arguments: str, **env: str) -> Done:
-        for name, value in env.items():
-            monkeypatch.setenv(name, value)
-        return invoke(capsys, monkeypatch, ("doctor", *arguments))
-
-    return doctor
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *words: invoke(capsys, monkeypatch, ("doctor", *words))
 
 
 @pytest.mark.real
-def test_a_machine_that_is_set_up(call: Call) -> None:
+def test_a_machine_that_is_set_up(doctor: Callable[..., Done]) -> None:
     """All is ok, exit code 0; GIL states, versions, checksums and cores are in the JSON."""
-    done = call("--json")
+    done = doctor("--json")
     assert done.code == 0, done
-    found = json.loads(done.out)
-    assert found["ready"]
-    assert found["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
-    assert re.search(r", (prebuilt|source); /", found["facts"]["oha"])
-    assert found["machine"]["server_cores"]
-    first, *facts = call(COLUMNS="100").out.splitlines()
-    assert first == "Ready to measure"
-    assert any(fact.startswith("  frequency governor: ") for fact in facts)
-    load = next(fact for fact in facts if fact.startswith("  load: "))
-    assert re.match(
-        "  load: (quiet now$|busy now: (other processes use|the hypervisor takes) )", load
+    report = json.loads(done.out)
+    assert report["ready"]
+    assert report["facts"]["oha"].startswith(Checkout.here().configuration.oha.version)
+    assert re.search(r", (prebuilt|source); /", report["facts"]["oha"])
+    assert report["machine"]["server_cores"]
+    text = doctor().out
+    assert text.startswith("Ready to measure\n")
+    assert "\n  frequency governor: " in text
+    assert re.search(
+        "\n  load: (quiet now\n|busy now: (other processes use|the hypervisor takes) )", text
     )
 
 
-def test_a_machine_where_nothing_was_made(call: Call, tmp_path: Path) -> None:
+def test_a_machine_where_nothing_was_made(
+    doctor: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It still shows all, says what is missing with its remedy, and ends with 1."""
-    done = call(XDG_CACHE_HOME=str(tmp_path), COLUMNS="200")
-    assert done.code == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = doctor()
+    assert (done.code, done.err) == (1, "")
     first, second, *_ = done.out.splitlines()
     assert first.startswith("Not ready to measure: oha; run `duetbench setup`")
     assert second.startswith("  oha: oha ")
     assert "is not installed: run `duetbench setup`" in done.out
-    assert done.err == ""
 
 
 @pytest.mark.long
@@ -176,9 +158,8 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
         "interpreters": {**configured.usual, "3.14-jit": jit},
         "source_build": {"3.14.7": recipe.model_copy(update={"llvm": ("999", "998")})},
     }
-    configured = configured.model_copy(update=update)
-    cases = [make_case(f"x/y/py{name}", python=name) for name in ("3.14", "3.14-jit")]
-    lost = unattainable(cases, configured, project.lock, narrator)
+    vars(project)["declared"] = configured.model_copy(update=update)
+    lost = unattainable([make_case("x/y/py3.14-jit", python="3.14-jit")], project, narrator)
     assert list(lost) == ["x/y/py3.14-jit"]
     assert "the JIT of 3.14-jit is built by clang and" in lost["x/y/py3.14-jit"]
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
@@ -200,35 +181,33 @@ def environment(target: Path, days: float) -> Path:
     return target
 
 
-def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path) -> None:
-    """Used 29 days ago one stays, 31 days ago it goes; interpreters are as old as their newest."""
-    young = environment(empty_cache / "environments" / "current-py3.14-000000000001", 29)
-    old = environment(empty_cache / "environments" / "current-py3.14-000000000002", 31)
-    used = environment(empty_cache / "interpreters" / "prebuilt-3.14.1" / "3.14", 99)
+def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Path) -> None:
+    """Used 29 days ago one stays, 31 days ago it goes; interpreters are as old as their newest.
+
+    What is being made, or lies in somebody else's cache, is left alone.
+    """
+    environments, interpreters_ = empty_cache / "environments", empty_cache / "interpreters"
+    young = environment(environments / "current-py3.14-000000000001", 29)
+    old = environment(environments / "current-py3.14-000000000002", 31)
+    used = environment(interpreters_ / "prebuilt-3.14.1" / "3.14", 99)
     environment(used.parent / "uv", 99)
-    unused = environment(empty_cache / "interpreters" / "source-3.14.1-ab" / "3.14", 99).parent
+    unused = environment(interpreters_ / "source-3.14.1-ab" / "3.14", 99).parent
     aged(used.parent, 99)
     aged(unused, 99)
     cache.touch(used)
-    assert remove_unused() == [old.name, unused.name]
-    assert [path.is_dir() for path in (young, old, used, unused)] == [True, False, True, False]
-    assert (used.parent / "uv").is_dir()
-
-
-def test_what_is_being_made_or_only_linked_is_left_alone(empty_cache: Path, tmp_path: Path) -> None:
-    """A held lock, a staging folder, and what lies in somebody else's cache."""
-    busy = environment(empty_cache / "environments" / "b-py3.14-000000000001", 99)
-    staging = empty_cache / "environments" / ".making-b-1-1"
+    busy = environment(environments / "b-py3.14-000000000001", 99)
+    staging = environments / ".making-b-1-1"
     staging.mkdir()
     aged(staging, 99)
     elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", 99)
-    (empty_cache / "environments" / elsewhere.name).symlink_to(elsewhere)
+    (environments / elsewhere.name).symlink_to(elsewhere)
     (empty_cache / "snapshots").symlink_to(tmp_path / "elsewhere")
-    with filelock.FileLock(busy.parent / f".{busy.name}.lock"):
-        assert remove_unused() == []
-    assert (busy / "bin" / "python").is_file()
+    with filelock.FileLock(environments / f".{busy.name}.lock"):
+        assert remove_unused() == [old.name, unused.name]
+    left = {young: True, old: False, used: True, unused: False, busy: True, elsewhere: True}
+    assert {path: path.is_dir() for path in left} == left
     assert staging.is_dir()
-    assert (elsewhere / "bin" / "python").is_file()
+    assert (used.parent / "uv").is_dir()
     assert remove_unused() == [busy.name]
 
 

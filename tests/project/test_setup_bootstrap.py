@@ -37,19 +37,10 @@ def checkout(tmp_path: Path) -> Path:
 
 def environment(tmp_path: Path) -> dict[str, str]:
     """What uv fetched in its cache, no network, a cache of our own."""
-    return {
-        **os.environ,
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or uv_cache(),
-        "UV_OFFLINE": "1",
-    }
-
-
-def uv_cache() -> str:
-    done = subprocess.run(
-        [command.uv(), "cache", "dir"], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    argv: list[str | Path] = [command.uv(), "cache", "dir"]
+    fetched = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_OFFLINE": "1"}
+    return {**os.environ, "UV_CACHE_DIR": fetched, **own}
 
 
 WATCHED = """
@@ -84,6 +75,7 @@ def works(checkout: Path) -> bool:
     return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.real
 def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
     """Two at once both end well, and then nothing is said, or changed."""

@@ -24,6 +24,8 @@ from duetbench.host import paths
 from duetbench.host.console import Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
+from observatory.matrix.declared_interpreters import InterpreterSpec
+from repos import write
 
 RECIPE: Final[dict[str, Any]] = {
     "program": "cpython", "name": "3.14t", "version": "3.14.7", "free_threaded": True, "jit": False,
@@ -78,8 +80,17 @@ def test_the_script_builds_cpython_for_its_home(
     assert text == f"-O3 -q --prefix={home} --without-x --disable-gil\n"
 
 
-def test_the_script_builds_oha(oha: OhaSpec, programs: Programs) -> None:
-    """By the cargo of PATH, in the pinned version; a failing one's words are in the sentence."""
+def test_oha_is_taken_from_path_or_built_by_its_cargo(
+    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO
+) -> None:
+    """In the pinned version alone; a failing build's words are in the sentence."""
+    # As where duetbench is installed from its wheel.
+    with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* on PATH"):
+        tools.ensure_oha(oha, QUIET)
+    programs.write("oha", "echo oha 1.15.0")
+    with pytest.raises(SetupError, match="cargo is needed"):
+        tools.ensure_oha(oha, narrator, declared_interpreters.build_oha)
+    assert "it is built from source" in heard.getvalue()
     programs.write("cc", "exit 0")
     programs.write(
         "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo error: no crate; exit 101'
@@ -91,26 +102,11 @@ def test_the_script_builds_oha(oha: OhaSpec, programs: Programs) -> None:
     assert tools.version(tools.find_oha(oha)) == "1.16.0"
     assert tools.oha_origin(tools.find_oha(oha)) == "source"
 
-
-def test_without_the_script_a_sentence_says_what_to_do(oha: OhaSpec) -> None:
-    """As where duetbench is installed from its wheel."""
-    with pytest.raises(SetupError, match=r"prebuilt oha 1\.16\.0 is not available .* on PATH"):
-        tools.ensure_oha(oha, QUIET)
-
-
-def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
-    oha: OhaSpec, programs: Programs, narrator: Narrator, heard: io.StringIO
-) -> None:
-    """Of the release's own program that is known; another version is left alone."""
-    programs.write("oha", "echo oha 1.15.0")
-    with pytest.raises(SetupError, match="cargo is needed"):
-        tools.ensure_oha(oha, narrator, declared_interpreters.build_oha)
-    assert "it is built from source" in heard.getvalue()
     programs.write("oha", "echo oha 1.16.0")
+    shutil.rmtree(tools.oha_place(oha))
     assert tools.ensure_oha(oha, narrator)
     assert f"duetbench uses {programs.folder}/oha" in heard.getvalue()
     assert tools.oha_origin(tools.find_oha(oha)) == "source"
-
     shutil.rmtree(tools.oha_place(oha))
     pinned = pin(oha, (programs.folder / "oha").read_bytes())
     assert tools.ensure_oha(pinned, narrator)
@@ -118,7 +114,7 @@ def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "words"),
     [
         ("", r"^cargo is needed to build the load generator oha.*Rust"),
         ("echo cargo 1.63.0", r"needs Rust 1\.88 or newer, found .*/cargo: 1\.63\.0\. With rustup"),
@@ -126,17 +122,17 @@ def test_the_oha_of_path_is_taken_if_it_is_the_pinned_version(
         ("echo cargo '1.101.0-beta.2 (f2d3ce0bd 2026-03-21)'", ""),
     ],
 )
-def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, told: str) -> None:
+def test_a_rust_that_is_missing_or_too_old(programs: Programs, says: str, words: str) -> None:
     """With what is needed, which the documentation names as well, and what to do."""
     if says:
         programs.write("cargo", says)
-    found = list(build_from_source.no_rust("1.16.0"))
-    assert re.search(told, found[0]) if told else found == []
-    page = paths.project_root() / "docs" / "install.md"
+    sentences = list(build_from_source.no_rust("1.16.0"))
+    assert re.search(words, sentences[0]) if words else sentences == []
+    page = paths.project_root() / "docs" / "observatory" / "index.md"
     assert f"cargo (Rust ≥ {build_from_source.RUST})" in page.read_text("utf-8")
 
 
-def test_a_full_disk_is_told_before_a_build(
+def test_a_full_disk_and_another_crate_are_told_before_a_build(
     tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs.write("cc", "exit 0")
@@ -144,12 +140,7 @@ def test_a_full_disk_is_told_before_a_build(
     monkeypatch.setattr(build_from_source, "ROOM_GB", 1e9)
     (sentence,) = build_from_source.check({**RECIPE, "cache": str(tmp_path / "none")})
     assert "GB free, and building needs 1e+09 GB: make room" in sentence
-
-
-def test_another_crate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crate = tmp_path / "registry" / "cache" / "index" / "oha-1.16.0.crate"
-    crate.parent.mkdir(parents=True)
-    crate.write_bytes(b"something else")
+    write(tmp_path, "registry/cache/index/oha-1.16.0.crate", "something else")
     monkeypatch.setenv("CARGO_HOME", str(tmp_path))
     with pytest.raises(SystemExit, match="expected SHA-256 0, found "):
         build_from_source.require_crate("1.16.0", "0")
@@ -200,8 +191,10 @@ def test_archive_comes_from_the_mirrors_of_apt(
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
     assert build_from_source.mirrors() == (
-        f"{address}/other", f"{address}/debian/", f"{address}/debian-security/",
-    )  # fmt: skip
+        f"{address}/other",
+        f"{address}/debian/",
+        f"{address}/debian-security/",
+    )
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
@@ -228,20 +221,12 @@ def offer(interpreter: Interpreter, folder: Path) -> tuple[str, dict[str, object
     }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def offered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """Both interpreters, packed."""
-    folder = tmp_path_factory.mktemp("offered")
-    return dict(
-        offer(Checkout.here().interpreter(name), folder) for name in Checkout.here().declared.usual
-    )
-
-
 @pytest.fixture
-def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A list of downloads that has both interpreters, and a cache in which nothing was made."""
-    listed = tmp_path / "downloads.json"
-    listed.write_text(json.dumps(offered))
+    names, listed = Checkout.here().declared.usual, tmp_path / "downloads.json"
+    rows = dict(offer(Checkout.here().interpreter(name), tmp_path) for name in names)
+    listed.write_text(json.dumps(rows))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", listed.as_uri())
     monkeypatch.delenv(declared_interpreters.ARCHIVE, raising=False)
@@ -249,34 +234,39 @@ def downloads(offered: dict[str, object], tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.real
-def test_prebuilt_ones_are_preferred(downloads: Path) -> None:
-    """Both are installed, proven, of one origin, and not asked for again."""
-    assert declared_interpreters.ensure(Checkout.here().declared, QUIET)
-    found = [Checkout.here().interpreter(name) for name in Checkout.here().declared.usual]
-    assert {interpreter.origin for interpreter in found} == {"prebuilt"}
-    for interpreter in found:
-        spec = Checkout.here().declared.interpreters[interpreter.name]
-        assert (
-            declared_interpreters.mismatch(spec, interpreters.prove(interpreter.executable)) is None
-        )
-    downloads.unlink()
-    assert not declared_interpreters.ensure(Checkout.here().declared, QUIET)
+def test_prebuilt_ones_are_preferred(downloads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged archive of the second sends all to the source build; else both are installed.
 
-
-@pytest.mark.real
-def test_one_that_cannot_be_had_spoils_both(
-    downloads: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A damaged archive of the second sends all to the source build, the first with it."""
-    listed = json.loads(downloads.read_text())
-    for row in listed.values():
+    They are proven, of one origin, and not asked for again.
+    """
+    declared, rows = Checkout.here().declared, downloads.read_text()
+    damaged = json.loads(rows)
+    for row in damaged.values():
         if row["variant"]:
             row["sha256"] = "0" * 64
-    downloads.write_text(json.dumps(listed))
+    downloads.write_text(json.dumps(damaged))
     built: list[str] = []
-    monkeypatch.setattr(declared_interpreters, "_from_source", lambda name, *_: built.append(name))
-    assert declared_interpreters.ensure(Checkout.here().declared, QUIET)
-    assert built == list(Checkout.here().declared.usual)
+    make = declared_interpreters._make
+
+    def note(target: Path, spec: InterpreterSpec, build: Any, narrator: Narrator) -> None:
+        if target.parent.name.startswith("source-"):
+            built.append(target.name)
+        else:
+            make(target, spec, build, narrator)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(declared_interpreters, "_make", note)
+        assert declared_interpreters.ensure(declared, QUIET)
+    assert built == list(declared.usual)
+    downloads.write_text(rows)
+    assert declared_interpreters.ensure(declared, QUIET)
+    for name in declared.usual:
+        interpreter, spec = Checkout.here().interpreter(name), declared.interpreters[name]
+        assert interpreter.origin == "prebuilt"
+        proof = interpreters.prove(interpreter.executable)
+        assert declared_interpreters.mismatch(spec, proof) is None
+    downloads.unlink()
+    assert not declared_interpreters.ensure(declared, QUIET)
 
 
 @pytest.fixture
@@ -307,17 +297,15 @@ def pin(spec: OhaSpec, content: bytes) -> OhaSpec:
 
 @pytest.mark.real
 def test_a_prebuilt_oha_is_taken_proven_and_kept(
-    tmp_path: Path, offer_oha: Callable[..., OhaSpec], monkeypatch: pytest.MonkeyPatch
+    offer_oha: Callable[..., OhaSpec], programs: Programs
 ) -> None:
     """The real program, through a real download; no compiler and no cargo are needed for it."""
     spec = offer_oha()
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert not list(programs.folder.iterdir())
     assert tools.ensure_oha(spec, QUIET)
     assert tools.version(tools.find_oha(spec)) == spec.version
     assert tools.oha_origin(tools.find_oha(spec)) == "prebuilt"
     assert not tools.ensure_oha(spec, QUIET)  # it is not asked for again
-
     # A pin that has changed since is heard; that of the crate alone would be another place.
     assert tools.oha_fault(pin(spec, b"another")) == ("its program is not one of the pinned ones")
 

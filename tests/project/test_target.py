@@ -44,16 +44,9 @@ def test_options_win_over_keys(shop: Path) -> None:
     )  # fmt: skip
     assert found.requests == ("GET /items/7", 'POST /orders {"item": 7}')
     assert target.of(shop, {"requests": ("GET /",)}).requests == ("GET /",)
-
-
-def test_a_repository_without_an_application_has_no_target(tmp_path: Path) -> None:
-    given: list[dict[str, object]] = [
-        {"workers": None, "env": {}, "factory": False},
-        {"workers": 2},
-    ]
-    for options in given:
+    for workers in (None, 2):
         with pytest.raises(UsageError, match=r"declares nothing to measure \(no --app"):
-            target.of(tmp_path, options)
+            target.of(shop.parent, {"workers": workers, "env": {}, "factory": False})
 
 
 @pytest.mark.parametrize(
@@ -108,15 +101,18 @@ def test_each_request_is_a_case(shop: Path) -> None:
     wanted = target.of(shop, {"headers": {"authorization": "Bearer {TOKEN}"}})
     cases = deployed(wanted, shop, "asgi", "uvicorn", "3.12").cases()
     assert [case.id for case in cases] == [
-        "shop/get-items-7/py3.12/c32", "shop/post-orders/py3.12/c32",
-    ]  # fmt: skip
+        "shop/get-items-7/py3.12/c32",
+        "shop/post-orders/py3.12/c32",
+    ]
     order = cases[1].endpoint
     assert (order.app, order.method, order.path, order.body, order.expect.status) == (
         "shop.main:app", "POST", "/orders", '{"item": 7}', 201,
     )  # fmt: skip
     assert order.headers == {
-        "host": "localhost", "content-type": "application/json", "authorization": "Bearer {TOKEN}",
-    }  # fmt: skip
+        "host": "localhost",
+        "content-type": "application/json",
+        "authorization": "Bearer {TOKEN}",
+    }
     assert cases[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load
@@ -157,28 +153,16 @@ def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "interface", "sentence"),
     [
-        (
-            {},
-            "wsgi",
-            "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn",
-        ),
-        (
-            {"loop": "rloop"},
-            "asgi",
-            "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop",
-        ),
-        (
-            {"loop": "gevent", "server": "gunicorn"},
-            "asgi",
-            "gevent: expected one of gunicorn's for asgi",
-        ),
-        (
-            {"loop": "gevent", "server": "gunicorn", "threads": 2},
-            "wsgi",
-            "threads=2: expected no threads",
-        ),
+        ({}, "wsgi",
+         "server=uvicorn: expected one that speaks wsgi, as a:b does: granian, gunicorn"),
+        ({"loop": "rloop"}, "asgi",
+         "loop=rloop: expected one of uvicorn's for asgi: asyncio, uvloop"),
+        ({"loop": "gevent", "server": "gunicorn"}, "asgi",
+         "gevent: expected one of gunicorn's for asgi"),
+        ({"loop": "gevent", "server": "gunicorn", "threads": 2}, "wsgi",
+         "threads=2: expected no threads"),
     ],
-)
+)  # fmt: skip
 def test_a_server_that_cannot_serve_it_is_refused(
     keys: dict[str, Any], interface: Interface, sentence: str, tmp_path: Path
 ) -> None:
@@ -209,11 +193,11 @@ def test_no_untrusted_report_repeats_what_reads_runs_or_installs() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "lines").write_bytes(b"a\r\nb\r\n")
-    (tmp_path / "bytes").write_bytes(b"\xff\r\n\x00")
-    (tmp_path / "form.txt").write_text("a=1&b=2\n")
-    (tmp_path / "order.json").write_text('{"item": 7}\n')
-    (tmp_path / "words.txt").write_text("blue\n\ngreen tea\nZoë&7%20\n")
+    for name, content in {
+        "lines": b"a\r\nb\r\n", "bytes": b"\xff\r\n\x00", "form.txt": b"a=1&b=2\n",
+        "order.json": b'{"item": 7}\n', "words.txt": "blue\n\ngreen tea\nZoë&7%20\n".encode(),
+    }.items():  # fmt: skip
+        (tmp_path / name).write_bytes(content)
     return tmp_path
 
 
@@ -249,10 +233,10 @@ def test_a_line_says_what_is_sent(
     line: str, method: str, asked: list[str], headers: dict[str, str], body: str, name: str,
     folder: Path,
 ) -> None:  # fmt: skip
-    found = read(line, folder)
-    assert (found.method, [found.path, *found.paths]) == (method, asked)
-    assert found.headers == {"host": "localhost", **headers}
-    assert (found.body, found.name) == (body, name)
+    endpoint = read(line, folder)
+    assert (endpoint.method, [endpoint.path, *endpoint.paths]) == (method, asked)
+    assert endpoint.headers == {"host": "localhost", **headers}
+    assert (endpoint.body, endpoint.name) == (body, name)
 
 
 @pytest.mark.parametrize(
@@ -296,18 +280,15 @@ def test_of_too_many_paths_some_are_drawn_by_their_shares(
     assert read(line, folder) == endpoint
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_what_is_wrong_is_said(folder: Path) -> None:
+    for line, words in (
         ("items/7", "request 'items/7': expected [METHOD] /PATH"),
         ("POST /orders @none.json", "POST /orders @none.json: expected a file "),
         ("/zoë", "expected a path, percent-encoded, and its share of the requests or none"),
         ("/a 0", "found '/a 0'"),
-    ],
-)
-def test_what_is_wrong_is_said(line: str, words: str, folder: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape(words)):
-        read(line, folder)
+    ):
+        with pytest.raises(UsageError, match=re.escape(words)):
+            read(line, folder)
 
 
 def test_the_version_of_an_image_counts_without_another_word(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path 
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """`alpha` needs `beta`, of which a newer version came after the locks."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with serving(monkeypatch, tmp_path / "uv") as served:
         served.add("alpha", "1.0", "2026-01-10", ("beta", 'winonly; sys_platform == "win32"'))
         for name in ("gamma", "delta", "winonly", "granian", "uvicorn"):
@@ -68,7 +69,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield served
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python() -> Interpreter:
     return Checkout.here().interpreter("3.14")
 
@@ -80,9 +81,8 @@ def root(tmp_path: Path) -> Path:
     return laid(tmp_path / "shop")
 
 
-def deployed(root: Path) -> Subject:
-    declared = {"3.14": Checkout.here().interpreter("3.14")}
-    return Subject(root, target=WANTED, interpreters=declared, source="uv.lock")
+def deployed(root: Path, python: Interpreter) -> Subject:
+    return Subject(root, target=WANTED, interpreters={"3.14": python}, source="uv.lock")
 
 
 def laid(root: Path) -> Path:
@@ -122,13 +122,13 @@ def test_locked_versions_are_kept_and_a_server_is_added(
     assert found.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
     stack = target_locks.add_packages(root, found, ["granian"], python, QUIET)
     assert stack.packages == {"alpha": "1.0", "beta": "1.0", "granian": "2.0"}
-    assert deployed(root).lock("project") == stack
+    assert deployed(root, python).lock("project") == stack
     keep = stack.lock.read_text()
     assert index.address not in keep
     # As a search does: one package moves, all else stays.
     for package, version in (("granian", "1.0"), ("beta", "2.0")):
         pins = [f"{package}=={version}"]
-        text = deployed(root).resolve("project", None, keep=keep, pins=pins)
+        text = deployed(root, python).resolve("project", None, keep=keep, pins=pins)
         moved = {**stack.packages, package: version}
         assert stacks.parse(text, "it", python.version) == moved
     # The other side takes the server that this one has got, whatever is out by then.
@@ -192,10 +192,7 @@ def test_a_lock_that_is_none_is_named_as_its_project_names_it(
 
 
 @pytest.mark.real
-def test_a_second_index_is_asked(
-    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_second_index_is_asked(root: Path, index: Index, python: Interpreter) -> None:
     newer(index)
     with serving() as second:
         second.add("own", "1.0+cpu", "2026-01-10")
@@ -216,32 +213,28 @@ def test_a_second_index_is_asked(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(
+    ("tag", "digest", "words"),
+    [
+        ("py3-none-any", "", None),
+        ("py3-none-any", "a" * 64, "Hash mismatch"),
+        ("cp312-cp312-linux_x86_64", "",
+         r"old==1\.0 has no wheel for Python 3\.14.+: choose another Python by --with python="),
+    ],
+)  # fmt: skip
 def test_a_project_may_lock_a_package_without_a_hash(
-    root: Path, index: Index, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tag: str, digest: str, words: str | None, root: Path, index: Index, python: Interpreter
 ) -> None:
-    """Its other hashes are checked."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    line = index.add("old", "1.0", "2026-01-10")
-    for digest, right in ((line.rpartition(":")[2], True), ("a" * 64, False)):
-        write(root, "mixed.txt", f"alpha==1.0\nold==1.0 --hash=sha256:{digest}\n")
-        stack = stacks.read_lock("project", root / "mixed.txt", python.version, root)
-        assert stack.packages == {"alpha": "1.0", "old": "1.0"}
-        if right:
-            assert stacks.make_environment(stack, python, QUIET)
-            continue
-        with pytest.raises(SetupError, match="Hash mismatch"):
-            stacks.make_environment(stack, python, QUIET)
-
-
-@pytest.mark.real
-def test_a_package_without_a_wheel_for_this_python_is_named(
-    root: Path, index: Index, python: Interpreter
-) -> None:
-    line = index.add("old", "1.0", "2026-01-10", tag="cp312-cp312-linux_x86_64")
-    write(root, "old.txt", line)
-    stack = stacks.read_lock("project", root / "old.txt", python.version, root)
-    advice = r"old==1\.0 has no wheel for Python 3\.14.+: choose another Python by --with python="
-    with pytest.raises(SetupError, match=advice):
+    """Its other hashes are checked; a package without a wheel for this Python is named."""
+    line = index.add("old", "1.0", "2026-01-10", tag=tag)
+    right = line.strip().rpartition(":")[2]
+    write(root, "mixed.txt", f"alpha==1.0\nold==1.0 --hash=sha256:{digest or right}\n")
+    stack = stacks.read_lock("project", root / "mixed.txt", python.version, root)
+    assert stack.packages == {"alpha": "1.0", "old": "1.0"}
+    if words is None:
+        assert stacks.make_environment(stack, python, QUIET)
+        return
+    with pytest.raises(SetupError, match=words):
         stacks.make_environment(stack, python, QUIET)
 
 
@@ -257,10 +250,9 @@ def package(root: Path, version: str = "1.0", **files: str) -> str:
 @pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_packages_that_are_folders_archives_and_commits_are_installed(
-    root: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    root: Path, python: Interpreter, tmp_path: Path
 ) -> None:
     """A folder or archive belongs to its copy, and a commit to the lock."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     remote = tmp_path / "remote"
     package(remote)
     git(remote, "init", "--quiet", "--initial-branch=main")
@@ -291,10 +283,9 @@ def test_packages_that_are_folders_archives_and_commits_are_installed(
 @pytest.mark.real
 @pytest.mark.usefixtures("index")
 def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
-    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, python: Interpreter
 ) -> None:
     """A variable gives plug-ins a version with the three parts that they read."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
     read = "import os\n_, _, patch = os.environ['UV_DYNAMIC_VERSIONING_BYPASS'].split('.')\n"
     needed = "Version: 1.0\\nRequires-Dist: alpha"
@@ -308,6 +299,7 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("index")
 @pytest.mark.parametrize(
     ("table", "note"),
     [
@@ -317,9 +309,8 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     ],
 )
 def test_an_application_that_is_no_package_is_not_built(
-    table: str, note: str, tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+    table: str, note: str, tmp_path: Path, python: Interpreter
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root, said = tmp_path / "shop", io.StringIO()
     write(root, "backend.py", "raise ValueError('no cargo')\n")
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "our-service"\nversion = "1"\n{table}')
@@ -330,11 +321,11 @@ def test_an_application_that_is_no_package_is_not_built(
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("index")
 def test_the_project_itself_is_imported_from_its_sources(
-    tmp_path: Path, python: Interpreter, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, python: Interpreter
 ) -> None:
     """Where its build also puts compiled modules; the installed part says what it is."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "lib"
     write(root, "src/lib/__init__.py", "from lib.speed import built\n")
     write(root, "more/other.py", "")
@@ -349,6 +340,8 @@ def test_the_project_itself_is_imported_from_its_sources(
     said = subprocess.run(
         [python.executable, "-c", code],
         env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert said.stdout.split() == ["3.0", "True"]

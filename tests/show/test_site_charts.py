@@ -18,7 +18,7 @@ from duetbench.host import paths
 from duetbench.report import formats
 from observatory.show.claims import Answer
 from observatory.show.site import build
-from observatory.show.site.charts import Caption, Row, Scale, around, bar, interval_plot
+from observatory.show.site.charts import Caption, PlotRow, Scale, around, bar, interval_plot
 from observatory.show.site.pages.experiment import draw
 
 
@@ -67,7 +67,7 @@ def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arr
     # Nine of ten intervals are whole: 1.15 times 3 %.
     scale = around([*[sure] * 19, wide])
     assert (scale.low, scale.high, scale.zero) == pytest.approx((0.9655, 1.0345, 1.0))
-    row = partial(Row, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
+    row = partial(PlotRow, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
     groups = {"all": [row("a", "worse", sure), row("b", "open", wide)]}
     plot = interval_plot(
         Caption("x", "Throughput"), groups, scale, str, title="change", samples="duets", sides=True
@@ -134,7 +134,7 @@ def drawn(script: str, **table: Any) -> Any:
     figures = {"mean": [None, 2, 9, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
     usual = {
         "label": "m", "kind": "load", "anchor": None, "time": [1, 2, 3, 4, 5, 6],
-        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "breaks": [], "changes": [],
+        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "changes": [],
         "status": ["failed", "measured", "disturbed", "measured", "failed", "measured"],
     }  # fmt: skip
     given = {**usual, "metrics": [{**FIGURES, **figures}], **table}

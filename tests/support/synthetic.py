@@ -29,31 +29,7 @@ from duetbench.core.model import (
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Change, SeriesName, StackState
 
-PACKAGES = [
-    "annotated-doc",
-    "annotated-types",
-    "anyio",
-    "blinker",
-    "click",
-    "fastapi",
-    "flask",
-    "granian",
-    "h11",
-    "httptools",
-    "idna",
-    "itsdangerous",
-    "jinja2",
-    "markupsafe",
-    "pydantic",
-    "pydantic-core",
-    "rloop",
-    "starlette",
-    "typing-extensions",
-    "typing-inspection",
-    "uvicorn",
-    "uvloop",
-    "werkzeug",
-]
+PACKAGES = ["fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop"]
 
 MACHINE = Machine(
     id="synthetic-2c-0a1b2c3d",

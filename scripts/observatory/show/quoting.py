@@ -12,7 +12,8 @@ from duetbench.core.metrics import INSTRUCTIONS, METRICS, row
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.store.change import Change, order
-from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
+from observatory.trend.quotes import Key, Quote, quote_of
+from observatory.trend.releases import MEMORY
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 

@@ -34,7 +34,7 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlotRow:
     """A row of an interval plot: what it draws, and the same in words.
 
     Attributes:
@@ -102,7 +102,7 @@ def around(ratios: Sequence[Interval]) -> Scale:
 
 def interval_plot(
     about: Caption,
-    groups: Mapping[str, Sequence[Row]],
+    groups: Mapping[str, Sequence[PlotRow]],
     scale: Scale,
     write: Callable[[float], str],
     *,

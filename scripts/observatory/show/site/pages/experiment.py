@@ -16,7 +16,7 @@ from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
 from observatory.show.claims import Answer, ratio
-from observatory.show.site.charts import Caption, Row, Scale, interval_plot
+from observatory.show.site.charts import Caption, PlotRow, Scale, interval_plot
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
@@ -96,13 +96,13 @@ def _label(tick: float) -> str:
     return f"{2**tick:.3g}"
 
 
-def _row(answer: Answer) -> Row:
+def _row(answer: Answer) -> PlotRow:
     ours, logs = answer.ours, None
     if ours and min(ours.estimate, *(ours.ends or (1.0,))) > 0:
         low, high = map(math.log2, ours.ends) if ours.ends else (None, None)
         logs = Interval(math.log2(ours.estimate), low, high)
     published = f", published {ratio(answer.published)}" if answer.published else ""
-    return Row(
+    return PlotRow(
         answer.statement,
         _TONES.get(answer.verdict, ""),
         logs,

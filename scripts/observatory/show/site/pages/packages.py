@@ -78,7 +78,6 @@ def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
         rows=story.rows(site, quotes),
         judged=sum(name == package.name for name, _ in site.judged),
         locked=group((version, stack) for stack, version in package.locked.items()),
-        links=package.links(),
         chart=_chart(site, axes[0], largest) if axes else None,
         sections=[(axis, site.effects[axis]) for axis in axes],
     )
@@ -122,7 +121,6 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
             }
         ],
         "gaps": [],
-        "breaks": [],
         "changes": marks,
     }
     rows = [
@@ -174,7 +172,6 @@ def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
         quote=quote,
         figures=story.before_after(site, quote),
         code=story.function(site, quote),
-        links=package.links(version, quote.previous),
         seen=story.request_table(site, quote, alone),
         state=story.still_there(site, quote),
         sure=story.measurements(site, quote, addresses.root(addresses.file(address))),

@@ -25,11 +25,10 @@ from observatory.show.quoting import between, contains
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
-from observatory.store.packages import PackageRecord, VersionLinks
-from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
+from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, Result, axes
-from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
+from observatory.trend.releases import ReleaseAxis, Result, axes, judged
+from observatory.trend.table import KINDS, Kind, Night, Table, tables
 
 _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
@@ -83,31 +82,12 @@ class ReleasedPackage:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
         versions: Versions with pages: those with a quoted size; oldest first.
-        about: Links of its versions, if its metadata are stored.
     """
 
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[str, ...] = ()
-    about: PackageRecord | None = None
-
-    def links(self, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
-        """Return labels and addresses of a version's links, or of the newest version's.
-
-        The first compares the source with that of the version `before`, if the form of tags is
-        known of any version.
-        """
-        known = self.about.versions if self.about else {}
-        newest = sorted(known, key=order, reverse=True)
-        own = known.get(version) or next((known[name] for name in newest), VersionLinks())
-        tag = own.tag if own.tag is not None else next(
-            (known[name].tag for name in newest if known[name].tag is not None), None
-        )  # fmt: skip
-        compared = own.model_copy(update={"tag": tag}).differences(before or "", version)
-        links = [(f"Source, {before} to {version}", compared)] if before and compared else []
-        telling = own.links if not version else own.links.keys() & {"changelog", "source", "issues"}
-        return [*links, *((k.capitalize(), to) for k, to in own.links.items() if k in telling)]
 
 
 @dataclass(frozen=True, eq=False)  # without slots, since it keeps what it has computed
@@ -143,24 +123,14 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def _tables(self) -> Mapping[tuple[str, Kind], tuple[Table, Events]]:
-        """Tables with their events, without those of a machine that has impossible ones."""
-        known: dict[tuple[str, Kind], tuple[Table, Events]] = {}
+    def tables(self) -> Mapping[tuple[str, Kind], Table]:
+        """All nights by machine and kind, without those of a machine that has impossible ones."""
+        known: dict[tuple[str, Kind], Table] = {}
         by_machine = group((night.machine, night) for night in self.sources.nights)
         for machine, nights in sorted(by_machine.items()):
-            make = partial(_with_events, nights)
-            for table, moves in spare(self.broken, f"Nights of {machine}", make, []):
-                known[table.machine, table.kind] = table, moves
+            for table in spare(self.broken, f"Nights of {machine}", partial(tables, nights), ()):
+                known[table.machine, table.kind] = table
         return known
-
-    @cached_property
-    def tables(self) -> Mapping[tuple[str, Kind], Table]:
-        """All nights by machine and kind."""
-        return {key: table for key, (table, _) in self._tables.items()}
-
-    @cached_property
-    def events(self) -> Mapping[tuple[str, Kind], Events]:
-        return {key: moves for key, (_, moves) in self._tables.items()}
 
     @cached_property
     def nights(self) -> Mapping[str, Night]:
@@ -225,7 +195,7 @@ class Site:
     def packages(self) -> Mapping[str, ReleasedPackage]:
         """All packages with a page, by name."""
         axes_of = group((axis.package, axis) for axis in self.effects)
-        versions, metadata = group(self.quotes), {r.id: r for r in self.sources.packages}
+        versions = group(self.quotes)
         stacks: dict[str, Mapping[str, str]] = {}
         for night in sorted(self.sources.nights, key=lambda night: night.time):
             stacks |= night.packages
@@ -235,7 +205,6 @@ class Site:
                 axes_of.get(name, ()),
                 {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
                 tuple(sorted(versions.get(name, ()), key=order)),
-                metadata.get(name),
             )
             for name in sorted({*axes_of, *versions})
         }
@@ -303,10 +272,6 @@ class Site:
             for record in self.changes
             for case in dict.fromkeys(series.case for series in record.all_series)
         )
-
-
-def _with_events(nights: Iterable[Night]) -> list[tuple[Table, Events]]:
-    return [(table, events(table)) for table in tables(nights)]
 
 
 def render(

@@ -17,7 +17,7 @@ from duetbench.report import findings, formats
 from duetbench.report.attribution import RowText
 from observatory.show import addresses, quoting
 from observatory.show.claims import inverse
-from observatory.show.site.charts import TONES, Caption, Row, around, bar, interval_plot
+from observatory.show.site.charts import TONES, Caption, PlotRow, around, bar, interval_plot
 from observatory.show.site.pages.site import Site, explanations
 from observatory.show.site.pages.trends import alike
 from observatory.show.site.words import day
@@ -167,7 +167,7 @@ def _label(tick: float) -> str:
     return f"{100 * (tick - 1):+.6g} %".replace("-", "−") if tick != 1 else "0"
 
 
-def _further(site: Site, quote: Quote) -> Iterator[Row]:
+def _further(site: Site, quote: Quote) -> Iterator[PlotRow]:
     """Return what else a release moved, on any machine, the largest first."""
     moved = [
         (axis.machine.id, effect)
@@ -180,7 +180,7 @@ def _further(site: Site, quote: Quote) -> Iterator[Row]:
         yield _effect(f"{quoting.title(effect.metric)}: {what}, {where}", effect)
 
 
-def _repeats(site: Site, quote: Quote, root: str) -> Iterator[Row]:
+def _repeats(site: Site, quote: Quote, root: str) -> Iterator[PlotRow]:
     own = (quote.case, quote.metric, quote.machine)
     for axis, result in results(site, quote):
         for effect in result.effects:
@@ -222,16 +222,16 @@ def _where(case: str, machine: str) -> str:
     return ", ".join(filter(None, (name.server, name.python, machine)))
 
 
-def _effect(label: str, effect: ReleaseEffect) -> Row:
+def _effect(label: str, effect: ReleaseEffect) -> PlotRow:
     plain = _row(label, effect.metric, effect.ratio, effect.verdict or Verdict.UNKNOWN)
     if effect.levels is None:
         return plain
     return replace(plain, note="levels of {} and {} releases".format(*effect.levels))
 
 
-def _row(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> Row:
+def _row(label: str, metric: str, ratio: Interval, verdict: Verdict, href: str = "") -> PlotRow:
     """Make a row; better is left, so where more is better, the reciprocal is drawn."""
     drawn = inverse(ratio) if row(metric).better == "higher" else ratio
     word = "counted" if metric == INSTRUCTIONS else verdict.text
     tone, ends = TONES.get(verdict, "open"), formats.ends(ratio)
-    return Row(label, tone, drawn, word, formats.change(ratio), ends, href=href)
+    return PlotRow(label, tone, drawn, word, formats.change(ratio), ends, href=href)
