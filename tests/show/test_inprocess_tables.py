@@ -1,6 +1,7 @@
 """From asv's results to tables: figures worked out by hand, and nothing where nothing was."""
 
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -50,18 +51,19 @@ def lines(table: FigureTable) -> list[str]:
 
 
 def test_samples_become_a_median_and_what_failed_no_figure(tmp_path: Path) -> None:
-    """1, 2, 3: median 2, quartiles 1.5 and 2.5; None is failed, NaN skipped; names are plain."""
+    """1, 2, 3: median 2, quartiles 1.5 and 2.5; None is failed, NaN does not apply."""
     cpu = {("serial", 1): [1.0, 3.0, 2.0], ("threads", 1): None, ("serial", 4): SKIPPED}
+    elsewhere = dict.fromkeys(product(MODES, [1, 4]), SKIPPED)
+    asv_files.write(tmp_path, "3.14t", "current", [(CPU, elsewhere)])
     asv_files.write(tmp_path, "3.14t", "gil-in-process", [(CPU, cpu), (SLOWEST, {(): 0.25})])
     snapshot = only(tmp_path)
     identity = snapshot.machine, snapshot.cores, snapshot.commit
     assert identity == ("synthetic-2c", 2, asv_files.COMMIT)
-    first, skipped, failed, *_ = snapshot.of("gil.Cpu")
+    first, failed, *_ = snapshot.of("gil.Cpu")
     assert first.params == (("mode", "serial"), ("tasks", "1"))
     assert (first.python, first.stack, first.unit) == ("3.14t", "gil-in-process", "seconds")
     assert (first.value, first.spread) == (2.0, 0.25)
     assert first.samples == (1.0, 3.0, 2.0)
-    assert (skipped.status, skipped.value) == ("skipped", None)
     assert (failed.status, failed.value) == ("failed", None)
     (slowest,) = snapshot.of("gil.track_slowest_round")
     assert (slowest.value, slowest.spread, slowest.samples) == (0.25, None, ())

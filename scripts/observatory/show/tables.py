@@ -175,8 +175,7 @@ def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, 
 def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     names = (*table.keys, table.variant) if table.variant else ()
     rows: dict[tuple[str, ...], list[Reading | None]] = {}
-    # A skipped combination (large files) has no row; a failed one has.
-    readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
+    readings = snapshot.of(table.benchmark)
     for reading in readings:
         key = tuple(reading.param[name] for name in names) or (label(reading),)
         row = rows.setdefault(key, [None] * len(table.columns))

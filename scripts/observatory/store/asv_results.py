@@ -23,7 +23,7 @@ from observatory.store.kinds import kind_of
 if TYPE_CHECKING:
     from asv.results import Results
 
-ReadingStatus = Literal["measured", "failed", "skipped"]
+ReadingStatus = Literal["measured", "failed"]
 _MACHINE: Final = "machine.json"
 LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
@@ -37,7 +37,7 @@ class Reading:
     python: str
     stack: str
     unit: str  # asv's name: seconds, bytes, …
-    status: ReadingStatus  # `skipped`: it does not apply there
+    status: ReadingStatus
     # The median of the samples, or the tracked figure; None unless measured.
     value: float | None = None
     # Larger distance of a quartile of the samples, which are not all independent, from the median,
@@ -158,6 +158,7 @@ def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
 
 
 def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator[Reading]:
+    """Yield a benchmark's readings, without combinations that do not apply, which are NaN."""
     axes = benchmark["params"]
     figures = zip(
         product(*axes),
@@ -167,8 +168,9 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         strict=True,
     )
     for combination, value, statistics, samples in figures:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        measured = number and not math.isnan(value)
+        measured = isinstance(value, int | float) and not isinstance(value, bool)
+        if measured and math.isnan(value):
+            continue
         spread = None
         if measured and value and statistics and statistics.get("repeat", 2) >= 2:
             ends = [statistics.get(end) for end in ("q_25", "q_75")]
@@ -182,7 +184,7 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
             python=str(result.params["python"]),
             stack=str(result.params.get("stack", "")),
             unit=str(benchmark.get("unit", "")),
-            status="measured" if measured else "skipped" if number else "failed",
+            status="measured" if measured else "failed",
             value=float(value) if measured else None,
             spread=spread,
             samples=tuple(samples or ()) if measured else (),
