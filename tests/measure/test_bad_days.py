@@ -136,14 +136,14 @@ def no_figure(bench: Bench, run: Run, computed: Figures) -> None:
     (path,) = result_files.runs(bench.results)
     described, shown = bench("show", path, "--json"), bench("show", path)
     assert (described.code, shown.code) == (0, 0)
-    found = launches(Run.model_validate_json(described.out))
+    by_case = launches(Run.model_validate_json(described.out))
     lines = [line.split() for line in shown.out.splitlines()]
     rows = {line[0] for line in lines if line[1:] == ["failed"]}
     assert rows == {f"badapps/{bad}" for bad in computed}
     text = path.read_text("utf-8") + described.out
     right = {f"{value:.6g}" for value in launches(run)["right"][0].metrics.values()}
     for bad, known in computed.items():
-        assert found[bad][0].metrics == launches(run)[bad][0].metrics == {}
+        assert by_case[bad][0].metrics == launches(run)[bad][0].metrics == {}
         for name, value in known.items():
             digits = f"{value:.6g}"
             # Shorter ones, such as 24 requests, are in every file; and chance makes some equal.

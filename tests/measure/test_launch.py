@@ -112,7 +112,7 @@ def test_workers_and_cores(
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
     if own != others:
-        assert {tuple(found) for found in affinities.values()} == {own}
+        assert {tuple(cores) for cores in affinities.values()} == {own}
 
 
 @pytest.mark.real

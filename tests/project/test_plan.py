@@ -39,7 +39,7 @@ def case(
 
 
 @pytest.mark.parametrize(
-    ("one", "seconds"),
+    ("item", "seconds"),
     [
         # 500 blocked connections at 80 per 15 s.
         (case(floor=15, slots=80, connections=500, workers=2), 7 * 15),
@@ -52,16 +52,16 @@ def case(
         (case(floor=3, slots=40, connections=100, rate=10), 3),
     ],
 )
-def test_drains_are_those_worked_out_by_hand(one: Case, seconds: float) -> None:
+def test_drains_are_those_worked_out_by_hand(item: Case, seconds: float) -> None:
     """What is in flight at the deadline is still answered, and takes its time."""
-    assert drain(one) == pytest.approx(seconds)
+    assert drain(item) == pytest.approx(seconds)
 
 
 def test_a_floor_bound_launch_is_verified_and_warmed_up_in_whole_floors() -> None:
     """Once before, once as a wave, once after; the wave's generator starts as well."""
-    one = case(floor=3, connections=10, duration=30)
+    item = case(floor=3, connections=10, duration=30)
     start, verify, warm_up, load = FIRST_WORKER, PROBES + 2 * 3, GENERATOR + 3, GENERATOR + 30 + 3
-    seconds = launch_seconds(one)
+    seconds = launch_seconds(item)
     assert 0 < seconds - (start + verify + warm_up + load) < 0.5  # it stops, too
 
 
@@ -73,11 +73,11 @@ def test_the_nightly_profile_keeps_to_its_hour_and_measures_most_of_it() -> None
     """
     nightly, quick = (Checkout.here(profile).plan() for profile in ("nightly", "quick"))
     servers = Counter(map(server_of, nightly.cases))
-    costs = ((*duet_seconds(one), servers[server_of(one)]) for one in nightly.cases)
+    costs = ((*duet_seconds(item), servers[server_of(item)]) for item in nightly.cases)
     seconds = [own + start / shared for start, own, shared in costs]
     shard = (paths.project_root() / ".github" / "workflows" / "shard.yml").read_text("utf-8")
     budget = 60 * int(re.findall(r"--budget (\d+)m --results", shard)[0])
-    assert 0.8 * sum(NIGHTLY.least_of(one) * one for one in seconds) <= budget
+    assert 0.8 * sum(NIGHTLY.least_of(each) * each for each in seconds) <= budget
     assert plan_seconds(nightly) + budget <= 60 * 60
     loaded = sum(GENERATOR + case.load.duration + drain(case) for case in nightly.cases)
     assert loaded / plan_seconds(nightly) >= 0.66
