@@ -1,4 +1,4 @@
-# duetbench with all that it needs. `make image` builds it from dist/; docs/install.md runs it.
+# duetbench with all that it needs. `make image` builds it from dist/; docs/applications.md runs it.
 ARG BASE=debian:13-slim
 FROM ${BASE}
 

@@ -58,7 +58,7 @@ docs: harness
 
 bench: setup
 	@$(BIN)/observatory measure --profile quick; code=$$?; $(BIN)/observatory show latest; \
-	$(BIN)/observatory inprocess --select 'gil.Cpu.time_tasks(*, 4)' --select 'gil.Network*'; inside=$$?; \
+	$(BIN)/observatory inprocess --bench 'gil.Cpu.time_tasks\(.*, 4\)' --bench gil.Network; inside=$$?; \
 	$(BIN)/observatory site; site=$$?; \
 	for code in $$inside $$code $$site; do [ $$code = 0 ] || exit $$code; done
 

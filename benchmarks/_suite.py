@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, ParamSpec, TypeVar
 
-from observatory.measure.inside.checkout import CHECKOUT, STACK, stack
+from observatory.measure.inside import CHECKOUT, STACK, stack
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")

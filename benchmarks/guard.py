@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tomllib
 
-from observatory.measure.inside.checkout import checkout, stack
+from observatory.measure.inside import checkout, stack
 
 from ._suite import skip, tree
 

@@ -1,78 +1,69 @@
-"""Every declared endpoint, in-process: the cost of one request without a socket.
+"""Handlers inside the process: what one request takes without a server and without a socket.
 
-The endpoints are those of `apps/*/experiment.toml`, so new ones need no change here. Waits are cut
-to zero if the application allows it; a handler that still waits has only CPU time. `driver/asgi`
-and `driver/wsgi` are the cost of the driver and asv's own loop, which every other figure includes.
+`driver/asgi` and `driver/wsgi` answer at once: theirs is the cost of what sends the requests, which
+every other figure includes.
 """
 
 from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from observatory.measure.inside import requests
+from duetbench.app.inside.drivers import DRIVERS, Ask, Driver
+from observatory.measure.inside import load_module
 
 from . import _suite
 
-# Listed from the suites' own tree, requested in the commit under test (see _suite.tree).
-params = requests.names(_suite.tree())
-param_names = ["endpoint"]
 
-# Raise it by hand when the driver or the choice of cut waits changes: the code below stays the
-# same then.
-version = "1"
-
-# Seconds, long enough for asv to see that only the first call, which opens the request, is slow.
-warmup_time = 0.3
-
-WALL = _suite.Clock(time.perf_counter)
-CPU = _suite.Clock(time.process_time)
+async def _asgi(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
 
 
-class Wall:
+def _wsgi(_environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("200 OK", [])
+    return [b"ok"]
+
+
+ARTICLE = "asgi-wsgi"
+HANDLERS: dict[str, tuple[str, Any, str]] = {
+    "driver/asgi": ("asgi", lambda: _asgi, "/"),
+    "driver/wsgi": ("wsgi", lambda: _wsgi, "/"),
+    "fastapi/json": ("asgi", lambda: load_module(ARTICLE, "asgi_app").app, "/json"),
+    "fastapi/compute": ("asgi", lambda: load_module(ARTICLE, "asgi_app").app, "/cpu"),
+    "fastapi/models": (
+        "asgi", lambda: load_module("pydantic-v1-v2", "services").app, "/services?offset=0",
+    ),
+    "flask/json": ("wsgi", lambda: load_module(ARTICLE, "wsgi_app").app, "/json"),
+    "flask/compute": ("wsgi", lambda: load_module(ARTICLE, "wsgi_app").app, "/cpu"),
+}  # fmt: skip
+"""Interface, application and path, by what answers. To time another handler, add a row."""
+
+CLOCK = _suite.Clock(time.perf_counter)
+
+
+class Handler:
     """Seconds from the request to the end of its answer."""
 
-    timer = WALL
+    params = tuple(HANDLERS)
+    param_names = ("handler",)
+    timer = CLOCK
     sample_time = 0.05
+    # Seconds, long enough for asv to see that only the first call, which imports, is slow.
+    warmup_time = 0.3
+    # Raise it by hand when the driver changes.
+    version = "2"
 
-    def time_request(self, endpoint: str) -> None:
+    def time_request(self, handler: str) -> None:
         """Send one request."""
-        _wall(endpoint)()
-
-
-class Cpu:
-    """Seconds of CPU that the whole process spends on one request, all threads together."""
-
-    timer = CPU
-    # Ten requests of an endpoint that waits 10 ms.
-    sample_time = 0.1
-
-    def time_request(self, endpoint: str) -> None:
-        """Send one request."""
-        _cpu(endpoint)()
+        _open(handler)()
 
 
 @functools.cache
-@WALL.leaves_out
-def _wall(name: str) -> requests.Request:
-    _require(name)
-    if requests.waits(name):
-        _suite.skip(f"{name} waits: only its CPU time says something")
-    return requests.open_request(name)
-
-
-@functools.cache
-@CPU.leaves_out
-def _cpu(name: str) -> requests.Request:
-    _require(name)
-    return requests.open_request(name)
-
-
-def _require(name: str) -> None:
-    reason = requests.missing(name)
-    if reason is not None:
-        _suite.skip(reason)
-
-
-if _suite.under_asv():
-    requests.preload()
+@CLOCK.leaves_out
+def _open(handler: str) -> Driver:
+    _suite.require_stack("current")
+    interface, load, path = HANDLERS[handler]
+    return DRIVERS[interface](load(), Ask(path, status=200))

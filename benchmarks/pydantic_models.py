@@ -18,12 +18,12 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from duetbench.app.inside.phases import Unit
-from observatory.measure.inside import checkout, endpoints
+from observatory.measure import inside
 
 from . import _suite
 
 EXPERIMENT, MODULE = "pydantic-v1-v2", "services"
+STACKS = ("pydantic-v1", "pydantic-v2", "current")
 BAD_VERSION = 0  # the model requires 1 or more
 
 # Raise it by hand when the jobs below change.
@@ -85,7 +85,7 @@ class Import:
     def timeraw_import(self, module: str) -> tuple[str, str]:
         """Pydantic, or the whole application with FastAPI."""
         _require_models()
-        apps = checkout.checkout() / "apps"
+        apps = inside.checkout() / "apps"
         search = [str(apps / EXPERIMENT), str(apps)]
         # Pydantic 2 loads its parts on demand.
         statement = {"pydantic": "from pydantic import BaseModel, Field"}
@@ -117,18 +117,6 @@ class Methods:
 
 V1 = Methods("parse_obj", "parse_raw", "dict", "json")
 V2 = Methods("model_validate", "model_validate_json", "model_dump", "model_dump_json")
-
-
-_CALLS = {"1": 200, "20": 20}
-"""Calls of a job in a round of counting, by size: enough for six digits."""
-
-
-def unit(words: str) -> Unit:
-    """Make the unit of work `valid/20/json` for a count: what is done, of which size, from what."""
-    what, size, form = words.split("/")
-    jobs = {"valid": _validation, "refused": _refusal, "written": _serialisation}
-    n = _CALLS[size]
-    return Unit(jobs[what](int(size), form), n=n, warmup=n)
 
 
 def methods() -> Methods:
@@ -253,22 +241,15 @@ def _expect(expected: Any, result: Any) -> None:
 
 
 def _services() -> Any:
-    return checkout.load_module(EXPERIMENT, MODULE)
-
-
-def _stacks() -> frozenset[str]:
-    """The stacks that the experiment compares, in the commit under test."""
-    declared = endpoints.declared(checkout.checkout()).values()
-    arms = (endpoint.stacks for endpoint in declared if endpoint.experiment == EXPERIMENT)
-    return frozenset[str]().union(*arms)
+    return inside.load_module(EXPERIMENT, MODULE)
 
 
 def _require_models() -> None:
-    if not _stacks():
+    _suite.require_stack(*STACKS)
+    if not (inside.checkout() / "apps" / EXPERIMENT).is_dir():
         _suite.skip(f"this commit has no experiment {EXPERIMENT}")
-    _suite.require_stack(*sorted(_stacks()))
 
 
-if _suite.under_asv() and checkout.stack() in _stacks():
+if _suite.under_asv() and inside.stack() in STACKS:
     with contextlib.suppress(Exception):  # the benchmarks report the error
         _services()

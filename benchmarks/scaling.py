@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from duetbench.app.inside import drivers
-from observatory.measure.inside.checkout import load_app
+from observatory.measure.inside import load_module
 
 from ._suite import Clock, require_stack, skip
 
@@ -67,7 +67,7 @@ def _works(kind: str, threads: int) -> list[Callable[[], None]]:
         documents = [copy.deepcopy(DOCUMENT) for _ in range(threads)]
         return [functools.partial(_documents, document) for document in documents]
     interface = "asgi" if kind == "fastapi" else "wsgi"
-    app = load_app("asgi-wsgi", f"{interface}_app:app")
+    app = load_module("asgi-wsgi", f"{interface}_app").app
     requests = [drivers.DRIVERS[interface](app, drivers.Ask("/json")) for _ in range(threads)]
     return [functools.partial(_requests, request) for request in requests]
 

@@ -6,6 +6,7 @@ them: its titles and lists are also the navigation.
 
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -59,19 +60,35 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 _SECTION: Final = re.compile(r"^## (.+)\n+((?:(?:[-] |  ).*\n)+)", re.MULTILINE)
-_PAGE: Final = re.compile(r"^- \[[^]]+\]\(([\w-]+)\.md\)", re.MULTILINE)
+_PAGE: Final = re.compile(r"^- \[[^]]+\]\(([\w/-]+)\.md\)", re.MULTILINE)
 _SCROLLED: Final = re.compile(r"<pre|<div class=\"table-wrapper[^\"]*\"")
+
+
+MOVED: Final = {
+    "install": "applications",
+    "guide": "observatory/index",
+    **{name: f"observatory/{name}" for name in ("nights", "automation", "runners", "method")},
+}
+"""Pages that were published, and those that have their content now."""
 
 
 def setup(app: Sphinx) -> None:
     """Let every page pass through `prepare`, and as HTML through `focusable`."""
     app.connect("source-read", prepare)
     app.connect("html-page-context", focusable)
+    app.connect("html-collect-pages", moved)
+
+
+def moved(*_: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Lead from the addresses of moved pages to the new ones."""
+    for page, place in MOVED.items():
+        yield page, {"title": "This page has moved", "place": place}, "moved.html"
 
 
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     """Lead links out of this folder to the repository, and turn the index into navigation."""
-    text = source[0].replace("](../", f"]({REPOSITORY}/blob/HEAD/")
+    up = "../" * (1 + name.count("/"))
+    text = source[0].replace(f"]({up}", f"]({REPOSITORY}/blob/HEAD/")
     text = text.replace("OWNER/duetbench", urlsplit(REPOSITORY).path.strip("/"))
     if name == app.config.root_doc:
         for title, entries in _SECTION.findall(text):

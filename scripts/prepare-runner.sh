@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make this machine one of our runners: its user, hook, sandbox and clock. docs/runners.md.
+# Make this machine one of our runners: its user, hook, sandbox and clock. docs/observatory/runners.md.
 #   sudo sh scripts/prepare-runner.sh repository=OWNER/NAME packages=HOST,…   # or packages=none
 # Further words: repository_id= branch= group= workflows=FILE,… events=…, and root=FOLDER to look first:
 # files are written below it, and commands are printed only.
@@ -18,7 +18,7 @@ for word; do # every value ends up in files of root's
     repository=?*/?* | repository_id=* | branch=* | packages=* | group=* | root=/* | workflows=*.yml) ;;
     events=schedule | events=workflow_dispatch | events=schedule,workflow_dispatch) ;;
     events=schedule,workflow_dispatch,workflow_run) ;;
-    *) fail "$word: expected repository=OWNER/NAME, or another word of docs/runners.md" ;;
+    *) fail "$word: expected repository=OWNER/NAME, or another word of docs/observatory/runners.md" ;;
   esac
   case ${word#*=} in
     '' | -* | *..* | *[!A-Za-z0-9._/,-]*) fail "$word: expected letters, digits and ._/,-" ;;
@@ -30,7 +30,7 @@ for word; do # every value ends up in files of root's
 done
 [ -n "$repository" ] || fail "expected repository=OWNER/NAME"
 [ -n "$packages" ] || fail "expected packages=HOST,…: the sandbox installs packages from these hosts only \
-(docs/nights.md, step 9); packages=none if it needs none"
+(docs/observatory/nights.md, step 9); packages=none if it needs none"
 [ "$packages" != none ] || packages=''
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || fail "it changes the system: run it with sudo, or with root=FOLDER"
 act() { if [ -n "$root" ]; then echo "\$ $*"; else "$@"; fi; }

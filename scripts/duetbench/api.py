@@ -112,7 +112,7 @@ def observe(sides: Sides) -> Mapping[str, Effects]:
 
 def duet(pair: Pair) -> Duet:
     """Load both sides of a case at the same time, once. A failure is a flag of the duet."""
-    loop = Loop(_instruments(), _silent(), DEFAULT_SEED + len(pair.all))
+    loop = Loop(_instruments().duets, _silent(), DEFAULT_SEED + len(pair.all))
     loop.launch([pair], 0.0)
     return pair.all[-1]
 

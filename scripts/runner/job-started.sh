@@ -1,5 +1,5 @@
 #!/bin/sh
-# GitHub's runner starts this before the first step of every job (docs/runners.md). If a hook fails,
+# GitHub's runner starts this before the first step of every job (docs/observatory/runners.md). If a hook fails,
 # the runner only fails one step: the `pre:` of actions and steps with `if: always()` still run. So a
 # refused job is killed together with the process that runs it; if that is not found, together with
 # all processes of this user.

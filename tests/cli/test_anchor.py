@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -94,21 +94,8 @@ def test_an_anchor_is_declared_played_and_renewed(scene: Scene) -> None:
         (cpu,) = (point for point in one.points if point.metric == CPU)
         assert (cpu.duets, cpu.se < 0.005) == (5, True)
 
-    text = anchor_file(scene.root).read_text()
-    text = text.replace("protocol = 2", 'protocol = 2\ncanary = "tiny/alone/py3.14"')
-    commit(scene.root, "Canary", **{"apps/anchor.toml": text})
-    done = scene.call("observatory", "anchor", "run", "--results", scene.results)
-    assert done.code == 0, done
-    made = max(read(scene), key=lambda one: one.started)
-    assert {one.case for one in made.cases} == {*CASES, f"{points.CANARY}tiny/alone/py3.14"}
-    (itself,) = (one for one in made.cases if one.case not in CASES)
-    # On a server that it shared with a case, one of both would be measured on the other's side.
-    groups = [names for names in scene.instruments.together if itself.case in names]
-    assert {*groups} == {(itself.case,)}
-    assert "instructions" not in {point.metric for point in itself.points}
-
     scene.anchored("second")
-    assert load_anchor(scene.root).canary == "tiny/alone/py3.14"
+    assert load_anchor(scene.root).name == "second"
 
 
 @pytest.mark.real
@@ -156,11 +143,6 @@ def test_a_shard_of_a_night_is_played_and_accepted(scene: Scene, tmp_path: Path)
     found = incoming.night(night, sent, tmp_path / "out", locks, now)
     assert found.refused == {}
     assert found.accepted == (made.path,)
-
-    first, *_ = made.cases
-    itself = replace(first, case=f"{points.CANARY}{first.case}")
-    files.save(sent / "shard-1", made.model_copy(update={"cases": (*made.cases, itself)}))
-    assert incoming.night(night, sent, tmp_path / "again", locks, now).refused == {}
 
     # Of each case three duets had been played.
     scene.instruments = FakeInstruments(stop=7)

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -23,8 +22,7 @@ from duetbench.core.comparison import CaseComparison, Comparison, Finding
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
-from duetbench.judge import comparison as comparisons
-from duetbench.judge.comparison import Question
+from duetbench.judge.comparison import InterruptedComparison, Session
 from repos import borrow_cache, commit, git, make_repository, make_shop, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
@@ -86,7 +84,7 @@ def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
 def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
     verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = make_shop(tmp_path / "shop", declared=False)
+    root = make_shop(tmp_path / "shop")
     commit(root, "Slower", **{"src/shop/slow.py": ""})
     monkeypatch.delenv("DUETBENCH_ROOT")
     monkeypatch.chdir(root / "src")
@@ -120,24 +118,24 @@ def test_what_only_documents_change_is_not_measured(repository: Path, bench: Ben
 class _Played:
     def __init__(self, found: Finding, *, interrupted: bool = False) -> None:
         self.found, self.interrupted = found, interrupted
-        self.question: Question | None = None
+        self.session: Session | None = None
 
-    def __call__(self, question: Question, *_: object) -> Comparison:
-        self.question = question
-        pairs = question.sides.pairs
+    def measure(self, session: Session) -> Comparison:
+        self.session = session
+        pairs = session.sides.pairs
         cases = tuple(CaseComparison(case=pair.case, because=pair.reason) for pair in pairs)
         found = (self.found.model_copy(update={"case": pair.case.id}) for pair in pairs)
         status = "partial" if self.interrupted else "complete"
-        made = question.nothing().model_copy(
+        made = session.comparison("complete").model_copy(
             update={"cases": cases, "findings": (*found,), "status": status, "notes": ()}
         )
         if self.interrupted:
-            raise comparisons.InterruptedComparison(signal.SIGINT, made)
+            raise InterruptedComparison(signal.SIGINT, made)
         return made
 
 
 def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    patch.setattr(comparisons, "measure", played)
+    patch.setattr(Session, "measure", lambda session, _: played.measure(session))
     return bench("observatory", "compare", *SELECTED, *arguments)
 
 
@@ -150,9 +148,9 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     more = "--start", "--limit", "memory=7 %", "-o", str(file)
     done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", *more)
     assert (done.code, done.err) == (1, "")
-    question = played.question
-    assert question is not None
-    sides = question.sides
+    session = played.session
+    assert session is not None
+    sides = session.sides
     base, head = sides.base, sides.head
     assert (base.record.commit, head.record.commit) == (
         git(repository, "rev-parse", "main"),
@@ -162,9 +160,9 @@ def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
         (f"asgi-wsgi/{name}/c128", "apps/asgi-wsgi/wsgi_app.py", True)
         for name in ("asgi-json/py3.14/w1", "wsgi-json/py3.14/w1/t64")
     ]
-    assert (sides.untouched, question.extent.seconds, question.extent.seed) == (0, 1200, 7)
-    assert (question.extent.material, question.extent.start) == ({"memory": 0.07}, True)
-    again = question.reproduce
+    assert (sides.untouched, session.extent.seconds, session.extent.seed) == (0, 1200, 7)
+    assert (session.extent.material, session.extent.start) == ({"memory": 0.07}, True)
+    again = session.reproduce
     assert again == (
         f"observatory compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
         "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
@@ -211,9 +209,9 @@ def test_a_file_that_cannot_be_written_hides_nothing(
     folder.mkdir()
 
     class Removing(_Played):
-        def __call__(self, *arguments: Any, **named: Any) -> Comparison:
+        def measure(self, session: Session) -> Comparison:
             folder.rmdir()
-            return super().__call__(*arguments, **named)
+            return super().measure(session)
 
     played = Removing(SAME)
     done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))

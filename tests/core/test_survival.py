@@ -25,9 +25,9 @@ from observatory.show import addresses
 from observatory.show.site import asv_site, build
 from observatory.show.site.pages import experiment, site
 from observatory.show.site.pages import packages as pages
-from observatory.store import kinds, packages
-from observatory.store.night import NightRecord
-from observatory.trend import candidates, confirm, nights, reading
+from observatory.store import kinds
+from observatory.store.night import NightRecord, outcome
+from observatory.trend import candidates, confirm, reading
 from observatory.trend.table import tables
 
 
@@ -51,10 +51,7 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     files.save(results, foreign.points())
     for release in site_builds.RELEASES[:2]:
         files.save(results, release)
-    packages.remember(
-        results, {("fastapi", "1.0"): packages.VersionLinks(links={"home": "https://a.example/"})}
-    )
-    night: NightRecord = nights.outcome(foreign.night(), shard_runs)
+    night: NightRecord = outcome(foreign.night(), shard_runs)
     files.save(results, night)
     place = results / "asv" / foreign.MACHINES[0].id
     place.mkdir(parents=True)
@@ -104,7 +101,8 @@ def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
     candidates.detect(anchored, (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.close(sources.changes, evidence)
-    issues.of_changes(sources.changes, "https://site.example/")
+    for change in sources.changes:
+        issues.text(change, "https://site.example/")
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         narrator = Narrator(Console(file=nowhere))
         report = build.build(
@@ -193,7 +191,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
 
     monkeypatch.setattr(experiment, "guard", broken)
     assert use(scene)[0] == "experiment: some pages are missing (RecursionError)"
-    monkeypatch.setattr(site, "events", broken)
+    monkeypatch.setattr(site, "tables", broken)
     machines = [f"Nights of {one}: cannot be shown (R" for one in sorted(scene.machines)]
     assert [note.partition("ecursion")[0] for note in use(scene)[: len(machines)]] == machines
     assert (scene.output / "index.html").is_file()

@@ -3,11 +3,10 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
-from markdown_it import MarkdownIt
 
 from attributing import attribution, function, row
 from bench import Done
@@ -17,12 +16,8 @@ from duetbench.core.comparison import Comparison, Finding, PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import Table
-from goldens import DATA
 from observatory.github import requests
 from steps import BASE, BOT, HEAD, NEXT, Step
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 CPU = "server_cpu_per_request"
 RUN = "https://github.com/owner/name/actions/runs/7"
@@ -206,28 +201,6 @@ def test_markers_survive_what_is_in_them() -> None:
     assert comments.marker_values("comparison", line) is None
 
 
-STYLE = """body{font:14px/1.5 "Liberation Sans",Arial,sans-serif;margin:16px}
-table{border-collapse:collapse;display:block;overflow:auto;width:max-content;max-width:100%}
-td,th{border:1px solid;padding:6px 13px}"""
-"""Of comments on GitHub, as far as widths follow from it."""
-
-
-@pytest.mark.parametrize("width", [780, 390])
-@pytest.mark.parametrize("name", ["release-slower", "no-change", "server-choice"])
-def test_a_comments_table_fits(name: str, width: int, chromium: "Browser") -> None:
-    """On GitHub's page, and on a phone: nothing is cut off."""
-    text = (DATA / "answers" / f"{name}.md").read_text("utf-8")
-    visible = text.partition("<details>")[0]
-    lines = [line for line in visible.splitlines() if line.strip() and "---" not in line]
-    assert len(lines) <= 12
-    body = MarkdownIt("commonmark", {"html": True}).enable("table").render(visible)
-    page = chromium.new_page(viewport={"width": width, "height": 800})
-    page.set_content(f"<!doctype html><style>{STYLE}</style>{body}")
-    beyond = page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('table'))")
-    page.close()
-    assert beyond <= 0
-
-
 WORKFLOWS = Path(__file__).parents[2] / ".github" / "workflows"
 OLDER = "d" * 40
 
@@ -237,13 +210,6 @@ def people(step: Step) -> None:
     """Alice may write, Rita may read, and nobody else is known."""
     for login, permission in (("alice", "write"), ("ada", "admin"), ("rita", "read")):
         step.github.permit(login, permission)
-
-
-def nothing_started(step: Step) -> bool:
-    """Whether no run was started, and no comparison announced."""
-    return not (
-        step.github.dispatches or any("### duetbench: queued" in body for body in step.ours())
-    )
 
 
 def test_who_may_write_starts_a_comparison(step: Step) -> None:
@@ -269,72 +235,64 @@ def test_who_may_write_starts_a_comparison(step: Step) -> None:
     assert "dispatched" in step.summary
 
 
-@pytest.mark.parametrize("login", ["mallory", "rita"])
-def test_a_stranger_starts_nothing(login: str, step: Step) -> None:
-    """Neither somebody unknown nor somebody who may only read; and no text is written for them."""
-    step.comment(f"/bench {HEAD}", login)
-    done = step("slash")
-    assert done.code == 0
-    assert done.out.startswith("refused: only people with write permission")
-    assert nothing_started(step)
-    assert step.ours() == []
-
-
-NO_COMMIT: Final = "The request does not name a full commit"
-
-
-@pytest.mark.parametrize(
-    ("words", "change", "sentence"),
-    [
-        *((words, {}, NO_COMMIT) for words in ("main", HEAD[:39], f"{HEAD} --all", f"{HEAD};id")),
-        (HEAD, {"head": {"sha": NEXT}}, "`aaaaaaaaaaaa` is not the head of this pull request"),
-        (HEAD, {"state": "closed"}, "The pull request is not open."),
-        (HEAD, {"base": {"sha": HEAD, "ref": "main"}}, "The commit is in the base branch already"),
-    ],
-)
-def test_only_the_whole_newest_commit_is_compared(
-    words: str, change: Table, sentence: str, step: Step
-) -> None:
-    """A branch would be whatever is pushed next. The answer quotes nothing but what to ask for."""
-    pull = step.github.add_pull(12, HEAD, BASE)
-    pull.update(change)
-    step.comment(f"/bench {words}")
-    assert step("slash").out.startswith(f"refused: {sentence}")
-    assert nothing_started(step)
-    (body,) = step.ours()
-    assert f"### duetbench: not started\n\n{sentence}" in body
-    hint = f"request it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
-    possible = not {"state", "base"} & change.keys()
-    assert body.count("/bench") == body.count(hint) == possible
-
-
 ASKED: Final = f"/bench {HEAD}"
-NO_COMMAND: Final = "the comment does not begin with /bench"
-NO_PERSON: Final = "the author of the comment is not a person"
+NO_COMMIT: Final = "refused: The request does not name a full commit"
+NO_COMMAND: Final = "ignored: the comment does not begin with /bench"
+NO_PERSON: Final = "ignored: the author of the comment is not a person"
+STRANGER: Final = "refused: only people with write permission"
+UNGUARDED: Final = "refused: The environment `bench` has no required reviewers"
+
+REQUESTS: Final[list[tuple[str, str, Table, str]]] = [
+    # Comment, its author, what else is so, and what the verb says.
+    *((f"/bench {words}", "alice", {}, NO_COMMIT)
+      for words in ("main", HEAD[:39], f"{HEAD} --all", f"{HEAD};id")),
+    (ASKED, "alice", {"pull": {"head": {"sha": NEXT}}},
+     "refused: `aaaaaaaaaaaa` is not the head of this pull request"),
+    (ASKED, "alice", {"pull": {"state": "closed"}}, "refused: The pull request is not open."),
+    (ASKED, "alice", {"pull": {"base": {"sha": HEAD, "ref": "main"}}},
+     "refused: The commit is in the base branch already"),
+    (ASKED, "alice", {"environment": None}, UNGUARDED),
+    (ASKED, "alice", {"environment": {"protection_rules": [{"type": "wait_timer"}]}}, UNGUARDED),
+    *((ASKED, login, {}, STRANGER) for login in ("mallory", "rita")),
+    *((body, "alice", {}, NO_COMMAND)
+      for body in (f"> {ASKED}", f"\n{ASKED}", f"/benchmark {HEAD}")),
+    (ASKED, "alice", {"event": {"action": "edited"}}, "ignored: the comment was edited"),
+    *((ASKED, login, {}, NO_PERSON) for login in (BOT, "../../../x")),
+    (ASKED, "mallory", {"event": {"sender": {"login": "alice"}}},
+     "ignored: the sender of the comment"),
+    (ASKED, "alice", {"event": {"issue": {"number": 12}}},
+     "ignored: the comment is not on a pull request"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "login", "more", "reason"),
-    [
-        *(
-            (body, "alice", {}, NO_COMMAND)
-            for body in (f"> /bench {HEAD}", f"\n/bench {HEAD}", f"/benchmark {HEAD}")
-        ),
-        (ASKED, "alice", {"action": "edited"}, "the comment was edited, not created"),
-        *((ASKED, login, {}, NO_PERSON) for login in (BOT, "../../../x")),
-        (ASKED, "mallory", {"sender": {"login": "alice"}}, "the sender of the comment"),
-        (ASKED, "alice", {"issue": {"number": 12}}, "the comment is not on a pull request"),
-    ],
-)
-def test_other_comments_are_none_of_our_business(
-    body: str, login: str, more: Table, reason: str, step: Step
+@pytest.mark.parametrize(("body", "login", "more", "said"), REQUESTS)
+def test_nothing_starts_but_what_somebody_with_rights_has_reviewed(
+    body: str, login: str, more: Table, said: str, step: Step
 ) -> None:
-    """Nobody is even asked: no command, edited by somebody, quoted by ourselves, or passed on."""
+    """Only the whole newest commit: a branch would be whatever is pushed next.
+
+    The answer quotes nothing but what to ask for; strangers get none, and of comments that are none
+    of our business nobody is even asked.
+    """
     step.github.permit(BOT, "write")
-    step.set_event(step.comment(body, login) | more)
-    assert step("slash").out.startswith(f"ignored: {reason}")
-    assert nothing_started(step)
-    assert step.github.requests == []
+    pull = step.github.add_pull(12, HEAD, BASE)
+    pull.update(more.get("pull", {}))
+    if "environment" in more:
+        step.github.resources["environments/bench"] = more["environment"]
+    step.set_event(step.comment(body, login) | more.get("event", {}))
+    done = step("slash")
+    assert (done.code, done.out[: len(said)]) == (0, said)
+    assert step.github.dispatches == []
+    if said.startswith("ignored"):
+        assert step.github.requests == []
+    if said.startswith("ignored") or said == STRANGER:
+        assert step.requests("POST") == []
+        return
+    (answer,) = step.ours()
+    assert f"### duetbench: not started\n\n{said.removeprefix('refused: ')}" in answer
+    hint = f"request it on the first line of a comment:\n\n```\n/bench {pull['head']['sha']}\n```"
+    possible = not {"state", "base"} & more.get("pull", {}).keys()
+    assert answer.count("/bench") == answer.count(hint) == possible
 
 
 def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> None:
@@ -348,19 +306,6 @@ def test_the_base_is_where_the_head_left_the_branch_as_it_is_now(step: Step) -> 
     step.comment(f"/bench {HEAD}")
     assert step("slash").out.startswith("dispatched")
     assert step.github.dispatches[0]["inputs"]["base"] == OLDER
-
-
-@pytest.mark.parametrize("rules", [None, [{"type": "wait_timer"}]])
-def test_nothing_starts_where_nobody_approves(rules: list[Table] | None, step: Step) -> None:
-    """GitHub would make the missing environment, open to all."""
-    environment = None if rules is None else {"protection_rules": rules}
-    step.github.resources["environments/bench"] = environment
-    step.comment(f"/bench {HEAD}")
-    sentence = "The environment `bench` has no required reviewers"
-    assert step("slash").out.startswith(f"refused: {sentence}")
-    assert nothing_started(step)
-    (body,) = step.ours()
-    assert "add some in the repository's settings (Environments, `bench`)" in body
 
 
 def test_hostile_titles_and_branches_are_neither_run_nor_shown(step: Step, tmp_path: Path) -> None:
@@ -403,19 +348,20 @@ def test_a_comparison_that_cannot_be_started_is_not_left_queued(step: Step) -> N
     assert "The reason: it could not start." in body
 
 
-def test_nothing_starts_while_github_cannot_be_asked(step: Step) -> None:
-    step.github.fail(path="permission", status=500, times=-1)
-    step.comment(f"/bench {HEAD}")
-    assert step("slash").code == 4
-    assert nothing_started(step)
-
-
-def test_another_event_is_refused(step: Step) -> None:
-    step.comment(f"/bench {HEAD}")
-    step.set(GITHUB_EVENT_NAME="pull_request_target")
-    done = step("slash")
-    assert (done.code, "expected issue_comment" in done.err) == (2, True)
-    assert step.github.requests == []
+@pytest.mark.parametrize(
+    ("fault", "event", "code"),
+    [({"path": "permission", "status": 500, "times": -1}, "issue_comment", 4),
+     ({}, "pull_request_target", 2)],
+)  # fmt: skip
+def test_nothing_starts_where_it_cannot_be_decided(
+    fault: Table, event: str, code: int, step: Step
+) -> None:
+    step.comment(ASKED)
+    step.set(GITHUB_EVENT_NAME=event)
+    if fault:
+        step.github.fail(**fault)
+    assert step("slash").code == code
+    assert (step.github.dispatches, step.ours()) == ([], [])
 
 
 def test_the_workflow_fits_the_verb() -> None:

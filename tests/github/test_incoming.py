@@ -4,7 +4,6 @@ import io
 import math
 import re
 import subprocess
-import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -38,7 +37,7 @@ from foreign import (
     shard_run,
 )
 from observatory.cli import app
-from observatory.github import incoming, sandbox
+from observatory.github import incoming
 from observatory.github.incoming import Acceptance
 from observatory.matrix.checkout import Checkout
 from observatory.store import points as records
@@ -248,33 +247,19 @@ def zipped(**entries: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def tarred(**entry: Any) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        info = tarfile.TarInfo(entry.pop("name", "x.json"))
-        for kind, value in entry.items():
-            setattr(info, kind, value)
-        archive.addfile(info, io.BytesIO(bytes(info.size)))
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize(
-    ("unpack", "archive", "reason"),
+    ("archive", "reason"),
     [
-        (archives.unzip, zipped(**{"../x": b""}), "the name '../x'"),
-        (archives.unzip, zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
-        (archives.unzip, zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
-        (archives.unzip, zipped(**{"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
-        (archives.unzip, b"PK\x03\x04 none", "expected a zip archive"),
-        (sandbox.untar, tarred(name="../x"), "the name '../x'"),
-        (sandbox.untar, tarred(type=tarfile.LNKTYPE, linkname="/etc/x"), "'x.json'|plain file"),
+        (zipped(**{"../x": b""}), "the name '../x'"),
+        (zipped(bomb=bytes(9_000_000)), "8,000,000 bytes per file"),
+        (zipped(**{f"f{n}": bytes(7_000_000) for n in range(5)}), "in all"),
+        (zipped(**{"x": b"1", "x/y/z": b"2"}), "'x' is a file and a folder"),
+        (b"PK\x03\x04 none", "expected a zip archive"),
     ],
 )
-def test_an_archive_is_unpacked_within_bounds(
-    unpack: Callable[[bytes], archives.Files], archive: bytes, reason: str
-) -> None:
+def test_an_archive_is_unpacked_within_bounds(archive: bytes, reason: str) -> None:
     with pytest.raises(ArtifactError, match=reason):
-        unpack(archive)
+        archives.unzip(archive)
     assert archives.unzip(zipped(**{"a/b.json": b"x"})) == {"a/b.json": b"x"}
 
 

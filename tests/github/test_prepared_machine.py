@@ -166,11 +166,10 @@ def test_any_other_job_ends_before_its_next_step(machine: Machine, attack: str) 
     assert not machine.killed_all
 
 
-@pytest.mark.parametrize("text", [None, "ref='refs/heads/main'", "repository='a"])
-def test_a_job_ends_where_the_policy_cannot_be_read(machine: Machine, text: str | None) -> None:
-    if text is None:
-        machine.policy.unlink()
-    else:
+@pytest.mark.parametrize("text", ["", "ref='refs/heads/main'", "repository='a"])
+def test_a_job_ends_where_the_policy_cannot_be_read(machine: Machine, text: str) -> None:
+    machine.policy.unlink()
+    if text:
         machine.policy.write_text(text)
     job = machine.job()
     assert (job.code, job.went_on) == (-signal.SIGKILL, False)
@@ -232,29 +231,36 @@ def test_a_host_that_is_no_longer_named_has_no_way(root: Path, tmp_path: Path) -
     assert done.stdout.count("disable") == done.stdout.count(gone) == 1
 
 
-def test_what_was_asked_for_is_written(tmp_path: Path) -> None:
+POLICY: Final = "etc/duetbench/policy"
+HOSTS: Final = "etc/duetbench/hosts"
+ASKED: Final = [
+    # Words, and what one of the files then has.
+    ("", POLICY, "ref='refs/heads/main'"),
+    ("branch=release/next", POLICY, "ref='refs/heads/release/next'"),
+    ("workflows=own.yml events=schedule", POLICY, "events='schedule' workflows='own.yml'"),
+    ("packages=none", HOSTS, "127.0.0.1 localhost\n"),
+    ("packages=a.b,c.d", HOSTS, "127.0.0.1 localhost\n127.9.0.1 a.b\n127.9.0.2 c.d\n"),
+    ("packages=a.b,c.d", f"{UNITS}/duetbench-packages@c.d.socket.d/50-address.conf",
+     "[Socket]\nListenStream=127.9.0.2:443\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "file", "text"), ASKED)
+def test_what_was_asked_for_is_written(tmp_path: Path, words: str, file: str, text: str) -> None:
+    done = prepare(tmp_path, *words.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert text in (tmp_path / file).read_text()
+
+
+def test_the_branch_is_the_default_one_of_the_checkouts_origin(tmp_path: Path) -> None:
     copy, root = tmp_path / "checkout" / "scripts", tmp_path / "root"
     shutil.copytree(ROOT / "scripts" / "runner", copy / "runner")
     shutil.copy(SCRIPT, copy)
-
-    def policy(*words: str) -> str:
-        done = prepare(root, *words, script=copy / SCRIPT.name)
-        assert done.returncode == 0, done.stderr
-        return (root / "etc/duetbench/policy").read_text()
-
-    assert "ref='refs/heads/main'" in policy()
     origin = tmp_path / "checkout" / ".git" / "refs" / "remotes" / "origin"
     origin.mkdir(parents=True)
     (origin / "HEAD").write_text("ref: refs/remotes/origin/master\n")
-    assert "ref='refs/heads/master'" in policy()  # as the checkout's origin has it
-    words = ("branch=release/next", "workflows=own.yml", "events=schedule", "packages=a.b,c.d")
-    text = policy(*words)
-    assert "ref='refs/heads/release/next'" in text
-    assert "events='schedule' workflows='own.yml'" in text
-    hosts = (root / "etc/duetbench/hosts").read_text().splitlines()
-    assert hosts == ["127.0.0.1 localhost", "127.9.0.1 a.b", "127.9.0.2 c.d"]
-    address = root / UNITS / "duetbench-packages@c.d.socket.d" / "50-address.conf"
-    assert address.read_text() == "[Socket]\nListenStream=127.9.0.2:443\n"
+    assert prepare(root, script=copy / SCRIPT.name).returncode == 0
+    assert "ref='refs/heads/master'" in (root / POLICY).read_text()
 
 
 def test_an_organisation_registers_in_its_group(tmp_path: Path) -> None:
@@ -266,25 +272,23 @@ def test_an_organisation_registers_in_its_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x", "events=pull_request",
-     "packages=a.b,HOST", "repository=OWNER/NAME", "repository=acme/NAME", "group=MACHINE"],
+    ("word", "told"),
+    [
+        *((word, f"{word}: expected ") for word in (
+            "repository=acme/x; reboot", "user=root", "branch=x\nExecStart=/bin/x",
+            "events=pull_request", "packages=a.b,HOST", "repository=OWNER/NAME",
+            "repository=acme/NAME", "group=MACHINE",
+        )),
+        ("", "expected packages=HOST,…: the sandbox installs"),
+    ],
 )  # fmt: skip
-def test_hostile_values_and_placeholders_are_refused(tmp_path: Path, word: str) -> None:
-    done = prepare(tmp_path, word)
-    assert done.returncode == 2
-    assert f"{word}: expected " in done.stderr
-    assert contents(tmp_path) == {}
-
-
-def test_hosts_of_packages_are_named_or_declined(tmp_path: Path) -> None:
-    argv = ["sh", str(SCRIPT), "repository=acme/x", f"root={tmp_path}"]
+def test_hostile_values_placeholders_and_gaps_are_refused(
+    tmp_path: Path, word: str, told: str
+) -> None:
+    words = ["repository=acme/x", f"root={tmp_path}", *([word, "packages=none"] if word else [])]
+    argv = ["sh", str(SCRIPT), *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert "expected packages=HOST,…: the sandbox installs" in done.stderr
-    assert contents(tmp_path) == {}
-    assert prepare(tmp_path, "packages=none").returncode == 0
-    assert (tmp_path / "etc/duetbench/hosts").read_text() == "127.0.0.1 localhost\n"
+    assert (done.returncode, told in done.stderr, contents(tmp_path)) == (2, True, {})
 
 
 systemd = pytest.mark.skipif(
@@ -395,7 +399,7 @@ def test_a_job_shows_how_its_machine_differs(
     words = ("observatory", "sandbox", "--", "run", "--to", "out")
     done = invoke(capsys, monkeypatch, words)
     assert (done.code, started) == (0, ["run", "--to", "out"])
-    remedy = "; to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+    remedy = "; to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
     lines = [f"::warning title=duetbench::/etc/x differs{remedy}"]
     lines += ["::notice title=duetbench::y"]
     assert done.out.splitlines() == lines

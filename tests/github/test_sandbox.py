@@ -92,11 +92,11 @@ def test_files_go_in_and_come_out_with_the_exit_code(
     verb: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plan and what an earlier verb has left; its words without what acts on a terminal."""
-    Path("night.json").write_bytes(bytes(range(256)))
+    Path("night.json").write_bytes(bytes(range(256)) * 10_000)
     (Path("measured") / "runs").mkdir(parents=True)
     (Path("measured") / "runs" / "a.json").write_text("earlier")
     verb.write_text(
-        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256))\n"
+        "assert pathlib.Path('night.json').read_bytes() == bytes(range(256)) * 10_000\n"
         "pathlib.Path('measured/runs/b.json').write_text(\n"
         "    json.dumps([*sys.argv[1:], pathlib.Path('measured/runs/a.json').read_text()]))\n"
         "pathlib.Path('measured/link').symlink_to('/etc/passwd')\n"
@@ -122,26 +122,24 @@ def test_what_runs_on_does_not_hold_anybody_up(verb: Path) -> None:
 
 
 FORGED: Final = """\
-import io, struct, sys, tarfile
-def frame(kind, content): sys.stdout.buffer.write(struct.pack(">cI", kind, len(content)) + content)
-def files(*names):
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        for name in names: archive.addfile(tarfile.TarInfo(name))
-    frame(b"f", data.getvalue())
+import json, os
+os.read(3, 1_000_000)
+def say(**what): print(json.dumps(what), flush=True)
+def files(*names): say(files=dict.fromkeys(names, ""))
 """
 
 
 @pytest.mark.parametrize(
     ("forged", "script", "reason"),
     [
-        (False, "os.mkdir('out'); os.symlink('/etc', 'out/runs')", "'out/runs' is not a plain"),
-        (False, "open('out', 'wb').truncate(90_000_000)", "sent more than 33,000,000 bytes"),
-        (True, "files('out/.bashrc'); frame(b'c', b'0')", "the name 'out/.bashrc'"),
-        (True, "frame(b'f', b'garbage' * 100); frame(b'c', b'0')", "expected a tar archive"),
-        (True, "files('other.json'); frame(b'c', b'0')", "other.json, which the command was not"),
-        (True, "files('out/a'); files('out/../b'); frame(b'c', b'0')", "the name 'out/../b'"),
-        (True, "frame(b'c', b'-1')", "sent no exit code"),
+        (False, "open('out', 'wb').truncate(40_000_000)", "expected at most 8,000,000 bytes per"),
+        (False, "open('out', 'wb').truncate(60_000_000)", "sent more than 64,000,000 bytes at"),
+        (True, "files('out/.bashrc'); say(code=0)", "the name 'out/.bashrc'"),
+        (True, "files('other.json'); say(code=0)", "other.json, which the command was not"),
+        (True, "files('out/a'); files('out/../b'); say(code=0)", "the name 'out/../b'"),
+        (True, "say(files={'out': '?'})", """sent '{"files": {"out": "?"}}'"""),
+        (True, "say(code=-1)", """sent '{"code": -1}'"""),
+        (True, "say(link='out')", """sent '{"link": "out"}'"""),
         (True, "print('sh: 1: python: not found')", "sent 'sh: 1: python: not found"),
     ],
 )
@@ -157,15 +155,21 @@ def test_what_is_no_set_of_plain_files_stays_outside(
     assert {str(path) for path in Path().rglob("*")} <= {"out", "out/a"}
 
 
+def test_a_link_of_the_sandbox_leads_nowhere_outside(verb: Path) -> None:
+    verb.write_text("os.mkdir('out'); os.symlink('/etc/passwd', 'out/a'); open('out/b', 'w')")
+    assert run("duetbench", "run-it", "--to", "out") == 0
+    assert [path.name for path in Path("out").iterdir()] == ["b"]
+
+
 @pytest.mark.usefixtures("verb")
-@pytest.mark.parametrize(("archives", "refused"), [(3, False), (4, True)])
+@pytest.mark.parametrize(("messages", "refused"), [(3, False), (4, True)])
 def test_what_it_sends_is_bounded_in_all(
-    monkeypatch: pytest.MonkeyPatch, archives: int, refused: bool
+    monkeypatch: pytest.MonkeyPatch, messages: int, refused: bool
 ) -> None:
-    """An archive of a file has 10,240 bytes."""
-    script = f"{FORGED}for _ in range({archives}): files('out')\nframe(b'c', b'0')"
+    """A message of a file has 23 bytes, and the end 12."""
+    script = f"{FORGED}for _ in range({messages}): files('out')\nsay(code=0)"
     monkeypatch.setattr(sandbox, "_SERVE", (sys.executable, "-I", "-c", script))
-    monkeypatch.setattr(sandbox, "_MOST_SENT", 3 * 10_240)
+    monkeypatch.setattr(sandbox, "_MOST_SENT", 3 * 23 + 12)
     with pytest.raises(ArtifactError) if refused else nullcontext():
         run("duetbench", "run-it", "--to", "out")
 

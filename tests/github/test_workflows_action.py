@@ -3,21 +3,19 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from acting import MAKEFILE, PROJECT, TOKEN, Outcome, Stage, load, need
+from acting import MAKEFILE, PROJECT, TOKEN, Stage, load, need
 from duetbench.ci import workflows
 from duetbench.core.errors import HistoryError
 from duetbench.host.git import ask, ask_or_none
-from fake_github import BOT
 from linting import actionlint, zizmor
 from repos import commit, git, write
 from staging import LONG_AGO, SERVER, keep, publish, stock, theatre
+from tiny_index import Index
 
 PAGE: Final = PROJECT / "docs" / "pull-requests.md"
 OURS: Final = "duetbench/duetbench"
@@ -101,59 +99,6 @@ def examples(revision: str) -> dict[str, str]:
         )
         result[name.rpartition("/")[2]] = pinned
     return result
-
-
-@dataclass
-class Repository:
-    """Somebody's repository, its fork, and the commit of ours that it names."""
-
-    stage: Stage
-    revision: str
-    base: str
-
-    def propose(self, files: dict[str, str], owner: str = "") -> str:
-        """Push a commit as the head of the pull request, perhaps from a fork."""
-        git(self.stage.tree, "switch", "--quiet", "--detach", "main")
-        head = commit(self.stage.tree, "A change", **files)
-        git(self.stage.tree, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
-        git(self.stage.tree, "switch", "--quiet", "main")
-        pull = self.stage.github.add_pull(PULL, head, self.base)
-        pull["head"] |= {"owner": owner} if owner else {}
-        return head
-
-    def run(self, event: str, payload: dict[str, Any], workflow: str = "duetbench.yml") -> Outcome:
-        ours = {f"{OURS}@{self.revision}": self.stage.folder / "ours"}
-        return self.stage.act(workflow, event, payload, local=ours)
-
-    def proposed(self, head: str) -> dict[str, Any]:
-        ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": "0" * 40, "ref": "main"}}
-        return {"number": PULL, "pull_request": {"number": PULL, "state": "open", **ends}}
-
-    @property
-    def said(self) -> list[str]:
-        comments = self.stage.github.comments_of(PULL)
-        return [comment["body"] for comment in comments if comment["user"]["login"] == BOT]
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """A repository with an application, its lock, three keys, and the page's workflows."""
-    need("act")
-    with theatre(tmp_path, monkeypatch) as (stage, index):
-        stage.variables["UV_PYTHON_INSTALL_DIR"] = str(tmp_path / "pythons")
-        stock(index, SERVER)
-        index.add("alpha", "1.0", LONG_AGO)
-        index.add("alpha", "1.1", LONG_AGO)
-        ours = tmp_path / "ours"
-        shutil.copytree(PROJECT / ".github", ours / ".github")
-        shutil.copy(PROJECT / "action.yml", ours)
-        write(ours, "Makefile", MAKEFILE)
-        revision = keep(ours)
-        for name, text in {**SHOP, **examples(revision)}.items():
-            write(stage.tree, f".github/workflows/{name}" if name[-4:] == ".yml" else name, text)
-        base = keep(stage.tree)
-        publish(stage.tree, stage.remote)
-        yield Repository(stage, revision, base)
 
 
 def test_the_page_keeps_its_promises(tmp_path: Path) -> None:
@@ -259,49 +204,79 @@ def test_every_input_is_on_the_page_and_every_word_of_the_page_is_an_input() -> 
     }
 
 
+def make_repository(stage: Stage, index: Index) -> tuple[str, dict[str, Path]]:
+    """Somebody's, with an application, its lock and the page's workflows; and ours at a commit."""
+    stage.variables["UV_PYTHON_INSTALL_DIR"] = str(stage.folder / "pythons")
+    stock(index, SERVER)
+    index.add("alpha", "1.0", LONG_AGO)
+    ours = stage.folder / "ours"
+    shutil.copytree(PROJECT / ".github", ours / ".github")
+    shutil.copy(PROJECT / "action.yml", ours)
+    write(ours, "Makefile", MAKEFILE)
+    revision = keep(ours)
+    for name, text in {**SHOP, **examples(revision)}.items():
+        write(stage.tree, f".github/workflows/{name}" if name[-4:] == ".yml" else name, text)
+    base = keep(stage.tree)
+    publish(stage.tree, stage.remote)
+    return base, {f"{OURS}@{revision}": ours}
+
+
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
-def test_compared_code_leaves_nothing_for_who_writes(repository: Repository) -> None:
+def test_compared_code_leaves_nothing_for_who_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fork's has the rest of its own job, where no token is; the second workflow does as ever.
 
     A shallow clone has neither side; little is measured.
     """
-    stage, loot = repository.stage, repository.stage.folder / "loot"
+    need("act")
+    loot = tmp_path / "loot"
     loot.mkdir()
-    hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
-    head = repository.propose({"src/shop/main.py": hostile}, owner="stranger")
-    workflow = stage.tree / ".github" / "workflows" / "duetbench.yml"
-    text = workflow.read_text("utf-8").replace("path: /items/7", "path: /items/7, budget: 5s")
-    workflow.write_text(text, "utf-8")
-    measured = repository.run("pull_request", repository.proposed(head))
-    assert measured.results == {"duetbench": "success"}, measured.text
-    assert repository.said == []
 
     def read(pattern: str) -> str:
         return "".join(file.read_text() for file in sorted(loot.glob(pattern)))
 
-    # It was where it wanted to be: above itself, in the checkout, and in a later step.
-    assert "GITHUB_ENV=" in read("of-*")
-    assert "[remote" in read("config")
-    assert "GITHUB_ACTION=" in (later := read("later-*"))
-    assert TOKEN not in read("of-*") + read("config") + later
-    artifacts = stage.folder / "artifacts" / str(measured.number)
-    assert [place.name for place in artifacts.iterdir()] == ["duetbench"]
+    with theatre(tmp_path, monkeypatch) as (stage, index):
+        base, ours = make_repository(stage, index)
+        git(stage.tree, "switch", "--quiet", "--detach", "main")
+        hostile = HOSTILE.format(loot=str(loot)) + SHOP["src/shop/main.py"]
+        head = commit(stage.tree, "A change", **{"src/shop/main.py": hostile})
+        git(stage.tree, "push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
+        git(stage.tree, "switch", "--quiet", "main")
+        stage.github.add_pull(PULL, head, base)["head"]["owner"] = "stranger"
+        workflow = stage.tree / ".github" / "workflows" / "duetbench.yml"
+        text = workflow.read_text("utf-8").replace("path: /items/7", "path: /items/7, budget: 5s")
+        workflow.write_text(text, "utf-8")
+        ends = {"head": {"sha": head, "ref": "feature"}, "base": {"sha": "0" * 40, "ref": "main"}}
+        asked = {"number": PULL, "pull_request": {"number": PULL, "state": "open", **ends}}
+        measured = stage.act("duetbench.yml", "pull_request", asked, local=ours)
+        assert measured.results == {"duetbench": "success"}, measured.text
+        assert stage.github.comments_of(PULL) == []
 
-    about = {
-        "id": measured.number,
-        "event": "pull_request",
-        "head_sha": head,
-        "head_branch": "feature",
-        "head_repository": {"owner": {"login": "stranger"}},
-    }
-    ended = {"action": "completed", "workflow_run": about}
-    commented = repository.run("workflow_run", ended, "duetbench-comment.yml")
-    assert commented.results == {"comment": "success"}, commented.text
-    (message,) = repository.said
-    assert f"`{head[:12]}` · [the run, with all figures](" in message
-    assert f"/actions/runs/{measured.number})" in message
-    assert read("later-*") == later
+        # It was where it wanted to be: above itself, in the checkout, and in a later step.
+        assert "GITHUB_ENV=" in read("of-*")
+        assert "[remote" in read("config")
+        assert "GITHUB_ACTION=" in (later := read("later-*"))
+        assert TOKEN not in read("of-*") + read("config") + later
+        artifacts = stage.folder / "artifacts" / str(measured.number)
+        assert [place.name for place in artifacts.iterdir()] == ["duetbench"]
+
+        about = {
+            "id": measured.number,
+            "event": "pull_request",
+            "head_sha": head,
+            "head_branch": "feature",
+            "head_repository": {"owner": {"login": "stranger"}},
+        }
+        ended = {"action": "completed", "workflow_run": about}
+        commented = stage.act("duetbench-comment.yml", "workflow_run", ended, local=ours)
+        assert commented.results == {"comment": "success"}, commented.text
+        (comment,) = stage.github.comments_of(PULL)
+        assert f"`{head[:12]}` · [the run, with all figures](" in comment["body"]
+        assert f"/actions/runs/{measured.number})" in comment["body"]
+        assert read("later-*") == later
 
 
 @pytest.mark.real

@@ -1,9 +1,8 @@
 """A night and a pull request, run by act."""
 
-import json
 import subprocess
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,22 +10,15 @@ import pytest
 import yaml
 
 from acting import HOSTED, PROJECT, Stage, load, need
-from anchored_files import CPU, of, ratio
-from detecting import detect
 from duetbench.core.change import Release
-from duetbench.core.comparison import Finding, PackageChange
-from duetbench.core.model import StackRecord, Verdict
+from duetbench.core.comparison import PackageChange
+from duetbench.core.model import Verdict
 from duetbench.host import files
 from fake_github import BOT
-from foreign import MACHINES, conclusion, points
 from observatory.github.lock_branch import BRANCH
 from observatory.store.change import Change, SeriesName, StackState
-from observatory.store.points import Points
-from observatory.trend.reading import of_points
-from observatory.trend.table import tables
 from repos import commit, git, write
 from staging import keep, set_stage, theatre
-from synthetic import make_case
 from tiny_index import Index
 
 SCHEDULED = {"schedule": "41 9 * * *"}
@@ -58,59 +50,8 @@ CHANGE = Change(
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stage, Index]]:
     """The stage of tiny nights, one launch per case, and the index of releases."""
     need("act")
-    with set_stage(tmp_path, monkeypatch) as (stage, index):
-        stage.variables["DUETBENCH_LAUNCHES"] = "1"
-        yield stage, index
-
-
-MACHINE = MACHINES[0]
-
-
-def history_with_a_step() -> tuple[Points, ...]:
-    """Sixteen nights of another machine, until now; in six, another lock and 20 % more CPU."""
-    nights = []
-    for number in range(-16, 0):
-        when = datetime.now(UTC) + timedelta(days=number)
-        level, version = (1.0, "0.8") if number < -6 else (1.2, "0.9")
-        stack = StackRecord(name="current", digest=version[-1] * 64, packages={"alpha": version})
-        nights.append(
-            points(
-                id=f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c",
-                night=f"{when:%Y%m%dT%H%M%SZ}-night-0a1b2c",
-                when=when,
-                started=when,
-                stacks=(stack,),
-                cases=(of("short/one", ratio(level, 0.004, 9)),),
-                missing=(),
-            )
-        )
-    return tuple(nights)
-
-
-def confirmed(folder: Path, history: Sequence[Points]) -> Change:
-    """What the machine of these nights would send after its duets, which saw the same."""
-    (candidate,) = detect(tables(of_points(history)[0])).candidates
-    saw = Finding(
-        case="",
-        subject=CPU,
-        verdict=Verdict.WORSE,
-        ratio=1.2,
-        low=1.15,
-        high=1.25,
-        limit=0.02,
-        n=12,
-    )
-    short = make_case("short/one")
-    evidence, record = conclusion(
-        candidate,
-        saw,
-        started=datetime.now(UTC).isoformat(),
-        played={"case": short},
-    )
-    for below, value in (("changes", record), ("comparisons", evidence)):
-        (folder / below).mkdir(parents=True)
-        (folder / below / f"{value.id}.json").write_text(value.model_dump_json(indent=1) + "\n")
-    return record
+    with set_stage(tmp_path, monkeypatch) as scene:
+        yield scene
 
 
 def protect(stage: Stage) -> None:
@@ -123,14 +64,12 @@ def protect(stage: Stage) -> None:
     hook.chmod(0o755)
 
 
-def remember(stage: Stage, record: Change, *nights: Points) -> None:
-    """Let the history begin with a change that an earlier night has confirmed, and with nights."""
+def remember(stage: Stage, record: Change) -> None:
+    """Let the history begin with a change that an earlier night has confirmed."""
     folder = stage.folder / "history"
     subprocess.run(["git", "clone", "--quiet", stage.remote, folder], check=True)
     git(folder, "switch", "--quiet", "--orphan", "gh-pages")
     files.save(folder / "results", record)
-    for one in nights:
-        files.save(folder / "results", one)
     commit(folder, "A change")
     git(folder, "push", "--quiet", "origin", "gh-pages")
 
@@ -145,19 +84,16 @@ def recorded(stage: Stage, folder: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None:
     """A release comes out: it is locked, measured, stored and shown; an earlier change is told.
 
-    One case is tried, and nothing inside the process. What another machine's nights have shown is
-    confirmed there, and kept.
+    One case is tried, and nothing inside the process.
     """
     stage, index = scene
-    earlier = history_with_a_step()
-    remember(stage, CHANGE, *earlier)
-    result = confirmed(stage.folder / "judged", earlier)
-    stage.variables["STANDIN_CONFIRMED"] = str(stage.folder / "judged")
+    remember(stage, CHANGE)
     before = git(stage.tree, "rev-parse", "HEAD")
     protect(stage)
     index.add("alpha", "2.0", "2026-11-01")
@@ -185,28 +121,24 @@ def test_a_night_and_what_is_published_of_it(scene: tuple[Stage, Index]) -> None
     (record,) = recorded(stage, "nights").values()
     assert record["status"] == "complete"
 
-    # Without Pages its job says so, and the rest goes on: an issue, and what the machine confirms.
+    # Without Pages its job says so, and the rest goes on: an issue.
     stage.variables["STANDIN_NO_PAGES"] = "1"
     done = stage.act("publish.yml", "schedule", SCHEDULED)
-    confirming = dict.fromkeys((f"confirm/{MACHINE.id}", "keep"), "success")
-    assert done.results == {"detect": "success", "site": "failure", **confirming}, done.text
+    assert done.results == {"detect": "success", "site": "failure"}, done.text
     assert "Get Pages site failed" in done.text
     (issue,) = stage.github.issues
     assert (issue["state"], f"/c/{CHANGE.id}/" in issue["body"]) == ("open", True)
     assert [*recorded(stage, "packages")["alpha"]["versions"]] == ["2.0"]
-    assert recorded(stage, "changes")[result.id] == json.loads(result.model_dump_json())
-    assert list(recorded(stage, "comparisons")) == [result.evidence]
 
     # With it: the site, and then the issues, whose links lead to its pages.
     del stage.variables["STANDIN_NO_PAGES"]
     done = stage.act("publish.yml", "schedule", SCHEDULED)
     assert done.results == dict.fromkeys(("detect", "site"), "success"), done.text
     site = stage.site(done.number)
-    assert [one["state"] for one in stage.github.issues] == ["open", "open"]
-    for page in ("", f"c/{CHANGE.id}/", f"c/{result.id}/", "sides/", "docs/"):
+    assert [one["state"] for one in stage.github.issues] == ["open"]
+    for page in ("", f"c/{CHANGE.id}/", "sides/", "docs/"):
         assert (site / page / "index.html").is_file(), page
     front = (site / "index.html").read_text("utf-8")
-    assert "data-trend" in front
     assert 'href="./docs/"' in front
     assert stage.git("ls-tree", "--name-only", "gh-pages").split() == ["results"]
 
@@ -265,6 +197,7 @@ def test_the_night_of_a_fork_starts_and_ends_nothing(
         assert f"[look] {' '.join(filter(None, words))}" in lines
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_the_site_does_not_wait_for_a_search_that_fails(scene: tuple[Stage, Index]) -> None:
@@ -287,6 +220,7 @@ NASTY = '$(touch pwned) `touch pwned` ${{ github.token }} <img src=x> **x** "; e
 APP = "apps/short/short.py"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.real
 def test_from_the_question_to_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

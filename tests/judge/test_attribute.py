@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -15,7 +15,7 @@ from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase, assemble
 from duetbench.core.comparison import APPLICATION, PYTHON, FunctionChange
 from duetbench.core.errors import CountError, UsageError
-from duetbench.core.model import Case, Endpoint, Expectation, Load
+from duetbench.core.model import Endpoint, Expectation
 from duetbench.counts import counted, counting
 from duetbench.counts.profiling import ROOT, Fact, Name, Profile
 from duetbench.counts.ranking import rank
@@ -23,34 +23,18 @@ from duetbench.judge.attribute import attribute, name_of
 from duetbench.judge.repetition import contrast_of
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.checkout import Checkout
+from repos import asgi, write
+from synthetic import make_case, make_testbed
 
 pytestmark = pytest.mark.usefixtures("state_home")
 
-SHOP = """\
-import asyncio, os, pathlib
-
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        scope["state"]["items"] = pathlib.Path(os.environ["ITEMS"]).read_text().split()
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        return
-    body = (await receive())["body"]
-    known = (b"authorization", os.environ["TOKEN"].encode()) in scope["headers"]
-    said = await asyncio.to_thread(handle, scope["state"]["items"], body)
-    status = 201 if known else 401
-    await send({"type": "http.response.start", "status": status, "headers": []})
-    await send({"type": "http.response.body", "body": said})
-
-def handle(items, body):
-    return b"%d" % priced(len(items) + len(body))
-"""
-BEFORE = """
+STEPS: Final = 2_000  # so many that what threads wait for each other is no tenth of them
+SHOP: Final = asgi("import asyncio\n", "body = b'%d' % await asyncio.to_thread(priced, 7)")
+BEFORE: Final = """
 def priced(count):
     return sum([number * number for number in range(20)]) + count
 """
-STEPS = 2_000  # so many that what threads wait for each other is no tenth of them
-AFTER = f"""
+AFTER: Final = f"""
 def priced(count):
     check(count)
     return sum([number * number for number in range(20)]) + count
@@ -61,55 +45,22 @@ def check(count):
 """
 
 
-@pytest.fixture
-def case() -> Case:
-    return Case(
-        id="shop/post-orders/py3.14/c4",
-        experiment="shop",
-        endpoint=Endpoint(
-            name="post-orders", app="shop:app", interface="asgi", method="POST", path="/orders",
-            headers={"authorization": "{TOKEN}"}, body='{"item": 7}',
-            expect=Expectation(status=201), floor=0,
-        ),
-        python="3.14", stack="project", server="uvicorn", loop="asyncio", workers=1,
-        load=Load(connections=4, duration=1, timeout=10),
-        cores="split", env={"ITEMS": "{tmp}/items"}, env_names=("TOKEN",),
-        before=("echo one two three > $ITEMS",),
-    )  # fmt: skip
-
-
-def side(case: Case, root: Path, code: str) -> SideCase:
-    """The case in a copy of the repository at one commit."""
-    (root / "src").mkdir(parents=True)
-    (root / "src" / "shop.py").write_text(SHOP + code)
-    target = Target(app="shop:app", env={"TOKEN": "s3cret-of-ours"})
-    project = Subject(root, target=target, search=("src",))
-    found = assemble(
-        project, [case], root.parent / "logs", generator=Path("oha"),
-        lock=lambda _: Checkout.here().lock("gil-in-process"),
-        interpreter=Checkout.here().interpreter,
-    )  # fmt: skip
-    return SideCase(case, found)
-
-
-@pytest.mark.real
 @pytest.mark.parametrize("old", ["base", "head"])
 def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
-    old: str, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def counted_first(*_: object) -> str:
-        return "counted"
-
-    monkeypatch.setattr(counted, "instructions", counted_first)
-    sides = {name: side(case, tmp_path / name, BEFORE) for name in ("base", "head")}
+    monkeypatch.setattr(counted, "instructions", lambda *_: "counted")
+    python = Checkout.here().interpreter("3.14")
 
     def attributed(version: str) -> str:
-        testbed = sides[old].testbed
-        python = testbed.interpreters["3.14"].model_copy(update={"version": version})
-        changed = replace(testbed, interpreters={"3.14": python})
-        both = {**sides, old: replace(sides[old], testbed=changed)}
+        versions = {"base": "3.14.0", "head": "3.14.0", old: version}
+        base, head = (
+            replace(make_testbed(), interpreters={"3.14": python.model_copy(update={"version": v})})
+            for v in (versions["base"], versions["head"])
+        )
+        case = make_case("x/a")
         with pytest.raises(CountError) as refused:
-            attribute(both["base"], both["head"], QUIET)
+            attribute(SideCase(case, base), SideCase(case, head), QUIET)
         return str(refused.value)
 
     assert attributed("3.11.14") == (
@@ -122,23 +73,34 @@ def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
 @pytest.mark.long
 @pytest.mark.real
 @pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
-def test_a_new_function_of_an_application_is_named_in_its_own_file(
-    case: Case, tmp_path: Path
-) -> None:
-    base = side(case, tmp_path / "base", BEFORE)
-    assert base.testbed.oha == Path("oha")  # not looked for
-    found = attribute(base, side(case, tmp_path / "head", AFTER), QUIET, runs=1)
+def test_a_new_function_of_an_application_is_named_in_its_own_file(tmp_path: Path) -> None:
+    endpoint = Endpoint(
+        name="get", app="shop:app", interface="asgi", path="/", expect=Expectation(), floor=0
+    )
+    case = make_case("shop/get/py3.14", endpoint=endpoint, stack="project", server="uvicorn")
+    sides = []
+    for name, code in (("base", BEFORE), ("head", AFTER)):
+        write(tmp_path / name, "src/shop.py", SHOP + code)
+        project = Subject(tmp_path / name, target=Target(app="shop:app"), search=("src",))
+        testbed = assemble(
+            project, [case], tmp_path / "logs", generator=Path("oha"),
+            lock=lambda _: Checkout.here().lock("gil-in-process"),
+            interpreter=Checkout.here().interpreter,
+        )  # fmt: skip
+        sides.append(SideCase(case, testbed))
+    assert sides[0].testbed.oha == Path("oha")  # not looked for
+    found = attribute(sides[0], sides[1], QUIET, runs=1)
     first = found.rows[0]
     assert (first.name, first.file, first.package) == ("check", "src/shop.py", APPLICATION)
-    assert (first.line, first.state, first.entries) == (23, "came", (0, 1))
+    line = (SHOP + AFTER).splitlines().index("def check(count):") + 1
+    assert (first.line, first.state, first.entries) == (line, "came", (0, 1))
     assert first.caller == "priced"
     # Steps of 5 to 200 instructions, and all that the commit adds.
     moved = found.instructions.head - found.instructions.base
     assert STEPS * 5 < moved < STEPS * 200
     assert 0.9 < (first.head - first.base) / moved < 1.1
-    assert found.asked == "POST /orders"
-    assert AttributionText(found).headline.startswith("POST /orders executes ")
-    assert "s3cret-of-ours" not in found.model_dump_json()
+    assert found.asked == "GET /"
+    assert AttributionText(found).headline.startswith("GET / executes ")
     assert not list((tmp_path / "logs").iterdir())
 
 
@@ -183,60 +145,52 @@ def rows(ranked: Iterable[FunctionChange]) -> dict[str, tuple[str, float, float,
 
 
 BASE = {"": 10.0, "serve": 100.0, "serve route": 200.0, "serve route dump": 690.0}
+WARE = {
+    "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
+    "serve ware route": 200.0, "serve ware route dump": 690.0,
+}  # fmt: skip
+STEP = {**BASE, "step": 5.0}
+TASK = {
+    "": 10.0, "serve": 100.0, "serve ware": 50.0,
+    "step": 5.0, "step task": 30.0, "step task route": 200.0, "step task route dump": 690.0,
+}  # fmt: skip
+FIND = {**BASE, "serve find": 20.0}
+INSTEAD = {**FIND, "serve find dump": 500.0, "serve route dump": 190.0}
 
 
-def test_what_moved_by_less_than_the_threshold_is_not_named() -> None:
-    head = {**BASE, "serve": 104.0, "serve route": 206.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"route": ("both", 200, 206, "serve")}
+def below(name: str, dump: float) -> dict[str, float]:
+    return {"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump}
 
 
-def test_a_middleware_that_was_put_in_is_named_alone_with_what_only_it_calls() -> None:
-    head = {
-        "": 10.0, "serve": 100.0, "serve ware": 50.0, "serve ware look": 30.0,
-        "serve ware route": 200.0, "serve ware route dump": 690.0,
-    }  # fmt: skip
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"ware": ("came", 0, 80, "serve")}
-    taken_away = rank(calls(head), calls(BASE), 0.005)
-    assert rows(taken_away) == {"ware": ("went", 80, 0, "serve")}
+RENAMED = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
 
 
-def test_a_middleware_that_runs_the_application_in_a_task_is_named_alone() -> None:
-    """What the loop calls is called by nothing that called it before."""
-    base = {**BASE, "step": 5.0}
-    head = {
-        "": 10.0, "serve": 100.0, "serve ware": 50.0,
-        "step": 5.0, "step task": 30.0, "step task route": 200.0, "step task route dump": 690.0,
-    }  # fmt: skip
-    assert rows(rank(calls(base), calls(head), 0.005)) == {
-        "ware": ("came", 0, 50, "serve"),
-        "task": ("came", 0, 30, "step"),
-    }
-
-
-def test_what_a_new_function_does_once_more_is_its_own() -> None:
-    """As what it calls is called as before elsewhere; and what it does instead of others is not."""
-    head = {**BASE, "serve find": 20.0, "serve find dump": 690.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 710, "serve")}
-    head = {**BASE, "serve find": 20.0, "serve find dump": 500.0, "serve route dump": 190.0}
-    assert rows(rank(calls(BASE), calls(head), 0.005)) == {"find": ("came", 0, 20, "serve")}
-
-
-def test_what_both_sides_call_below_different_functions_is_the_same_work() -> None:
-    """Unless it differs by more than what both have of it: then it belongs to these functions."""
-
-    def one(name: str, dump: float) -> Profile:
-        return calls({"": 10.0, "serve": 100.0, f"serve {name}": 30.0, f"serve {name} dump": dump})
-
-    same = {"old": ("went", 30, 0, "serve"), "new": ("came", 0, 30, "serve")}
-    assert rows(rank(one("old", 400), one("new", 400), 0.005)) == same
-    assert rows(rank(one("old", 400), one("new", 700), 0.005)) == {
-        **same,
-        "dump": ("both", 400, 700, "new"),
-    }
-    assert rows(rank(one("old", 400), one("new", 900), 0.005)) == {
-        "old": ("went", 430, 0, "serve"),
-        "new": ("came", 0, 930, "serve"),
-    }
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        # What moved by less than the threshold is not named.
+        (BASE, {**BASE, "serve": 104.0, "serve route": 206.0},
+         {"route": ("both", 200, 206, "serve")}),
+        # A middleware that was put in, or taken away, is named with what only it calls;
+        (BASE, WARE, {"ware": ("came", 0, 80, "serve")}),
+        (WARE, BASE, {"ware": ("went", 80, 0, "serve")}),
+        # also if it runs the application in a task: nothing called before what the loop calls.
+        (STEP, TASK, {"ware": ("came", 0, 50, "serve"), "task": ("came", 0, 30, "step")}),
+        # What a new function does once more is its own, and not what it does instead of others.
+        (BASE, {**FIND, "serve find dump": 690.0}, {"find": ("came", 0, 710, "serve")}),
+        (BASE, INSTEAD, {"find": ("came", 0, 20, "serve")}),
+        # What both sides call below different functions is the same work, unless it differs by
+        # more than what both have of it.
+        (below("old", 400), below("new", 400), RENAMED),
+        (below("old", 400), below("new", 700), {**RENAMED, "dump": ("both", 400, 700, "new")}),
+        (below("old", 400), below("new", 900),
+         {"old": ("went", 430, 0, "serve"), "new": ("came", 0, 930, "serve")}),
+    ],
+)  # fmt: skip
+def test_what_moved_is_ranked(
+    base: dict[str, float], head: dict[str, float], expected: dict[str, tuple[Any, ...]]
+) -> None:
+    assert rows(rank(calls(base), calls(head), 0.005)) == expected
 
 
 def test_a_moved_method_is_one_method() -> None:

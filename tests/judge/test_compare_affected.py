@@ -10,17 +10,14 @@ from typing import Any, Final
 import pytest
 
 from bench import Bench
-from comparing import SAME, comparison_of, judged_case
 from duetbench.app import stacks
 from duetbench.app.testbed import Testbed
-from duetbench.core.comparison import Comparison, Coverage, PackageChange
+from duetbench.core.comparison import Comparison, PackageChange
 from duetbench.core.model import Case, InterpreterRecord, Load
 from duetbench.judge import affected
-from duetbench.judge import comparison as comparisons
 from duetbench.judge.affected import Diff
-from duetbench.judge.comparison import Question
+from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Sides
-from duetbench.report.report import make_report
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
 from repos import asgi, commit, git, work_in
@@ -160,48 +157,6 @@ def test_packages_and_interpreters_affect_their_cases() -> None:
     assert selected(Diff(), cases).empty_reason == "base and head do not differ."
 
 
-CODE = """\
-import os
-__version__ = "1.0"
-LIMIT = 10
-def entered(a):
-    return a + LIMIT
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (CODE, CODE.replace("1.0", "1.1rc1"), True),
-        (CODE, "# What for.\n\n" + CODE.replace("a + LIMIT", "(a  # both\n + LIMIT)"), True),
-        # Each of these is executed otherwise.
-        (CODE, CODE.replace("10", "11"), False),
-        (CODE, CODE.replace("10", "10.0"), False),
-        (CODE, CODE.replace('"1.0"', "1.0"), False),
-        (CODE, CODE.replace("1.0", "fast"), False),
-        (CODE.replace("__version__", "API"), CODE.replace('__version__ = "1', 'API = "2'), False),
-        (CODE, CODE.replace("(a)", "(a=None)"), False),
-        (CODE, CODE.replace("import os", "import sys"), False),
-        (CODE, CODE.replace("    return", "    'Add.'\n    return"), False),
-        # A version that not every import has.
-        ("if x:\n  __version__ = '1'\n", "if x:\n  __version__ = '2'\n", False),
-        # What cannot be read.
-        ("print 1\n", "print  1\n", False),
-        (f"x = {'(' * 400}{')' * 400}\n", f"x =  {'(' * 400}{')' * 400}\n", False),
-    ],
-)
-def test_code_is_the_same_where_it_is_executed_as_such(
-    before: str, after: str, expected: bool, tmp_path: Path
-) -> None:
-    roots = tmp_path / "base", tmp_path / "head"
-    write_all(roots[0], {"a.py": before, "a.txt": "1", "gone.py": ""})
-    write_all(roots[1], {"a.py": after, "a.txt": "1"})
-    for sides_ in (roots, roots[::-1]):
-        assert (not affected.differing("a.py", *sides_)) is expected
-        assert affected.differing("a.txt", *sides_)
-        assert affected.differing("gone.py", *sides_)
-
-
 def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) -> None:
     base, head = tmp_path / "base", tmp_path / "head"
     for text, expected in (
@@ -299,6 +254,8 @@ def test_cases_are_compared_with_themselves_only() -> None:
 
 BASE = """\
 import json
+__version__ = "1.0"
+API = "1.0"
 
 LIMIT = 10
 route = str
@@ -321,65 +278,52 @@ class Shop:
     async def get(self):
         return self.size
 """
+DEEP = f"LIMIT = {'(' * 400}{')' * 400}\n"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "differ"),
     [
+        # These are not executed.
+        ('__version__ = "1.0"', '__version__ = "1.1rc1"', None),
+        ("    return a\n\n\nclass", "    return (a  # as it is\n    )\n\n\nclass", None),
+        ("import json", "# What for.\n\nimport json", None),
+        # Each of these is executed otherwise: in functions, each without those inside it,
         ("return a\n    return", "return a + 1\n    return", {"first.<locals>.inner"}),
         ("return inner", "return inner()", {"first"}),
         ("b=1", "b=2", {"first"}),
         ("a: int", "a: str", {"second"}),
+        ("def second(a: int):", "def second(a: int) -> str:", {"second"}),
+        ("def second(a: int):", "def second(a: int):\n    'Return it.'", {"second"}),
         ("@route\ndef second", "@route\nasync def second", {"second"}),
         ("@route\n", "", {"second"}),
         ("self.size", "self.size * 2", {"Shop.get"}),
-        ("size = 1", "size = 2", {""}),
-        ("LIMIT = 10", "LIMIT = 11", {""}),
-        ("import json", "import json  # a comment\nimport os", set()),
-        ("def second(a: int):", "def second(a: int) -> str:", {"second"}),
         ("class Shop:", "def third(): return 3\n\n\nclass Shop:", {"third"}),
+        # or outside of them; functions that use another import differ themselves.
+        ("size = 1", "size = 2", {""}),
+        ("LIMIT = 10", "LIMIT = 10.0", {""}),
+        ('API = "1.0"', 'API = "1.1"', {""}),
+        ('__version__ = "1.0"', "__version__ = 1.0", {""}),
+        ('__version__ = "1.0"', '__version__ = "fast"', {""}),
+        ("import json", "import json  # a comment\nimport os", set()),
+        # What cannot be read.
+        ("LIMIT = 10", "print 1", "?"),
+        ("LIMIT = 10", DEEP, "?"),
     ],
 )
-def test_functions_differ_by_what_they_execute(
-    old: str, new: str, differ: set[str], tmp_path: Path
+def test_code_differs_by_what_it_executes(
+    old: str, new: str, differ: Collection[str] | None, tmp_path: Path
 ) -> None:
-    """Each without those inside it, on either side."""
     assert BASE.count(old) == 1
-    for name, text in (("base", BASE), ("head", BASE.replace(old, new))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "shop.py").write_text(text)
     roots = tmp_path / "base", tmp_path / "head"
+    write_all(roots[0], {"shop.py": BASE, "a.txt": "1", "gone.py": ""})
+    write_all(roots[1], {"shop.py": BASE.replace(old, new), "a.txt": "1"})
+    expected = set() if differ is None else {"?"} if differ == "?" else {"*", *differ}
     for base, head in (roots, roots[::-1]):
-        assert affected.differing("shop.py", base, head).keys() == {"*", *differ}
-    assert affected.differing("gone.py", *roots) == {}
-    (roots[1] / "gone.py").write_text("def newer(:\n")
-    assert affected.differing("gone.py", *roots) == {"?": 0}  # of which functions are unknown
-
-
-NONE = "3 functions differ, and these requests enter none of them (slow in shop.py)"
-COVERED = Coverage(differ=3, entered=0, missed=("slow in shop.py",), alone=True)
-
-
-@pytest.mark.parametrize(
-    ("covered", "sentence"),
-    [
-        (COVERED, f"{NONE}: 'same' proves nothing about them"),
-        # Something else differs, and its effect is judged.
-        (COVERED.model_copy(update={"alone": False, "outside": 1}),
-         f"{NONE}; code outside functions differs in 1 file"),
-        (COVERED.model_copy(update={"differ": 1, "entered": 1, "functions": ("fast, shop.py:3",)}),
-         "1 function differs and is called: fast, shop.py:3"),
-        (COVERED.model_copy(update={"differ": 0, "outside": 2}),
-         "No function differs; code outside functions differs in 2 files"),
-    ],
-)  # fmt: skip
-def test_the_verdict_stands_below_what_the_requests_enter(covered: Coverage, sentence: str) -> None:
-    report = make_report(comparison_of(judged_case("x/a/py3.14", SAME), coverage=covered))
-    missed = bool(covered.differ and not covered.entered)
-    assert report.lines[:-1] == ([] if missed else [sentence])
-    unproven = f", but {sentence}" * missed
-    same = "any change of CPU per request is below 2 %"
-    assert report.headline == f"= same: x/a/py3.14: {same}{unproven}"
+        assert affected.differing("shop.py", base, head).keys() == expected
+        assert affected.differing("a.txt", base, head)
+        assert affected.differing("gone.py", base, head)
+    assert affected.differing("nowhere.py", *roots) == {}
 
 
 MAIN: Final = asgi("from shop import items\n", 'body = items.find(scope["path"])')
@@ -408,13 +352,13 @@ def test_what_no_request_loads_is_not_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither by the new code nor by the old; what runs before the server may load anything."""
-    asked: list[Question] = []
+    asked: list[Session] = []
 
-    def measure(question: Question, *_: Any) -> Comparison:
-        asked.append(question)
-        return question.nothing()
+    def measure(session: Session, _: Path) -> Comparison:
+        asked.append(session)
+        return session.comparison("complete").model_copy(update={"findings": (), "cases": ()})
 
-    monkeypatch.setattr(comparisons, "measure", measure)
+    monkeypatch.setattr(Session, "measure", measure)
     files = {
         "pyproject.toml": PROJECT, ".python-version": "3.14\n", "shop/__init__.py": "",
         "shop/main.py": MAIN, "shop/items.py": ITEMS, "shop/tools.py": "x = 1\n",
@@ -430,9 +374,9 @@ def test_what_no_request_loads_is_not_measured(
             sentence = ALONE.format(file)
             assert (asked, sentence in " ".join(done.out.split())) == ([], True), done
         else:
-            question = asked.pop()
-            assert [pair.reason for pair in question.sides.pairs] == [
+            session = asked.pop()
+            assert [pair.reason for pair in session.sides.pairs] == [
                 file if words != "--all" else "asked for with --all"
             ]
-            assert question.coverage is not None
-            assert question.coverage.entered == entered
+            assert session.coverage is not None
+            assert session.coverage.entered == entered

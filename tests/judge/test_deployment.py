@@ -3,7 +3,7 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +19,12 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison
+from duetbench.core.comparison import Comparison, Duet
 from duetbench.core.errors import UsageError
-from duetbench.core.metrics import CPU, MATERIAL
+from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
-from duetbench.counts import counted, counting
 from duetbench.host import files
 from duetbench.judge import affected, preparation
-from duetbench.judge.findings import of_instructions
 from duetbench.judge.instruments import Rotation
 from duetbench.judge.pairs import Side, Sides
 from duetbench.judge.preparation import Scope
@@ -59,10 +57,14 @@ def shop(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     assert not git(root, "status", "--porcelain")
 
 
-@pytest.fixture
-def project(shop: Path) -> Subject:
+def of_shop(shop: Path) -> Subject:
     keys = {"app": "shop.main:app", "requests": ("GET /items/7",), "env": {"SECRET": "words"}}
     return Subject(shop, target=Target.model_validate(keys))
+
+
+@pytest.fixture
+def project(shop: Path) -> Subject:
+    return of_shop(shop)
 
 
 @pytest.fixture
@@ -137,72 +139,81 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
 
 
 WAITS = """\
-import asyncio
-import contextlib
+import asyncio, contextlib, time
 
 LOCK = {lock}
 
 
 async def find(path):
+    {work}
     async with LOCK:
         await asyncio.sleep({seconds})
     return path.encode()
 """
 
 
-@pytest.mark.real
-@pytest.mark.parametrize(("locks", "swapped"), [(False, True), (True, False)])
-def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
-    shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, locks: bool, swapped: bool
-) -> None:
-    """Twice as long is twice the median; behind a lock requests come one by one."""
-    waiting = APP.replace("items.find", "await items.find")
-    free, locked = "contextlib.nullcontext()", "asyncio.Lock()"
-    for lock, seconds in ((free, 0.02), (locked, 0.02)) if locks else ((free, 0.04), (free, 0.08)):
-        text = WAITS.format(lock=lock, seconds=seconds)
-        commit(shop, "It waits", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
-    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
-    most = 64 if locks else 512  # which keep the cores of any machine busy
-    load = pair.case.load.model_copy(update={"connections": most})
-    case = pair.case.model_copy(update={"load": load})
-    base, head = (replace(part, case=case) for part in pair.sides)
-    parts = (head, base) if swapped else (base, head)
-    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
-    assert found.usable or found.disturbed, found
-    quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
-    if locks:
-        assert found.wait is None
-        assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
-        assert slow["throughput"] < quick["throughput"] / 5
-        return
-    assert found.wait is not None
-    assert 0.06 < found.wait < 0.16  # a busy machine adds to it
-    assert found.connections is not None
-    assert found.connections < most
-    # A busy machine adds as much to both.
-    assert 1.4 < slow["response_p50"] / quick["response_p50"] < 2.2
+FREE: Final = "contextlib.nullcontext()"
+FINDS: Final = APP.replace("items.find", "await items.find")
+
+
+def loaded(shop: Path, modules: Sequence[str], most: int | None, swapped: bool) -> Duet:
+    """A duet of two versions of the module, with so many connections."""
+    for text in modules:
+        commit(shop, "It waits", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
+    with revisions.copies() as copies:
+        project, scope = of_shop(shop), Scope((), QUIET, copies)
+        (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
+        load = pair.case.load
+        case = pair.case.model_copy(
+            update={"load": load.model_copy(update={"connections": most or load.connections})}
+        )
+        base, head = (replace(part, case=case) for part in pair.sides)
+        parts = (head, base) if swapped else (base, head)
+        logs = shop.parent / "logs"
+        logs.mkdir()
+        (found,) = duet.perform([parts], lambda side: logs / f"{side}.log", head_first=swapped)
+    return found
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("work", "swapped"), [("time.sleep(0.25)", False), ("sum(range(30_000_000))", True)]
+    ("lock", "seconds", "work", "most", "swapped"),
+    [
+        (FREE, (0.04, 0.08), "0", 512, True),  # which keep the cores of any machine busy
+        ("asyncio.Lock()", (0.02, 0.02), "0", 64, False),
+        (FREE, (0, 0), "time.sleep(0.25)", None, False),
+        (FREE, (0, 0), "sum(range(30_000_000))", None, True),
+    ],
 )
-def test_the_slower_side_decides_how_many_connections_load_both(
-    shop: Path, project: Subject, scope: Scope, tmp_path: Path, *, work: str, swapped: bool
+def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
+    shop: Path, lock: str, seconds: tuple[float, float], work: str, most: int, *, swapped: bool
 ) -> None:
-    """Of 64 that are answered last, after each has had its turn, none would be in time."""
-    waiting = APP.replace("items.find", "await items.find")
-    for slow in ("0", work):
-        text = WAITS.format(lock="contextlib.nullcontext()", seconds=0)
-        text = f"import time\n{text}".replace("    async with", f"    {slow}\n    async with")
-        commit(shop, "It blocks", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
-    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
-    parts = pair.sides[::-1] if swapped else pair.sides
-    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
+    """Twice as long is twice the median; behind a lock requests come one by one.
+
+    The slower side decides how many connections load both: of 64 that are answered last, after each
+    has had its turn, none would be in time.
+    """
+    locks = FREE, lock
+    first, second = (
+        WAITS.format(lock=each, seconds=s, work=w)
+        for each, s, w in zip(locks, seconds, ("0", work), strict=True)
+    )
+    found = loaded(shop, (first, second), most, swapped)
+    quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
+    if lock == FREE and work == "0":
+        assert found.usable or found.disturbed, found
+        assert found.wait is not None
+        assert 0.06 < found.wait < 0.16  # a busy machine adds to it
+        assert (found.connections or 512) < 512
+        assert 1.4 < slow["response_p50"] / quick["response_p50"] < 2.2  # as much to both
+        return
     assert not [found.failures(side) for side in found.failed], found
-    quick, slowed = (found.head, found.base) if swapped else (found.base, found.head)
-    assert (found.connections or 64) <= 8
-    assert slowed["throughput"] < quick["throughput"] / 5
+    assert slow["throughput"] < quick["throughput"] / 5
+    if lock == FREE:
+        assert (found.connections or 64) <= 8
+    else:
+        assert found.wait is None
+        assert found.connections in range(30, 51)  # each waits 20 ms: 50 are answered in a second
 
 
 SPIN: Final = """\
@@ -218,9 +229,8 @@ def test_a_handler_that_sleeps_waits_whoever_has_its_core(
     shop: Path, project: Subject, scope: Scope, tmp_path: Path
 ) -> None:
     """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
-    text = WAITS.format(lock="contextlib.nullcontext()", seconds=0.02)
-    waiting = APP.replace("items.find", "await items.find")
-    commit(shop, "Async", **{"src/shop/main.py": waiting, "src/shop/items.py": text})
+    text = WAITS.format(lock=FREE, seconds=0.02, work="0")
+    commit(shop, "Async", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
     (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
     run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
     core = max(pair.head.testbed.server_cores(pair.case))
@@ -251,24 +261,27 @@ def find(path):
 
 @pytest.mark.real
 @pytest.mark.usefixtures("unobserved")
-def test_a_variable_of_one_side_is_seen_by_its_servers_alone(shop: Path, bench: Bench) -> None:
-    """More work by a variable is more core time; and it is no loss."""
+def test_words_of_one_side_reach_its_servers_alone(shop: Path, bench: Bench) -> None:
+    """More work by a variable is more core time, and no loss; a server refuses in its words."""
     commit(shop, "By a variable", **{"src/shop/items.py": TURNS})
+    app = ("--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7")
+    words = "--base env.TURNS=0 --head env.TURNS=20000 --head arg=--access-log"
     out = bench.folder / "found.json"
-    done = bench(
-        "compare", "--app", "shop.main:app", "--path", "/items/7", "--env", "TURNS=7",
-        "--base", "env.TURNS=0", "--head", "env.TURNS=20000",
-        "--budget", "16s", "-o", out,
-    )  # fmt: skip
+    done = bench("compare", *app, *words.split(), "--budget", "16s", "-o", out)
     assert (done.code in {0, 3}, done.err) == (True, ""), done
     found = files.read(Comparison, out)
     (case,) = found.cases
     ratios = [duet.head[CPU] / duet.base[CPU] for duet in case.duets if duet.base]
     assert ratios, done
     assert min(ratios) > 1.5, done
-    assert (found.base.label, found.head.label) == ("TURNS=0", "TURNS=20000")
-    assert case.case.env == {"TURNS": "20000"}
-    assert found.reproduce.startswith("duetbench compare --base env.TURNS=0 --head env.TURNS=20000")
+    labels = found.base.label, found.head.label
+    assert labels == ("no --access-log, TURNS=0", "--access-log, TURNS=20000")
+    assert (case.case.env, case.case.server_args) == ({"TURNS": "20000"}, ("--access-log",))
+    assert found.reproduce.startswith(f"duetbench compare {words} ")
+    for word, code in (("--nonsense", 3), ("--port=1", 2)):
+        done = bench("run", *app, "--with", f"arg={word}", "--launches", "1")
+        assert (done.code, word in done.out + done.err) == (code, True), done
+        assert ("No such option" in done.out) == (code == 3)
 
 
 def functions(number: int) -> str:
@@ -378,23 +391,6 @@ def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
 
 
-@pytest.mark.thorough
-@pytest.mark.long
-@pytest.mark.real
-@pytest.mark.skipif(counting.missing() is not None, reason=f"{counting.missing()}")
-def test_both_sides_execute_alike(much: Path) -> None:
-    """Each instruction of a request is counted on copies of one commit."""
-    with revisions.copies() as copies:
-        (pair,) = prepared("revision", much, copies).pairs
-        for _ in range(3):  # a machine that does other things interrupts some rounds
-            counts = counted.instructions(pair.sides, 180)
-            if not isinstance(counts, str) and not counts.scatter:
-                break
-    assert not isinstance(counts, str), counts
-    assert counts.head / counts.base == pytest.approx(1, abs=0.0005)
-    assert of_instructions("", counts, MATERIAL["cpu"]).verdict is Verdict.SAME
-
-
 @pytest.mark.long
 @pytest.mark.real
 def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> None:
@@ -417,26 +413,14 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("much")
-def test_the_python_api_returns_the_answer_and_prints_nothing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Equal revisions leave nothing to judge, without a load."""
-    target = Target(app="much.web:app", requests=("GET /one",))
-    same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
-    assert (same.status, same.cases, same.base.commit) == ("complete", (), same.head.commit)
-    assert same.nothing
-    with pytest.raises(UsageError, match="speed=5: expected PACKAGE==VERSION, or KEY=VALUE"):
-        duetbench.compare(Contrast(("HEAD", None), head=["speed=5"]), target)
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.real
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_python_api_has_the_steps_of_a_comparison(
     shop: Path, capsys: pytest.CaptureFixture[str], *, swapped: bool
 ) -> None:
-    """The second commit computes five times as much, opens a file, and answers the same."""
+    """The second commit computes five times as much, opens a file, and answers the same.
+
+    Equal revisions leave nothing to judge, without a load. Nothing is printed.
+    """
     work = "open(__file__).close()\n    sum(range(100_000))"
     commit(shop, "It computes", **{"src/shop/items.py": SLOWER.replace("sum(range(20_000))", work)})
     sides = ("HEAD", "HEAD~1") if swapped else ("HEAD~1", "HEAD")
@@ -453,6 +437,10 @@ def test_the_python_api_has_the_steps_of_a_comparison(
     assert found[CPU].verdict is (Verdict.BETTER if swapped else Verdict.WORSE)
     assert (found["read"].base, found["read"].head) == ((1, 0) if swapped else (0, 1))
     assert found["answer"].verdict is Verdict.SAME
+    same = duetbench.compare(Contrast(("HEAD", "HEAD")), target)
+    assert (same.status, same.cases, bool(same.nothing)) == ("complete", (), True)
+    with pytest.raises(UsageError, match="speed=5: expected PACKAGE==VERSION, or KEY=VALUE"):
+        duetbench.compare(Contrast(("HEAD", None), head=["speed=5"]), target)
     assert capsys.readouterr() == ("", "")
 
 

@@ -1,8 +1,8 @@
 """The rule, on duets with chosen ratios: figures worked out by hand, and what holds for all."""
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from comparing import judged as judged_alone
 from duetbench.core.comparison import FAILURE, Comparison, Duet, Finding
 from duetbench.core.errors import FlagName
 from duetbench.core.metrics import MATERIAL
-from duetbench.core.model import Flag, Verdict
+from duetbench.core.model import Case, Flag, Verdict
 from duetbench.host import files
 from duetbench.judge import rule
 from duetbench.judge.pairs import CaseDuets, choose_metrics
@@ -85,23 +85,6 @@ def test_without_a_shipped_scatter_it_is_students_alone() -> None:
     half = 4.3027 * 0.01 / math.sqrt(3)
     ends = map(math.log, of.sample.interval.ends or ())
     assert [*ends] == pytest.approx((0.02 - half, 0.02 + half), 1e-4)
-
-
-@pytest.mark.parametrize(
-    ("metric", "log", "verdict"),
-    [
-        (CPU, 0.05, Verdict.WORSE),
-        (CPU, -0.05, Verdict.BETTER),
-        ("throughput", 0.05, Verdict.BETTER),
-        ("throughput", -0.05, Verdict.WORSE),
-        ("pss_steady", 0.05, Verdict.WORSE),
-        (CPU, 0.0, Verdict.SAME),
-    ],
-)
-def test_what_moved_is_called_by_its_direction(metric: str, log: float, verdict: Verdict) -> None:
-    found = moving(metric, around(log, 16))[metric]
-    assert (found.verdict, found.why) == (verdict, "")
-    assert found.ratio == pytest.approx(math.exp(log), rel=1e-6)
 
 
 def test_two_duets_decide_nothing_however_large() -> None:
@@ -195,37 +178,6 @@ def test_limits_are_the_sizes_that_somebody_acts_on() -> None:
         assert found.verdict is verdict, limit
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_times_of_a_queue_are_not_judged(sign: int) -> None:
-    """Recorded: base answered three at a time and head five, so that a slower head looked faster.
-
-    Of 10 requests/s one side answered 4.7, the other 4.2. If a side keeps up, its times count.
-    """
-    case, late = paced(CASE.id), Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
-    ratios = {CPU: math.exp(sign * 0.12), "service_p50": math.exp(sign * -0.4)}
-    for base_flags, names in (([late], {CPU}), ([], {CPU, "service_p50"})):
-        made = duet(case.id, ratios, base_flags=base_flags, head_flags=[late])
-        found = judged_alone(sampled(case, *[made] * 6))
-        assert {name for name, one in found.items() if one.moved} == names
-        assert ("service_p50" in found) is (not base_flags)
-
-
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_median_is_judged_where_a_load_below_saturation_shows_it(*, waits: bool) -> None:
-    """Eight duets of a request that waits a tenth longer; throughput follows from that.
-
-    The longer a server idles between requests, the more CPU each needs.
-    """
-    made = duet(CASE.id, {"response_p50": 1.1, CPU: 1.2})
-    made = made.model_copy(update={"wait": 0.02 if waits else None})
-    samples = sampled(CASE, *[made] * 8)
-    found = judged_alone(samples)
-    names = {"response_p50": waits, "throughput": not waits, CPU: not waits}
-    assert {name: name in found for name in names} == names
-    assert not rule.wants(samples, MATERIAL)
-    assert (samples.mean("response_p50") is not None) is waits
-
-
 def test_a_side_that_fails_twice_is_not_comparable() -> None:
     calm, broken = duets(CASE.id, CPU, around(0.05, 4, 0.01)), duet(CASE.id, head_flags=[WRONG])
     assert wants(*calm[:2], broken)
@@ -247,69 +199,82 @@ def test_duets_of_a_side_that_gets_quicker_decide_nothing() -> None:
     found = judged(*quicker)[CPU]
     assert (found.verdict, found.ratio) == (Verdict.UNKNOWN, None)
     assert found.n == 0
-    assert found.why == "none of 90 duets was usable: not_steady"
+    assert (found.why, found.lack) == ("none of 90 duets was usable: not_steady", "quiet")
+
+
+LATE: Final = Flag(name=FlagName.OVERLOADED, detail="10/s offered, 4.2 answered")
+CLOSING: Final = Flag(name=FlagName.CONNECTIONS_CLOSED, detail="who closes them?")
+PACED: Final = paced(CASE.id)
+QUEUE: Final = {CPU: math.exp(0.12), "service_p50": math.exp(-0.4)}
+WAITS: Final = {"response_p50": 1.1, CPU: 1.2}
+LEAKS: Final = {CPU: 1.04, "pss_steady": 1.5}
+TELLS: Final = {CPU: Verdict.WORSE}
+
+
+def of(count: int, ratios: dict[str, float], wait: float | None = None, **more: Any) -> list[Duet]:
+    """So many duets of these ratios and flags."""
+    return [duet(CASE.id, ratios, **more).model_copy(update={"wait": wait})] * count
+
+
+def without(metric: str, side: str) -> list[Duet]:
+    """A duet of which a side lacks a metric."""
+    (made,) = of(1, {})
+    figures = {k: v for k, v in getattr(made, side).items() if k != metric}
+    return [made.model_copy(update={side: figures})]
 
 
 @pytest.mark.parametrize(
-    ("base", "head"), [([GROWING], []), ([GROWING], [GROWING]), ([], [GROWING])]
-)
-def test_a_side_that_keeps_memory_is_judged_by_its_time(base: list[Flag], head: list[Flag]) -> None:
-    """4 % more CPU time is told whoever leaks; the memory of a load that grows is not judged."""
-    ratios = {CPU: 1.04, "pss_steady": 1.5}
-    samples = sampled(CASE, *[duet(CASE.id, ratios, base_flags=base, head_flags=head)] * 10)
-    found = judged_alone(samples)
-    assert found[CPU].verdict is Verdict.WORSE
-    assert "pss_steady" not in found
-
-
-@pytest.mark.parametrize("noisy", [0, 1, 5, 10])
-def test_noise_that_meets_both_sides_takes_no_duet_away(noisy: int) -> None:
-    """Duets of 4 % more that scatter by 2 %: ten tell, however many of them were noisy."""
-    flags = [[NOISY]] * noisy + [[]] * (10 - noisy)
-    logs = zip(around(math.log(1.04), 10, 0.02), flags, strict=True)
-    samples = sampled(CASE, *(duet(CASE.id, {CPU: math.exp(g)}, head_flags=f) for g, f in logs))
-    found = judged_alone(samples)[CPU]
-    assert (found.verdict, found.n) == (Verdict.WORSE, 10)
-
-
-def test_failed_duets_stay_out_and_warnings_do_not() -> None:
-    closing = Flag(name=FlagName.CONNECTIONS_CLOSED, detail="who closes them?")
-    samples = sampled(
-        CASE, duet(CASE.id, head_flags=[WRONG]), duet(CASE.id),
-        *[duet(CASE.id, head_flags=[NOISY, closing])] * 3,
-        *[duet(CASE.id, base_flags=[closing])] * 4,
-    )  # fmt: skip
-    assert (len(samples.usable), len(samples.all)) == (8, 9)
-
-
-def without(metric: str, side: str, made: Duet) -> Duet:
-    """A duet of which a side lacks a metric."""
-    figures = {k: v for k, v in getattr(made, side).items() if k != metric}
-    return made.model_copy(update={side: figures})
-
-
-@pytest.mark.parametrize("side", ["base", "head"])
-def test_a_figure_is_judged_from_the_duets_that_have_it_if_enough_do(side: str) -> None:
-    """Four of five must: 8 of 10 tell; 7 do not, and the reason says so. No tail is then said."""
-    for lacking, verdict in ((2, Verdict.BETTER), (3, Verdict.UNKNOWN)):
-        calm = duets(CASE.id, "throughput", around(0.05, 10))
-        few = [without("throughput", side, one) for one in calm[:lacking]]
-        found = judged(*few, *calm[lacking:])["throughput"]
-        assert (found.verdict, found.n) == (verdict, 10 - lacking)
-        assert f"{10 - lacking} of 10 duets have it, 80% must" in found.why
-    assert "response_p99" not in moving(CPU, around(0.0, 10))
+    ("case", "samples", "moved", "silent"),
+    [
+        # Recorded: base answered three at a time and head five, so that a slower head looked
+        # faster. If a side keeps up, its times count.
+        (PACED, of(6, QUEUE, base_flags=[LATE], head_flags=[LATE]), TELLS, {"service_p50"}),
+        (PACED, of(6, QUEUE, head_flags=[LATE]), {**TELLS, "service_p50": Verdict.BETTER}, ()),
+        # The longer a server idles between requests that wait, the more CPU each needs.
+        (CASE, of(8, WAITS, 0.02), {"response_p50": Verdict.WORSE}, {"throughput", CPU}),
+        (CASE, of(8, WAITS), TELLS, {"response_p50"}),
+        # 4 % more CPU time is told whoever leaks; memory of a load that grows is not judged.
+        (CASE, of(10, LEAKS, base_flags=[GROWING]), TELLS, {"pss_steady"}),
+        (CASE, of(10, LEAKS, head_flags=[GROWING]), TELLS, {"pss_steady"}),
+        # Noise that meets both sides takes no duet away, nor do notes.
+        (CASE, [*of(5, {CPU: 1.04}, head_flags=[NOISY, CLOSING]), *of(5, {CPU: 1.03})], TELLS, ()),
+        (CASE, of(10, {CPU: 1.04}, base_flags=[NOISY]), TELLS, ()),
+        (CASE, [*of(1, {}, head_flags=[WRONG]), *of(9, {CPU: 1.04})], TELLS, ()),
+        # Four of five duets must have a figure; no tail is said that too few have.
+        *((CASE, [*without("throughput", side) * 2, *of(8, {"throughput": 1.05})],
+           {"throughput": Verdict.BETTER}, {"response_p99"}) for side in ("base", "head")),
+        *((CASE, [*without("throughput", side) * 3, *of(7, {"throughput": 1.05})], {}, ())
+          for side in ("base", "head")),
+    ],
+)  # fmt: skip
+def test_what_duets_can_show_is_judged(
+    case: Case, samples: list[Duet], moved: dict[str, Verdict], silent: Collection[str]
+) -> None:
+    taken = sampled(case, *samples)
+    found = judged_alone(taken)
+    assert {name: one.verdict for name, one in found.items() if one.moved} == moved
+    assert found.keys().isdisjoint(silent)
+    if not moved:
+        assert found["throughput"].verdict is Verdict.UNKNOWN
+        assert "7 of 10 duets have it, 80% must" in found["throughput"].why
+    assert (taken.mean("response_p50") is not None) is (case is CASE and taken.waits)
 
 
 # What holds for all duets.
 
 
-@given(SOME)
-def test_swapped_sides_are_the_reciprocal(logs: Logs) -> None:
-    one, other = moving(CPU, logs)[CPU], moving(CPU, -logs)[CPU]
+@given(SOME, st.sampled_from([CPU, "throughput", "pss_steady"]))
+def test_swapped_sides_are_the_reciprocal(logs: Logs, metric: str) -> None:
+    """And what moved is called by its direction."""
+    one, other = moving(metric, logs)[metric], moving(metric, -logs)[metric]
     assert (one.ratio or 1) * (other.ratio or 1) == pytest.approx(1)
     assert (one.low or 1) * (other.high or 1) == pytest.approx(1)
     swapped = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
     assert swapped.get(one.verdict, one.verdict) is other.verdict
+    if one.moved:
+        worse = ((one.ratio or 1) > 1) == (metric != "throughput")
+        assert one.verdict is (Verdict.WORSE if worse else Verdict.BETTER)
+        assert one.why == ""
 
 
 @given(SOME, st.integers(1, 5))

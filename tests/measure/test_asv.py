@@ -1,4 +1,4 @@
-"""asv with our environments and suites: what is asked for, and the real program in repositories."""
+"""asv with our environments and suites: the real program, in small repositories of its own."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from asv import util
@@ -21,16 +21,14 @@ from asv.environment import iter_matrix
 from asv.results import Results
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from bench import all_cases, experiments, invoke
+from bench import invoke
 from duetbench.app import stacks
 from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import machine, paths
 from duetbench.host.machine import LOCK, measuring
 from observatory.cli import inprocess as cli
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
-from observatory.measure.inside import endpoints
 from repos import commit, git, write
 from tiny_index import Index, serving
 
@@ -41,7 +39,6 @@ GIL, VERSION = "guard.Interpreter.track_gil_state", "guard.Packages.track_versio
 QUICK = ("--bench", "track_gil_state", "--bench", r"track_version\('pydantic'\)")
 WITH_GIL, WITHOUT = "duetbench-py3.14-stackcurrent", "duetbench-py3.14t-stackcurrent"
 LOCKED = "apps/stacks/current.txt"
-IGNORED = shutil.ignore_patterns("__pycache__")
 
 
 @dataclass(frozen=True)
@@ -125,18 +122,15 @@ def measured(repository: Repository) -> Repository:
     return repository
 
 
-def test_the_matrix_has_what_the_project_declares(tmp_path: Path) -> None:
-    conf = Config.load(str(runs.configure(Checkout.here(), tmp_path, None)))
+def test_the_matrix_has_all_that_is_declared_of_its_stacks() -> None:
+    conf = Config.load(str(ROOT / "asv.conf.json"))
     combinations = {
         (entry["python", None], entry["req", "stack"])
         for entry in iter_matrix(conf.environment_type, conf.pythons, conf)
     }
-    declared = {
-        (python, stack)
-        for stack in Checkout.here().stacks
-        for python in Checkout.here().pythons(stack)
-    }
-    assert combinations == declared
+    project = Checkout.here()
+    stacks = {stack for _, stack in combinations}
+    assert combinations == {(py, stack) for stack in stacks for py in project.pythons(stack)}
 
 
 @pytest.mark.real
@@ -259,138 +253,13 @@ def test_the_guard_notices_another_interpreter_and_other_packages(tmp_path: Path
         assert figure is None
 
 
-def test_the_suites_know_every_declared_endpoint() -> None:
-    """The same ids and stacks as the harness finds; waits are cut, except where they are fixed."""
-    declared = endpoints.declared(ROOT)
-    loaded: dict[str, set[str]] = {}
-    for experiment in experiments():
-        for name in experiment.declaration.endpoints:
-            loaded.setdefault(f"{experiment.name}/{name}", set())
-    for case in all_cases():
-        loaded[f"{case.experiment}/{case.endpoint.name}"].add(case.stack)
-    assert declared.keys() == loaded.keys()
-    for name, on in loaded.items():
-        assert declared[name].stacks == on or not on, name
-        assert declared[name].stacks <= set(Checkout.here().stacks)
-    fixed = {"asgi-wsgi/asgi-io", "asgi-wsgi/wsgi-io"}
-    assert {name for name, endpoint in declared.items() if endpoint.waits} == fixed
-    cut = {name for name, endpoint in declared.items() if "DUETBENCH_WAIT_S" in endpoint.env}
-    assert cut
-    assert {declared[name].env["DUETBENCH_WAIT_S"] for name in cut} == {"0"}
-
-
-ECHO: Final = """
-[profiles]
-quick = {}
-[endpoints.one]
-app = "echo:app"
-interface = "asgi"
-path = "/good"
-expect = { content_type = "text/plain", text = "x" }
-[endpoints.two]
-app = "echo:app"
-interface = "asgi"
-path = "/bad"
-expect = { content_type = "text/plain", text = "x" }
-[[cases]]
-endpoint = ["one"]
-stack = "current"
-"""
-
-
-ANSWERS: Final = """
-async def app(scope, receive, send):
-    kind = [(b"content-type", b"text/plain")]
-    status = 200 if scope["path"] == "/good" else 404
-    await send({"type": "http.response.start", "status": status, "headers": kind})
-    await send({"type": "http.response.body", "body": b"x"})
-"""
-
-
-def copied(root: Path) -> Path:
-    """Copy what asv needs of this checkout."""
-    for folder in ("apps", "benchmarks"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=IGNORED)
-    (root / "scripts").symlink_to(ROOT / "scripts")
-    for name in ("pyproject.toml", "asv.conf.json"):
-        shutil.copy(ROOT / name, root)
-    return root
-
-
-@pytest.mark.real
-def test_a_commit_is_asked_for_what_it_declares(tmp_path: Path) -> None:
-    """A newcomer is measured without a line in the suites, a wrong answer and an old commit not."""
-    suites, commit = copied(tmp_path / "suites"), tmp_path / "commit"
-    write(suites, "apps/echo/echo.py", ANSWERS)
-    write(suites, "apps/echo/experiment.toml", ECHO)
-    names = list(endpoints.declared(suites))
-    good, bad, gone = (
-        f"handlers.Wall.time_request-{2 + names.index(name)}"
-        for name in ("echo/one", "echo/two", "await-patterns/async_concurrent")
-    )
-    # The suites list what their own tree has; the commit under test may not have it yet.
-    shutil.copytree(suites / "apps", commit / "apps")
-    shutil.rmtree(commit / "apps" / "await-patterns")
-    _, figure = run_benchmark(good, tmp_path, suites, checkout=commit)
-    assert figure["number"] > 0
-    said, figure = run_benchmark(gone, tmp_path, suites, checkout=commit)
-    assert math.isnan(figure)
-    assert "this commit declares no endpoint await-patterns/async_concurrent" in said
-    said, figure = run_benchmark(bad, tmp_path, suites, checkout=suites)
-    assert figure is None
-    assert "GET /bad: expected status 200, found" in said
-
-
-def chosen(*globs: str) -> dict[str, tuple[str, ...]]:
-    return {step.suite: step.benches for step in runs.steps(globs)}
-
-
-def test_every_suite_runs_where_it_says_something() -> None:
-    steps = {step.suite: step for step in runs.steps()}
-    assert tuple(steps) == tuple(suite.suite for suite in read_suites(ROOT))
-    assert steps["gil"].environments == (
-        "duetbench-py3.14-stackgil-in-process",
-        "duetbench-py3.14t-stackgil-in-process",
-    )
-    assert steps["pydantic_models"].environments[0] == "duetbench-py3.14-stackpydantic-v1"
-    assert "duetbench-py3.14t-stackpydantic-v1" not in steps["pydantic_models"].environments
-
-
-@pytest.mark.parametrize(
-    ("glob", "name", "matches"),
-    [
-        ("gil", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil", "gilded.time_tasks", False),
-        ("gil.Cpu*", "gil.Files.time_round_trips('serial', 1)", False),
-        ("gil.Cpu.time_task", "gil.Cpu.time_tasks('serial', 4)", False),
-        ("gil.Cpu.time_tasks('serial', *)", "gil.Cpu.time_tasks('serial', 4)", True),
-        ("gil.Cpu.time_tasks('threads', *)", "gil.Cpu.time_tasks('serial', 4)", False),
-    ],
-)
-def test_globs_mean_what_they_mean_elsewhere(glob: str, name: str, matches: bool) -> None:
-    (bench,) = chosen(glob)["gil"]
-    assert bool(re.search(bench, name)) is matches
-
-
-def test_a_glob_selects_its_suites_and_a_wrong_one_is_refused() -> None:
-    assert list(chosen("scaling.*", "gil.Cpu*")) == ["gil", "scaling"]
-    assert len(chosen("*")) == len(read_suites(ROOT))
-    for wrong in ("guard.*", "gil-endpoints/*", "gi"):
-        with pytest.raises(UsageError, match=r"expected globs .* gil\., handlers\."):
-            runs.steps([wrong, "gil.*"])
-
-
 def test_asv_is_configured_with_absolute_folders(tmp_path: Path) -> None:
-    def configured(results: Path | None) -> Any:
-        return json.loads(runs.configure(Checkout(ROOT), tmp_path, results).read_bytes())
-
-    conf = configured(tmp_path / "results")
+    conf = json.loads(runs.configure(ROOT, tmp_path, tmp_path / "results").read_bytes())
     assert conf["results_dir"] == str(tmp_path / "results")
     assert (conf["repo"], conf["benchmark_dir"]) == (str(ROOT), str(ROOT / "benchmarks"))
-    assert configured(None)["results_dir"] == str(ROOT / "results" / "asv")
     (tmp_path / "asv.conf.json").unlink()
     with pytest.raises(SetupError, match=re.escape("asv.conf.json")):
-        runs.configure(Checkout(tmp_path), tmp_path, None)
+        runs.configure(tmp_path, tmp_path, tmp_path)
     with pytest.raises(UsageError, match=re.escape("has no asv.conf.json")):
         runs.require_commit(tmp_path)
     (tmp_path / "asv.conf.json").touch()
@@ -408,7 +277,13 @@ def test_a_real_look_inside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Files, on both builds; a loop that counts wrongly gives no figure."""
-    repository = copied(tmp_path / "repository")
+    repository = tmp_path / "repository"
+    for folder in ("apps", "benchmarks"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, repository / folder, ignore=ignored)
+    (repository / "scripts").symlink_to(ROOT / "scripts")
+    for name in ("pyproject.toml", "asv.conf.json"):
+        shutil.copy(ROOT / name, repository)
     git(repository, "init", "--quiet")
     commit(repository, "first")
     monkeypatch.chdir(repository)
@@ -416,13 +291,13 @@ def test_a_real_look_inside(
     suite = repository / "benchmarks" / "gil.py"
     wrong = suite.read_text("utf-8").replace("counted += 1", "counted += 2")
     suite.write_text(wrong.replace("STEPS = 10**7", "STEPS = 10**5"), "utf-8")
-    globs = "gil.Files.time_round_trips('serial', 1)", "gil.Cpu.time_tasks('serial', 1)"
-    selection = [argument for glob in globs for argument in ("--select", glob)]
+    benches = r"gil.Files.time_round_trips\('serial', 1\)", r"gil.Cpu.time_tasks\('serial', 1\)"
+    selection = [argument for bench in benches for argument in ("--bench", bench)]
     done = invoke(capsys, monkeypatch, ("observatory", "inprocess", "--json", *selection))
     assert done.code == 1, done
     failures = "gil.Cpu.time_tasks on 3.14, gil-in-process; gil.Cpu.time_tasks on 3.14t"
     assert f"failed: {failures}" in done.err
-    log = state_home / "duetbench" / "logs" / "inprocess-gil.log"
+    log = state_home / "duetbench" / "logs" / "inprocess.log"
     assert "expected 1 counts of 100000," in log.read_text("utf-8")
     described: dict[str, Any] = json.loads(done.out)
     (snapshot,) = described["snapshots"]

@@ -1,7 +1,5 @@
 """Counting instructions: reading Callgrind's dumps, real counts, and what may go wrong."""
 
-import importlib
-import json
 import os
 import signal
 import statistics
@@ -14,11 +12,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from bench import PROJECT, eventually, processes_with
+from bench import eventually, processes_with
 from duetbench.app.inside import phases
 from duetbench.app.inside.process import Program, fixed_addresses
 from duetbench.core.errors import CountError
@@ -295,77 +292,3 @@ def test_a_stacks_environment_counts_with_the_standard_library() -> None:
     """There asv imports the counter, beside the packages under test and no others."""
     done = subprocess.run([sys.executable, "-c", _IMPORTS], check=True, capture_output=True)
     assert done.stdout == b"42\n"
-
-
-@pytest.fixture
-def instructions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(PROJECT))
-    monkeypatch.setenv("DUETBENCH_STACK", "current")
-    return importlib.import_module("benchmarks.instructions")
-
-
-def test_without_valgrind_there_is_a_reason_and_benchmarks_are_skipped(
-    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    skipped = importlib.import_module("asv_runner.benchmarks.mark").SkipNotImplemented
-    monkeypatch.setenv("PATH", str(tmp_path))
-    lacking = r"needs valgrind and cc on PATH: .* `apt-get install valgrind gcc libc6-dev`"
-    with pytest.raises(CountError, match=lacking):
-        count(Program(Path(sys.executable), ["-c", ""]))
-    counted = instructions.setup_cache()
-    assert counted["figures"] == counted["failures"] == {}
-    assert set(counted["unfit"]) == set(instructions.targets())
-    with pytest.raises(skipped, match="apt-get install valgrind"):
-        instructions.Requests().track_request(counted, "asgi-wsgi/asgi-json")
-    with pytest.raises(skipped, match="computes for longer"):
-        instructions.Requests().track_request(counted, "gil-endpoints/async_cpu")
-
-
-# A request costs as much as some steps; one handler works in a thread.
-SPINNING = """
-    import asyncio, itertools, os
-
-    def spin(steps):
-        for _ in itertools.repeat(None, steps):
-            pass
-
-    async def app(_scope, _receive, send):
-        spin(int(os.environ["SPIN"]))
-        if "threads" in os.environ["HOW"]:
-            await asyncio.to_thread(spin, 1)
-        if "dies" in os.environ["HOW"]:
-            os._exit(7)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
-"""
-STEPS = {"spin-a": 1000, "spin-b": 1000, "spin-more": 2000, "threads": 0, "dies": 0}
-
-
-@needs_valgrind
-@pytest.mark.real
-def test_a_target_of_the_benchmarks_spoils_no_other(
-    instructions: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All are counted in one start of Valgrind, each in a process of its own."""
-    folder = tmp_path / "checkout" / "apps" / "spinning"
-    folder.mkdir(parents=True)
-    (folder / "app.py").write_text(textwrap.dedent(SPINNING))
-    endpoints = "".join(
-        f'[endpoints.{name}]\napp = "app:app"\ninterface = "asgi"\npath = "/"\nexpect = {{}}\n'
-        f'env = {{ SPIN = "{steps}", HOW = "{name}" }}\n'
-        for name, steps in STEPS.items()
-    )
-    cases = f'[[cases]]\nendpoint = {json.dumps([*STEPS])}\nstack = "current"\n'
-    (folder / "experiment.toml").write_text(f"[profiles]\nquick = {{}}\n{endpoints}{cases}")
-    monkeypatch.setenv("DUETBENCH_CHECKOUT", str(tmp_path / "checkout"))
-    targets = [f"request/spinning/{name}" for name in STEPS]
-    monkeypatch.setattr(instructions, "targets", lambda: targets)
-    counted = instructions.setup_cache()
-    first, second, more, threads, dies = targets
-    assert counted["unfit"].keys() == {threads}
-    assert "it starts threads" in counted["unfit"][threads]
-    assert counted["failures"] == {dies: "its process ended with exit code 7"}
-    figures = counted["figures"]
-    assert figures[first] == pytest.approx(figures[second], rel=1e-4)
-    # A step of a loop takes 5 to 200 instructions.
-    assert 5 * 1000 < figures[more] - figures[first] < 200 * 1000

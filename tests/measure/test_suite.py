@@ -11,8 +11,11 @@ from typing import Final
 import pytest
 
 from bench import Bench
+from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import SetupError, UsageError
+from duetbench.core.model import Verdict
+from duetbench.counts import counting
 from duetbench.effects import difference, suite
 from duetbench.effects.activity import Activity
 from duetbench.effects.suite import Operation, Suite, SuiteEffects
@@ -254,6 +257,23 @@ def test_without_any_option_a_comparison_is_of_the_tests(
     assert bench("compare", "--tests", "tests", "--start").code == 2
 
 
+def test_declared_tests_stand_for_an_application(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app, "api/test_shop.py": _TEST}, monkeypatch)
+    result = bench("init", "--tests", "api")
+    assert "1 test, of which 0 fail: 1 request to 1 endpoint\n" in result.out
+    assert (root / "duetbench.toml").read_text("utf-8") == 'tests = ["api"]\n'
+    write(root, "shop.py", app.replace("range(1)", "range(2)"))
+    assert "sends 2 SQL statements instead of 1" in " ".join(bench("compare").out.split())
+    write(root, "api/test_shop.py", "def test_nothing():\n    pass\n")
+    (root / "duetbench.toml").unlink()
+    assert "no test makes a request" in bench("init", "--tests", "api").err
+
+
 def test_a_function_is_compared_like_a_request(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,3 +315,89 @@ def fail():
         2,
         "duetbench: --call shop.tasks: expected MODULE:FUNCTION\n",
     )
+
+
+@pytest.mark.real
+def test_the_commit_is_found_by_the_tests_of_the_last_one(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first commit has no test; what tests do not show of one in between is unknown."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app}, monkeypatch)
+    changes = (
+        app + "# a remark\n",
+        app.replace("range(1)", "range(2)"),
+        "raise LookupError\n",
+        app.replace("range(1)", "range(2)") + "# another one\n",
+    )
+    for number, text in enumerate(changes):
+        write(root, "shop.py", text)
+        write(root, f"tests/test_{number}.py", _TEST)
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", f"Change {number}")
+    result = bench("bisect", "HEAD~4", "HEAD", "--tests", "tests/test_3.py", "--json")
+    cause = Cause.model_validate_json(result.out)
+    (share,) = cause.shares
+    assert [commit.subject for commit in share.commits] == ["Change 1"]
+    assert {(f.subject, f.base, f.head) for f in share.findings} >= {("sql", 1, 2)}
+    assert bench("bisect", "HEAD", "--tests", "tests").code == 2
+
+
+def test_a_test_that_fails_on_head_only_decides_the_exit_code(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    app = _APP.format(index=_INDEX, times=1)
+    root = work_in(tmp_path / "shop", {"shop.py": app, "tests/test_shop.py": _TEST}, monkeypatch)
+    write(root, "shop.py", app.replace("200", "500"))
+    result = bench("compare", "--tests", "tests", "-o", "-")
+    assert result.code == 1
+    test = "tests/test_shop.py::test_books"
+    assert f"▼ worse: most of all {test} passes on base and fails on head" in result.err
+    findings = Comparison.model_validate_json(result.out).findings
+    texts = {(f.case, f.text or f.why) for f in findings if f.verdict is Verdict.WORSE}
+    assert texts == {
+        (test, "passes on base and fails on head"),
+        (
+            "shop/GET /books/{}",
+            "/books/7: head answers status 500 instead of 200",
+        ),  # where it parts
+    }
+    git(root, "commit", "--quiet", "--all", "--message", "Break it")
+    swapped = bench("compare", "HEAD", "HEAD~1", "--tests", "tests")
+    assert swapped.code == 0
+    assert "1 test fails on base only" in swapped.out
+    assert "head answers status 200 instead of 500" in " ".join(swapped.out.split())
+
+
+@pytest.mark.real
+@pytest.mark.skipif(counting.missing() is not None, reason="it needs Valgrind")
+def test_the_instructions_of_a_function_are_counted(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many turns of a loop are nearly twice as many instructions, and half swapped."""
+    assert bench.folder == tmp_path
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    task = "async def total():\n    return sum(number * number for number in range({turns}))\n"
+    files = {"shop/tasks.py": task.format(turns=20_000), "shop/__init__.py": ""}
+    root = work_in(tmp_path / "shop", files, monkeypatch)
+    write(root, "shop/tasks.py", task.format(turns=40_000))
+    git(root, "commit", "--quiet", "--all", "--message", "Do more")
+
+    def compare(*sides: str) -> tuple[int, float]:
+        words = ("--call", "shop.tasks:total", "--only", "counts", "-o", "-")
+        result = bench("compare", *sides, *words)
+        comparison = Comparison.model_validate_json(result.out)
+        (counted,) = (f for f in comparison.findings if f.subject == "instructions")
+        assert counted.case == "shop/call shop.tasks:total"
+        assert counted.ratio is not None
+        return result.code, counted.ratio
+
+    code, ratio = compare("HEAD~1", "HEAD")
+    assert (code, round(ratio, 1)) == (1, 2.0)
+    code, swapped = compare("HEAD", "HEAD~1")
+    assert code == 0
+    assert swapped == pytest.approx(1 / ratio, rel=0.002)

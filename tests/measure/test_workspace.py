@@ -23,7 +23,7 @@ from duetbench.core.comparison import SideName
 from duetbench.core.errors import FlagName, UsageError
 from duetbench.core.model import Case, Endpoint, Expectation, Launch, Load
 from duetbench.core.text import ending, hider
-from duetbench.effects import observation
+from duetbench.effects import difference
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.host import proc
 from duetbench.host.ports import free_port
@@ -149,7 +149,7 @@ def test_a_project_is_measured_in_files_of_its_own(
 
 def observed(program: Program) -> Activity:
     ends = time.monotonic() + 60
-    with observation.start(program, seconds=1, ends=ends, patience=0) as collect:
+    with difference.start(program, seconds=1, ends=ends, patience=0) as collect:
         return collect()
 
 

@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md: an experiment of one's own."""
+"""The worked example of docs/observatory/maintaining.md: an experiment of one's own."""
 
 import re
 import shlex
@@ -14,8 +14,9 @@ from duetbench.host import files, paths, result_files
 from repos import write
 
 _PROJECT: Final = paths.project_root()
+_PAGE: Final = _PROJECT / "docs" / "observatory" / "maintaining.md"
 _FENCE: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_BLOCKS: Final = _FENCE.findall((_PROJECT / "CONTRIBUTING.md").read_text("utf-8"))
+_BLOCKS: Final = _FENCE.findall(_PAGE.read_text("utf-8"))
 _FILES: Final = {name: text for _, name, text in _BLOCKS if name}
 
 

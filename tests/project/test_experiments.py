@@ -15,7 +15,7 @@ from duetbench.core.model import Case, Profile
 from goldens import assert_golden
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import Experiment, load_experiments
-from observatory.matrix.schema import PROFILES, FormulaError, StackSpec, evaluate
+from observatory.matrix.schema import PROFILES, StackSpec, evaluate
 
 FAKE = replace(
     SERVERS["granian"], loops=frozenset({"asyncio"}), backpressure=lambda workers: 100 * workers
@@ -191,15 +191,13 @@ MISTAKES = {
     "missing key": ('path = "/nap"\n', "",
         "endpoints.nap.path: found 'nothing'; allowed: a value; this key is required"),
     "unknown key": ("slots = ", "slotted = ",
-        ("endpoints.nap.slotted: found 'slotted'; allowed: only the keys title, app, interface,"
-        " factory, method, path, paths, headers, body, expect, floor, slots,"
-        " takes, ceiling, overlap, env, verify_only")),
+        "endpoints.nap.slotted: found 'slotted'; allowed: only the keys that…explains"),
     "two bodies": ('text = "done"', 'text = "done", json_value = 1',
         "endpoints.nap.expect: found 'a table'; allowed: give…json_value and json_schema, or none"),
     "stack not made for the interpreter": ('stack = "current"', 'stack = "old"',
         "cases[0].python: found '3.14t'; allowed: 3.14 (of stack old)"),
     "server of another interface": ('server = "fake"', 'server = "picky"',
-        "defaults.server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
+        "cases[0].server: found 'picky'; allowed: one that speaks wsgi, as…fake"),
     "threads for ASGI": ("pairs = [", "threads = 8\npairs = [",
         "cases[0].threads: found 8; allowed: blocking threads…and only there; app:app is asgi"),
     "connections above the backpressure": ("workers = 2, c = 32", "workers = 2, c = 201",
@@ -212,7 +210,7 @@ MISTAKES = {
         ("cases[0].id: found '{endpoint}/py{python}/{load}/w{workers}/c{users}'; allowed: "
         "{names} of: endpoint, python, stack, server, loop, load, wait, seconds, workers, c")),
     "id of two meanings": ("/wait{wait}", "",
-        "cases: found 'naps/nap/py3.14/closed/w1/c16';…parameter into the id, as in wait{wait}"),
+        "cases[0].id: found 'naps/nap/py3.14/closed/w1/c16';…into the id, as in wait{wait}"),
     "endpoint that nothing loads": ("[loads.closed]", IDLE,
         "endpoints.idle: found 'no cases'; allowed: cases that load it, or verify_only = true"),
 }  # fmt: skip
@@ -241,9 +239,8 @@ def test_formulas_are_arithmetic() -> None:
         ("inf - inf", "gives nan, which is not a number"),
         ("open('/etc/passwd')", "Function 'open' not defined"),
     ):
-        with pytest.raises(FormulaError, match="formula ") as error:
+        with pytest.raises(ValueError, match=re.escape(reason)):
             evaluate(formula, {"c": 16})
-        assert reason in error.value.reason
 
 
 def test_declared_experiments_have_the_ids_that_history_knows() -> None:

@@ -15,12 +15,11 @@ from observatory.show.site.pages.site import Site
 
 
 def points(results: Path) -> None:
-    """Two days as of which, and a night with another kernel."""
-    for day, value, kernel in ((1, 1.0, "6.1"), (2, 1.0, "6.1"), (3, 1.25, "6.2")):
+    """Two days as of which, and a night."""
+    for day, value in ((1, 1.0), (2, 1.0), (3, 1.25)):
         found = a_file(
             day,
             of(CASE, ratio(value, se=0.01), ratio(value, se=1e-5, duets=1, metric="instructions")),
-            kernel=kernel,
             origin="night" if day == 3 else "backfill",
         )
         files.save(results, found)
@@ -60,7 +59,6 @@ def test_a_case_shows_its_ratio_first_and_its_own_figures_below(page: str) -> No
 
 
 def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site) -> None:
-    """Another kernel is a mark, and so is what came in with it."""
     ratios, own = site_builds.data_of(site, CASE)
     assert [(table["label"], table["kind"], table["anchor"]) for table in (ratios, own)] == [
         ("machine-2c", "anchored", "A"), ("machine-2c", "load", None),
@@ -73,4 +71,3 @@ def test_data_files_tell_ratios_from_own_figures_of_the_same_machine(site: Site)
     assert (first["low"][2], first["high"][2]) == pytest.approx(
         (1.25 * math.exp(-0.02228), 1.25 * math.exp(0.02228)), rel=5e-5
     )
-    assert [mark["label"] for mark in ratios["breaks"]] == ["machine: kernel 6.1 → kernel 6.2"]

@@ -119,7 +119,7 @@ def drawn(script: str, **table: Any) -> Any:
     figures = {"mean": [None, 2, 9, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
     usual = {
         "label": "m", "kind": "load", "anchor": None, "time": [1, 2, 3, 4, 5, 6],
-        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "breaks": [], "changes": [],
+        "run": [*"abcdef"], "note": [""] * 6, "gaps": [], "changes": [],
         "status": ["failed", "measured", "disturbed", "measured", "failed", "measured"],
     }  # fmt: skip
     given = {**usual, "metrics": [{**FIGURES, **figures}], **table}

@@ -1,4 +1,4 @@
-"""Runs, points and links of packages as files: where, read back as written, and never lost."""
+"""Runs and points as files: where they are, read back as written, and never lost."""
 
 import json
 import math
@@ -16,9 +16,10 @@ from duetbench.core.comparison import Comparison
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.model import CaseResult, Profile, ResultStatus, Run
 from duetbench.host import files, result_files
-from observatory.store import kinds, packages
-from observatory.store.packages import PackageRecord, VersionLinks
+from observatory.store import kinds
 from observatory.store.points import AnchoredPoint, Points
+
+ROOT = Path(__file__).parents[2]
 
 
 def run_at(
@@ -28,31 +29,22 @@ def run_at(
     status: ResultStatus = "complete",
 ) -> Run:
     run = synthetic.nightly_run(cases=cases)
-    run_id = result_files.result_id(started, profile, run.commit)
+    name = result_files.result_id(started, profile, run.commit)
     return run.model_copy(
-        update={"id": run_id, "started": started, "profile": profile, "status": status}
+        update={"id": name, "started": started, "profile": profile, "status": status}
     )
 
 
-def leftovers(folder: Path) -> list[str]:
-    """Files that are neither a run nor a partial run."""
-    return [path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".json"]
-
-
-def test_a_run_is_named_after_time_profile_and_commit() -> None:
+def test_a_run_is_named_after_time_profile_and_commit(tmp_path: Path) -> None:
     """In UTC whatever the offset, so that names sort by time; a missing commit is said."""
-    names = result_files.result_id("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5)
-    assert names == "20261120T094012Z-nightly-3f2a9c17"
-    assert (
-        result_files.result_id("2026-11-20T09:40:12Z", "quick", None)
-        == "20261120T094012Z-quick-nocommit"
-    )
-
-
-def test_a_run_lives_under_its_machine_and_year(tmp_path: Path) -> None:
+    for words, name in (
+        (("2026-11-20T10:40:12+01:00", "nightly", "3f2a9c17" * 5), "094012Z-nightly-3f2a9c17"),
+        (("2026-11-20T09:40:12Z", "quick", None), "094012Z-quick-nocommit"),
+    ):
+        assert result_files.result_id(*words) == f"20261120T{name}"
     run = run_at("2026-12-31T23:30:00-01:00")
-    expected = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
-    assert result_files.place(tmp_path, run) == expected
+    place = tmp_path / "runs" / "synthetic-2c-0a1b2c3d" / "2027" / f"{run.id}.json"
+    assert result_files.place(tmp_path, run) == place
 
 
 def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
@@ -60,31 +52,24 @@ def test_a_partial_run_is_replaced_and_then_finalised(tmp_path: Path) -> None:
     partial = result_files.save(tmp_path, small)
     assert result_files.save(tmp_path, more) == partial
     assert files.read(Run, partial) == more
-    assert sorted(tmp_path.rglob("*.partial.json")) == [partial]
     whole = run_at("2026-11-20T09:00:00Z", cases=3)
     final = result_files.save(tmp_path, whole)
-    assert final == result_files.place(tmp_path, whole)
-    assert not partial.exists()
     assert files.read(Run, final) == whole
-    assert leftovers(tmp_path) == []
-
-
-def test_the_latest_run_is_the_one_started_last(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"has been recorded, .*duetbench run"):
-        result_files.find("latest", tmp_path)
-    result_files.save(tmp_path, run_at("2026-11-21T09:00:00Z", status="partial"))
-    old = result_files.save(tmp_path, run_at("2025-11-20T09:00:00Z", "quick"))
-    new = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z"))
-    assert result_files.find("latest", tmp_path) == new
-    assert result_files.runs(tmp_path) == [old, new]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [final]
 
 
 @pytest.mark.usefixtures("state_home")
 def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
-    first = result_files.save(tmp_path, run_at("2026-11-19T09:00:00Z"))
-    second = result_files.save(tmp_path, run_at("2026-11-20T09:00:00Z", "published"))
-    begun = run_at("2026-11-21T09:00:00Z", "quick", status="partial")
-    partial = result_files.save(tmp_path, begun)
+    """The latest is the one that was started last, whenever it was saved."""
+    second, first, partial = (
+        result_files.save(tmp_path, run)
+        for run in (
+            run_at("2026-11-20T09:00:00Z", "published"),
+            run_at("2025-11-19T09:00:00Z"),
+            run_at("2026-11-21T09:00:00Z", "quick", status="partial"),
+        )
+    )
+    assert result_files.runs(tmp_path) == [first, second]
     for name, result in (
         (str(first), first),
         ("latest", second),
@@ -94,12 +79,14 @@ def test_a_run_is_found_by_path_id_or_enough_of_it(tmp_path: Path) -> None:
     ):
         assert result_files.find(name, tmp_path) == result
     for folder, name, text in (
-        (tmp_path, "202611", "could be any of"),
-        (tmp_path, "20261118T090000Z-nightly-3f2a9c17", "20261119T090000Z-nightly"),
+        (tmp_path, "202", "could be any of"),
+        (tmp_path, "20251118T090000Z-nightly-3f2a9c17", "20251119T090000Z-nightly"),
         (tmp_path / "empty", "x", "no runs yet"),
     ):
         with pytest.raises(UsageError, match=text):
             result_files.find(name, folder)
+    with pytest.raises(RecordError, match=r"has been recorded, .*duetbench run"):
+        result_files.find("latest", tmp_path / "empty")
 
 
 def test_a_power_cut_leaves_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,45 +113,33 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path: Path) -> None:
         saved = result_files.save(disk, small)
         before = saved.read_bytes()
         fill()
-        with pytest.raises(RecordError, match="free some space") as caught:
-            result_files.save(disk, large)
-        assert str(saved) in str(caught.value)
+        for run in (large, whole):
+            with pytest.raises(RecordError, match=r"No space left.*free some space") as caught:
+                result_files.save(disk, run)
+            assert saved.parent.name in str(caught.value)
         assert saved.read_bytes() == before
-        assert leftovers(disk) == [BALLAST]
-        with pytest.raises(RecordError, match="No space left"):
-            result_files.save(disk, whole)
+        assert {p.name for p in disk.rglob("*") if p.is_file()} == {BALLAST, saved.name}
         (disk / BALLAST).unlink()
-        assert files.read(Run, saved) == small
         assert result_files.save(disk, whole).exists()
 
 
-ROOT = Path(__file__).parents[2]
-
-
-def small_run() -> Run:
+def document() -> dict[str, Any]:
+    """A run of a good launch and a bad one, as it is stored."""
     case = synthetic.make_case("x/json/py3.14")
     good = synthetic.ok(case.id, 0, {"throughput": 1234.56789, "requests": 1234567.0})
     bad = synthetic.failed(case.id, 1, FlagName.WRONG_ANSWER, "expected 'a', found 'b'")
-    return synthetic.make_run([CaseResult(case=case, launches=(good, bad))])
-
-
-def document(run: Run | None = None) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(files.encode(run or small_run()))
+    run = synthetic.make_run([CaseResult(case=case, launches=(good, bad))])
+    parsed: dict[str, Any] = json.loads(files.encode(run))
     return parsed
 
 
-def refused(content: object) -> str:
-    data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    with pytest.raises(RecordError) as caught:
-        files.parse(Run, data, "some.json")
-    message = str(caught.value)
-    assert message.startswith("some.json: ")
-    return message
-
-
-def test_a_run_is_read_back_as_it_was() -> None:
-    run = synthetic.nightly_run(cases=8)
-    assert files.parse(Run, files.encode(run), "x") == run
+def test_a_run_is_read_back_as_it_was_and_fits_its_budget() -> None:
+    """80 cases, 3 launches, 32 figures each with realistic scatter: at most 50 KB compressed."""
+    run = synthetic.nightly_run(cases=80, launches=3)
+    data = files.encode(run)
+    assert files.parse(Run, data, "x") == run
+    assert len(run.results[0].launches[0].metrics) >= 32
+    assert len(zlib.compress(data)) <= 50_000
 
 
 def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
@@ -172,31 +147,16 @@ def test_figures_have_six_digits_and_counts_all_of_theirs() -> None:
     good, bad = document()["results"][0]["launches"]
     assert (good["metrics"], bad["metrics"]) == ({"throughput": 1234.57, "requests": 1234567}, {})
     assert good["seconds"] == 17.8312
-
-
-def test_a_nightly_run_fits_its_budget() -> None:
-    """80 cases, 3 launches, 32 figures each with realistic scatter: at most 50 KB compressed."""
-    run = synthetic.nightly_run(cases=80, launches=3)
-    data = files.encode(run)
-    assert len(run.results[0].launches[0].metrics) >= 32
-    assert len(zlib.compress(data)) <= 50_000
-
-
-@pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_a_figure_that_is_no_number_is_never_recorded(wrong: float) -> None:
-    with pytest.raises(ValueError, match="throughput\n  Input should be a finite number"):
-        synthetic.ok("x/json/a", 0, {"throughput": wrong})
-
-
-@pytest.mark.parametrize("found", [1, 3, "2"])
-def test_other_formats_are_refused_with_what_can_be_read(found: object) -> None:
-    message = refused({**document(), "format": found})
-    assert "expected a run file of format 2: format: Input should be 2, found " in message
-    assert "update duetbench (uv tool upgrade duetbench)" in message
+    for wrong in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="throughput\n  Input should be a finite number"):
+            synthetic.ok("x/json/a", 0, {"throughput": wrong})
 
 
 def test_what_is_not_a_run_file_is_refused() -> None:
-    whole = files.encode(small_run())
+    """With what it is, and of another format with what can be read."""
+    run = document()
+    whole = json.dumps(run).encode()
+    another = "expected a run file of format 2: format: input should be 2, found "
     for content, text in (
         (b"", "an empty file"),
         (whole[:-20], "truncated"),
@@ -205,12 +165,17 @@ def test_what_is_not_a_run_file_is_refused() -> None:
         ({"id": "x"}, "expected a run file"),
         (whole.replace(b"1234.57", b"NaN"), "not json compliant"),
         (whole.replace(b"1234.57", b"1e999"), "not json compliant"),
-        (whole.replace(b'"message":"hi"', b'"message":1e999'), "not json compliant"),
-        (whole.replace(b'"message":"hi"', b'"message":NaN'), "not json compliant"),
+        (whole.replace(b'"message": "hi"', b'"message": 1e999'), "not json compliant"),
         (b"[" * 100_000, "while decoding a json array"),  # too deep, in the words of each Python
-        ({**document(), "results": document()["results"] * 2}, "each case once"),
+        ({**run, "results": run["results"] * 2}, "each case once"),
+        ({**run, "format": 1}, another),
+        ({**run, "format": "2"}, another),
+        ({**run, "format": 3}, "update duetbench (uv tool upgrade duetbench)"),
     ):
-        assert text in refused(content).lower()
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        with pytest.raises(RecordError, match=r"^some\.json: ") as caught:
+            files.parse(Run, data, "some.json")
+        assert text in str(caught.value).lower()
 
 
 @pytest.mark.parametrize(
@@ -250,68 +215,3 @@ def test_a_file_is_where_its_contents_say(tmp_path: Path) -> None:
             kinds.read_all(Points, tmp_path)
         moved.rename(path)
     assert kinds.read_all(Points, tmp_path) == [result]
-
-
-def installed(folder: Path, name: str, version: str, *lines: str, description: str = "") -> None:
-    place = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    place.mkdir(parents=True)
-    head = "\n".join(("Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines))
-    (place / "METADATA").write_bytes(f"{head}\n\n{description}".encode() + b"\xff\n")
-
-
-def test_labels_mean_what_everybody_means_by_them(tmp_path: Path) -> None:
-    place = tmp_path / "lib" / "python3.14" / "site-packages"
-    installed(
-        place, "Py_Web", "1.2.0", "Home-page: https://web.example",
-        "Project-URL: Source Code, https://forge.example/a/web",
-        "Project-URL: Release Notes, http://web.example/new?all=1#top",
-        "Project-URL: Bug-Tracker, https://forge.example/a/web/issues",
-        "Project-URL: Changelog, https://web.example/second",
-        description="New: [1.2](https://forge.example/a/web/releases/tag/v1.2.0)",
-    )  # fmt: skip
-    installed(place, "quiet", "0.1")
-    assert packages.of_folder(tmp_path) == {
-        ("py-web", "1.2.0"): VersionLinks(
-            links={
-                "home": "https://web.example",
-                "source": "https://forge.example/a/web",
-                "changelog": "http://web.example/new?all=1#top",
-                "issues": "https://forge.example/a/web/issues",
-            },
-            tag="v",
-        ),
-        ("quiet", "0.1"): VersionLinks(),
-    }
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Project-URL: Homepage, javascript:alert(1)",
-        "Project-URL: Homepage, ftp://web.example/",
-        "Project-URL: Homepage, https://user:word@web.example/",
-        'Project-URL: Homepage, https://web.example/"onload="x',
-        "Project-URL: Homepage, https://localhost/",
-        "Project-URL: Homepage, https://web.example\\@evil.example/",
-        "Project-URL: Homepage, https://wéb.example/",
-        f"Project-URL: Homepage, https://web.example/{'x' * 300}",
-        "Project-URL: Homepage, https://index.example/project/Web/",
-    ],
-)
-def test_what_is_no_plain_address_is_left_out(tmp_path: Path, line: str) -> None:
-    installed(tmp_path, "web", "1.0", line)
-    assert packages.of_folder(tmp_path) == {("web", "1.0"): VersionLinks()}
-
-
-def test_files_grow_with_versions_and_belong_to_the_history(tmp_path: Path) -> None:
-    one, other = (VersionLinks(links={"home": f"https://{name}.example"}) for name in "ab")
-    (path,) = packages.remember(tmp_path, {("web", "1.0"): one})
-    assert packages.remember(tmp_path, {("web", "1.0"): other}) == ()
-    (grown,) = packages.remember(tmp_path, {("web", "1.1"): other}, tmp_path / "new")
-    assert files.read(PackageRecord, path).versions == {"1.0": one}
-    assert files.read(PackageRecord, grown).versions == {"1.0": one, "1.1": other}
-    (file,), _, others = kinds.collect(tmp_path / "new")
-    assert (file.path, file.replaceable, others) == ("packages/web.json", True, ())
-    path.write_text(path.read_text().replace("https://a.example", "javascript:alert(1)"))
-    with pytest.raises(RecordError, match="expected links of a package"):
-        files.read(PackageRecord, path)

@@ -204,9 +204,6 @@ export XDG_STATE_HOME="${{RUNNER_TEMP:-/tmp}}/state" DUETBENCH_LOCK="duetbench-t
 program=$(basename "$0")
 if [ "$1" = sandbox ]; then program=$3; shift 3; fi
 case "$1" in anchor | inprocess) exit 0 ;; esac
-case "$1 $2" in "detect --confirm")
-    if [ -d "$STANDIN_CONFIRMED" ]; then cp -R "$STANDIN_CONFIRMED" confirmed; exit; fi ;;
-esac
 exec {sys.executable} -P -c "{_MAIN}" "$@"
 """
     )

@@ -31,7 +31,6 @@ def a_file(
 ) -> Points:
     """The points of a stack as of a day of November 2026, measured on that day or another."""
     machine = changes.pop("machine", "machine-2c")
-    kernel = changes.pop("kernel", "6.1")
     base = runs.make_run([])
     when = datetime(2026, 11, day, tzinfo=UTC)
     stack = StackRecord(name="current", digest=f"{day:02d}" * 32, packages={"fastapi": f"1.{day}"})
@@ -45,7 +44,7 @@ def a_file(
         seconds=1.0,
         duetbench="0.1.0",
         commit=None,
-        machine=base.machine.model_copy(update={"id": machine, "kernel": kernel}),
+        machine=base.machine.model_copy(update={"id": machine}),
         interpreters=base.interpreters,
         stacks=(stack,),
         cases=cases,

@@ -12,7 +12,7 @@ from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
 from duetbench.host import result_files
 from histories import FIRST
-from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
+from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend import candidates
 from observatory.trend import table as history
 from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table
@@ -52,8 +52,6 @@ def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Nig
         "commit": COMMIT,
         "time": int((FIRST + timedelta(days=number)).timestamp()),
         "machine": MACHINE,
-        "fingerprint": "6.1",
-        "interpreters": {"3.14": "3.14.7"},
         "stacks": {},
         "packages": {},
         "cases": cases,
@@ -68,7 +66,6 @@ def table(
     versions: Sequence[str],
     *,
     metric: str = CPU,
-    kernels: Sequence[str] | None = None,
     states: Mapping[int, Status] | None = None,
     error: float = 0.004,
 ) -> Table:
@@ -78,7 +75,6 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        kernels: One per night.
         states: Of all cases, in some nights.
         error: Standard error of the logarithms.
     """
@@ -88,7 +84,6 @@ def table(
         night = night_of(
             number,
             dict.fromkeys(figures, NightCase("3.14", "current", status=state)),
-            fingerprint=kernels[number] if kernels else "6.1",
             stacks={"current": digest(version)},
             packages={"current": {"granian": version, "fastapi": "1"}},
         )
@@ -131,11 +126,6 @@ def moved_at(
     )
 
 
-def dismiss(candidate: Change, verdict: Verdict, tries: int) -> Change:
-    """Dismiss a candidate, as duets do that do not confirm it."""
-    return candidate.model_copy(update={"status": "dismissed", "verdict": verdict, "tries": tries})
-
-
 def recorded(
     status: str, ratio: float, night: int, case: str = "x/a", *others: str, evidence: str = ""
 ) -> Change:
@@ -164,8 +154,3 @@ def recorded(
 def moves(*names: str) -> tuple[PackageChange, ...]:
     """Packages that moved."""
     return tuple(PackageChange(stack="current", package=name, base="1", head="2") for name in names)
-
-
-def detect(tables: Sequence[Table], judged: Sequence[Change] = ()) -> Candidates:
-    """Detect candidates, except those that were judged before."""
-    return candidates.detect(tables, judged)

@@ -9,7 +9,7 @@ from typing import Final
 from duetbench.app.inside.process import Program
 from duetbench.app.testbed import ENTRY
 from duetbench.core.model import Effects, Interface
-from duetbench.effects import observation
+from duetbench.effects import difference
 from duetbench.effects.activity import PROGRAM, Activity
 from duetbench.effects.difference import compare
 
@@ -72,7 +72,7 @@ def seen(
     }
     client = Program(python, ["-P", "-m", PROGRAM], env)
     ends = time.monotonic() + 60
-    with observation.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
+    with difference.start(client, seconds=seconds, ends=ends, patience=patience) as collect:
         return collect()
 
 

@@ -2,7 +2,6 @@
 
 import random
 import signal
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,10 +14,9 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge import comparison as comparisons
-from duetbench.judge.comparison import Extent, Question
+from duetbench.judge.comparison import Extent, Session
 from duetbench.judge.duet_loop import Reporter
-from duetbench.judge.instruments import by_turns
+from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
 from synthetic import figures, make_testbed, ok
 
@@ -47,7 +45,7 @@ def make_duet(
 
 
 @dataclass
-class FakeInstruments:
+class FakeInstruments(Real):
     """Instruments with their own clock.
 
     Attributes:
@@ -87,12 +85,9 @@ class FakeInstruments:
         if name in self.failing:
             flag = Flag(name=FlagName.IMPOSSIBLE, detail=self.failure)
             return make_duet(name, order, head_first=head_first, flags=(flag,))
-        return self.draw(name, order, head_first, self.source)
-
-    def draw(self, name: str, order: int, head_first: bool, source: random.Random) -> Duet:
         ratio = 1 + self.slower.get(name, 0.0)
-        before = figures(source)
-        noise = {key: source.lognormvariate(0, SPREAD) for key in before}
+        before = figures(self.source)
+        noise = {key: self.source.lognormvariate(0, SPREAD) for key in before}
         after = {key: value * noise[key] for key, value in before.items()}
         after["server_cpu_per_request"] *= ratio
         after["throughput"] /= ratio
@@ -123,9 +118,8 @@ class FakeInstruments:
 
 @dataclass
 class SilentReporter(Reporter):
-    """A reporter that keeps what it is given; duets announced together can wait for each other."""
+    """A reporter that keeps what it is given."""
 
-    meeting: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     duets: list[Duet] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
@@ -142,7 +136,6 @@ class SilentReporter(Reporter):
         assert name
         assert done >= 0
         assert remaining >= 0
-        self.meeting = threading.Barrier(name.count(" | ") + 1)
 
     def report(self, duet: Duet) -> None:
         self.duets.append(duet)
@@ -181,7 +174,6 @@ def compared_by(
 ) -> Comparison:
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
     sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
-    question = Question(sides, Extent(seconds=seconds, only=only), **more)
-    return comparisons.measure(
-        question, reporter or SilentReporter(), fake, folder, lambda: fake.now
-    )
+    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only)
+    session = Session(sides, extent, told, fake, clock=lambda: fake.now, **more)
+    return session.measure(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import synthetic
 from duetbench.core.model import Case, CaseResult, Launch, Run
 from duetbench.host import result_files
-from observatory.store.remotes import BRANCH, Patience, Remote
+from observatory.store.history_branch import BRANCH, Patience, Remote
 
 QUICK = Patience(tries=20, first=0.05, longest=1.0)
 """Patience for a remote on this machine."""

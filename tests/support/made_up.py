@@ -221,7 +221,6 @@ def _night(
     source: np.random.Generator,
 ) -> Night:
     cases, versions = history.cases, history.versions[place]
-    kernel = "6.12" if place >= history.kernel_change else "6.1"
     states = _states(len(cases), source)
     night = night_of(
         place,
@@ -229,7 +228,6 @@ def _night(
             name: NightCase(
                 "3.14t" if "/py3.14t/" in name else "3.14",
                 STACK,
-                "0" * 12,
                 *states.get(row, ("measured",)),
             )
             for row, name in enumerate(cases)
@@ -240,8 +238,6 @@ def _night(
         time=int(time.timestamp()),
         commit=_commit(place),
         machine=MACHINE,
-        fingerprint=f"Synthetic CPU, 2 cores, kernel {kernel}",
-        interpreters={name: f"{name}.{time.year - 2019}; synthetic" for name in ("3.14", "3.14t")},
         stacks={STACK: _digest(versions)},
         packages={STACK: {name: f"1.{minor}.0" for name, minor in versions.items()}},
     )

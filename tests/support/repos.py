@@ -130,30 +130,6 @@ def make_tiny(root: Path) -> Path:
 
 
 SHOP: dict[str, str] = {
-    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n\n[tool.duetbench]\n',
-    "apps/pyproject.toml": (
-        '[project]\nname = "apps"\nversion = "0"\nrequires-python = ">=3.14"\n'
-        '[dependency-groups]\ncurrent = ["fastapi", "granian", "uvicorn"]\n'
-    ),
-    "apps/load/load_app.py": (
-        "import sys\nfrom pathlib import Path\n\n"
-        'sys.path.insert(0, str(Path(__file__).parents[2] / "src"))\n\n'
-        "from shop.api import app as app\n"
-    ),
-    "apps/load/experiment.toml": TINY_EXPERIMENT.replace(
-        TINY_EXPERIMENT[
-            TINY_EXPERIMENT.index("[endpoints.dependent]") : TINY_EXPERIMENT.index("[loads.")
-        ],
-        '[endpoints.items]\napp = "load_app:app"\ninterface = "asgi"\npath = "/items/7"\n'
-        'expect = { content_type = "application/json", json_value = { item = 7 } }\n\n',
-    )
-    .replace('["dependent", "alone"]', '"items"')
-    .replace('"one"', '"current"')
-    .replace('"granian"', '"uvicorn"'),
-}
-"""The files that somebody else's repository adds so that its application can be measured."""
-
-SHOP_CODE: dict[str, str] = {
     "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
     "src/shop/__init__.py": "",
     "src/shop/api.py": (
@@ -163,23 +139,14 @@ SHOP_CODE: dict[str, str] = {
     ),
     "tests/test_shop.py": "import shop\n",
 }
-"""The files of its application."""
-
-SHOP_CASE = "load/items/py3.14"
+"""The files of somebody else's repository, which declares nothing."""
 
 
-def make_shop(root: Path, *, declared: bool = True) -> Path:
-    """Make somebody else's repository, whose application is in `src/`, on our current stack.
-
-    Args:
-        root: Where.
-        declared: Whether its first commit declares what to measure; see `declare`.
-    """
-    for name, text in SHOP_CODE.items():
+def make_shop(root: Path) -> Path:
+    """Make somebody else's repository, whose application is in `src/`."""
+    for name, text in SHOP.items():
         write(root, name, text)
     git(root, "init", "--quiet", "--initial-branch=main")
-    if declared:
-        declare(root)
     commit(root, "A shop")
     return root
 
@@ -194,13 +161,6 @@ def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> 
     patch.delenv("DUETBENCH_ROOT")
     patch.chdir(root)
     return root
-
-
-def declare(root: Path) -> None:
-    for name, text in SHOP.items():
-        write(root, name, text)
-    (root / "apps" / "stacks").mkdir()
-    shutil.copy(PROJECT / "apps" / "stacks" / "current.txt", root / "apps" / "stacks")
 
 
 def borrow_cache(folder: Path, patch: pytest.MonkeyPatch) -> Path:

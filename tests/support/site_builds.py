@@ -24,9 +24,7 @@ from duetbench.host import files, paths, result_files
 from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site, gather
-from observatory.store import packages
 from observatory.store.change import Change, SeriesName, StackState
-from observatory.store.packages import VersionLinks
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
 from observatory.trend.table import Table, of_run, tables
@@ -238,16 +236,9 @@ def axis_of(*points: Points) -> ReleaseAxis:
 
 
 def save_releases(results: Path) -> None:
-    """Save the points of three releases, and two releases' links."""
+    """Save the points of three releases."""
     for entry in RELEASES:
         files.save(results, entry)
-    metadata = VersionLinks(
-        links={"home": "https://fastapi.example/", "source": "https://forge.example/a/fastapi"},
-        tag="v",
-    )
-    other = VersionLinks(links={"source": "https://forge.example/a/granian"}, tag="")
-    entries = {("fastapi", "0.11.0"): metadata, ("granian", "2.8.0"): other}
-    packages.remember(results, entries)
 
 
 def build(folder: Path) -> Path:

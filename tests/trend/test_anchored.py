@@ -2,7 +2,6 @@
 
 import math
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -24,7 +23,7 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.host import files, paths
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.instruments import by_turns
+from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import CaseDuets, Mode, Pair
 from duetbench.judge.preparation import Scope
 from fake_sessions import make_duet, make_pairs, side
@@ -34,7 +33,7 @@ from observatory.matrix.sides import match_cases
 from observatory.store.points import Points
 from observatory.trend import anchored as anchored_
 from observatory.trend import backfill
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Precision, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Head, Wanted
 from repos import commit, git, make_tiny, write
 from synthetic import ok
 from tiny_index import serving
@@ -44,7 +43,7 @@ LOGS = (0.01, 0.03, 0.02, 0.02, 0.025, 0.015)
 
 
 @dataclass
-class Given:
+class Given(Real):
     """Instruments whose duets have given log ratios, by case and number, whatever the order."""
 
     logs: Sequence[float] = LOGS
@@ -97,8 +96,8 @@ def head(name: str = "later", cases: Sequence[Case] = CASES) -> Head:
 
 
 def play(heads: Sequence[Head], instruments: Given, **precision: Any) -> None:
-    wanted = Precision(**{"se": 0.005, "least": 3, "most": 5, **precision})
-    anchored_.run_duets(heads, instruments, QUIETLY, precision=wanted, seed=1)
+    effort = Effort(**{"least": 3, "most": 5, **precision})
+    anchored_.run_duets(heads, instruments, QUIETLY, effort)
 
 
 def test_a_case_is_played_until_its_ratio_is_known() -> None:
@@ -139,8 +138,8 @@ def test_without_time_for_all_cases_they_take_turns(left: float, nights: Sequenc
     cases = tuple(busy(f"a/{name}") for name in "abcd")
     for night, turn in enumerate(nights, start=8):  # 8 leaves no rest of two or four
         one = head("later", cases)
-        rule, ends = Precision(least=3, most=3), time.monotonic() + left
-        whole = anchored_.run_duets([one], Given(), QUIETLY, precision=rule, seed=night, ends=ends)
+        effort = Effort(least=3, most=3, seed=night, limit=left)
+        whole = anchored_.run_duets([one], Given(), QUIETLY, effort)
         cases_, missing = one.points()
         names = [case.case[-1] for case in cases_ if case.points[0].metric == CPU]
         assert ("".join(names), whole) == (turn, turn == "abcd")
@@ -190,10 +189,10 @@ PLAYED = CASES[0]
 LOUD, CALM = (0.1, -0.1, 0.05, -0.05), (0.001, -0.001, 0.0005, -0.0005)
 
 
-def often(precision: Precision, seconds: float, logs: Sequence[float]) -> int:
+def often(effort: Effort, seconds: float, logs: Sequence[float]) -> int:
     """Count the duets of this length that are run, with alternating log ratios."""
     samples = CaseDuets(PLAYED)
-    while precision.wants(samples):
+    while effort.missing(samples):
         ratio = math.exp(logs[len(samples.all) % len(logs)])
         samples.add(duet_of(PLAYED.id, {"server_cpu_per_request": ratio}, seconds=seconds))
     return len(samples.all)
@@ -214,37 +213,42 @@ def test_slow_cases_are_played_a_few_times_in_a_night(
     assert often(NIGHTLY, seconds, logs) == times
 
 
-def test_dates_and_releases() -> None:
-    first, last = date(2026, 1, 31), date(2026, 4, 30)
-    assert [str(day) for day in backfill.dates(first, last, "month")] == [
-        "2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30",
+FIRST, LAST = date(2026, 1, 31), date(2026, 4, 30)
+
+
+def test_dates_are_those_of_an_interval() -> None:
+    assert [f"{day:%m-%d}" for day in backfill.dates(FIRST, LAST, "month")] == [
+        "01-31", "02-28", "03-31", "04-30",
     ]  # fmt: skip
-    assert len(backfill.dates(first, last, "week")) == 13  # 89 days later is the last
-    assert len(backfill.dates(first, last, "day")) == 90
-    assert backfill.dates(first, first, "month") == (first,)
-    with pytest.raises(UsageError, match="expected day, week or month"):
-        backfill.dates(first, last, "year")
-    with pytest.raises(UsageError, match="earlier date first"):
-        backfill.dates(last, first, "month")
+    assert len(backfill.dates(FIRST, LAST, "week")) == 13  # 89 days later is the last
+    assert len(backfill.dates(FIRST, LAST, "day")) == 90
+    for first, last, every, words in (
+        (FIRST, LAST, "year", "expected day, week or month"),
+        (LAST, FIRST, "month", "earlier date first"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            backfill.dates(first, last, every)
+
+
+def test_releases_are_found_by_few_questions() -> None:
+    """1.1 was taken back two days later; two came out on 7 April, and a fix of 1.0 after them."""
     asked = []
-    # 1.1 was taken back two days later; two came out on 7 April, and a fix of 1.0 after them.
     known = {"1.0": (2, 10), "1.1": (3, 1), "1.9": (4, 7), "2.0": (4, 7), "1.0.1": (4, 9)}
 
     def newest(day: date, below: str | None) -> str | None:
         asked.append((day, below))
-        there = [one for one, out in known.items() if date(2026, *out) <= day]
-        if day >= date(2026, 3, 3) and "1.1" in there:
-            there.remove("1.1")
+        there = {one for one, out in known.items() if date(2026, *out) <= day}
+        there -= {"1.1"} if day >= date(2026, 3, 3) else set()
         allowed = (one for one in there if below is None or Version(one) < Version(below))
         return max(allowed, key=Version, default=None)
 
-    found = backfill.releases("gamma", first, last, newest)
-    assert [(one.label, f"{one.when:%Y-%m-%d}") for one in found] == [
-        ("gamma 1.0", "2026-02-10"), ("gamma 1.9", "2026-04-07"), ("gamma 2.0", "2026-04-07"),
+    found = backfill.releases("gamma", FIRST, LAST, newest)
+    assert [(one.label, f"{one.when:%m-%d}") for one in found] == [
+        ("gamma 1.0", "02-10"), ("gamma 1.9", "04-07"), ("gamma 2.0", "04-07"),
     ]  # fmt: skip
     assert [one.release.previous for one in found if one.release] == [None, "1.0", "1.9"]
     assert len(asked) == len(set(asked)) < 30  # of 90 days
-    begun = backfill.releases("gamma", date(2026, 4, 7), last, newest)
+    begun = backfill.releases("gamma", date(2026, 4, 7), LAST, newest)
     assert [one.label for one in begun] == ["gamma 2.0"], "the newest of that day, and none before"
 
 
@@ -257,18 +261,6 @@ def anchored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def declare(root: Path, **changes: Any) -> Anchor:
-    made = Anchor(
-        **{
-            "name": "first", "commit": git(root, "rev-parse", "HEAD"), "since": date(2026, 11, 1),
-            "protocol": DUET_PROTOCOL, **changes,
-        }
-    )  # fmt: skip
-    anchor_file(root).write_text(anchor_text(made), "utf-8")
-    assert load_anchor(root) == made
-    return made
-
-
 @pytest.fixture
 def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Anchor]:
     """Its anchor, beside an index where `alpha` has a release in each of three months."""
@@ -279,7 +271,13 @@ def anchor(anchored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         write(anchored, "apps/stacks/one.txt", text)
         git(anchored, "init", "--quiet", "--initial-branch=main")
         commit(anchored, "Everything")
-        yield declare(anchored)
+        made = Anchor(
+            name="first", commit=git(anchored, "rev-parse", "HEAD"), since=date(2026, 11, 1),
+            protocol=DUET_PROTOCOL,
+        )  # fmt: skip
+        anchor_file(anchored).write_text(anchor_text(made), "utf-8")
+        assert load_anchor(anchored) == made
+        yield made
 
 
 def backfilled(
@@ -294,7 +292,7 @@ def backfilled(
     """Measure stacks that are not known in `results`, and save their points there."""
     scope = Scope(select, QUIETLY, tmp_path / "copies", loaded=loaded)
     (tmp_path / "copies").mkdir(exist_ok=True)
-    results, effort = tmp_path / "results", Effort(Precision(se=0.01, least=2))
+    results, effort = tmp_path / "results", Effort(se=0.01, least=2)
     left = backfill.without_known(wanted, results, anchor)
     found = list(
         anchored_.measure(Checkout(root), anchor, left, scope, QUIETLY, instruments, effort)
@@ -376,8 +374,8 @@ def test_starts_go_on_until_they_are_precise() -> None:
         samples.add(duet_of(PLAYED.id).model_copy(update=update))
     # 0 and 0.0953 by turns: a standard deviation of 0.0522, and 0.0213 of the mean of six.
     assert anchored_.standard_error(samples, "start_cpu") == pytest.approx(0.0213, abs=1e-4)
-    assert Precision(se=0.021).wants(samples)
-    assert not Precision(se=0.022).wants(samples)
+    assert Effort(se=0.021).missing(samples)
+    assert not Effort(se=0.022).missing(samples)
 
 
 def test_our_nights_have_points_of_all_cases_that_the_anchor_has() -> None:

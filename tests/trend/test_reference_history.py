@@ -39,7 +39,7 @@ def step_lines(sources: Sources) -> list[str]:
     """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
     lines = []
     for table in tables(sources.nights):
-        for candidate in sorted(of_table(table)[0], key=attrgetter("id")) if table.ratio else ():
+        for candidate in sorted(of_table(table), key=attrgetter("id")) if table.ratio else ():
             lines.append(f"# {candidate.id} on {candidate.series.machine}")
             lines += [
                 f"{step.series.metric} {step.ratio:.5g} "

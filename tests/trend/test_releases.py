@@ -17,7 +17,7 @@ from observatory.store.change import SeriesName
 from observatory.store.points import Points
 from observatory.trend import quotes
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import ReleaseEffect, Result
+from observatory.trend.releases import ReleaseEffect, Result, judged
 from site_builds import FREE, JSON, RELEASES, axis_of, release_points
 
 FIRST, SECOND, THIRD = RELEASES
@@ -26,7 +26,7 @@ FIRST, SECOND, THIRD = RELEASES
 def results_of(*points: Points) -> Mapping[str, Result]:
     """The effect of each release but the first, by version."""
     axis = axis_of(*points)
-    return quotes.judged([axis])[axis]
+    return judged([axis])[axis]
 
 
 def effects(base: Points, head: Points) -> dict[str, ReleaseEffect]:

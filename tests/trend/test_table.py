@@ -1,4 +1,4 @@
-"""From runs and anchored points to tables of nights: means, figures, states, breaks, chains."""
+"""From runs and anchored points to tables of nights: means, figures, states."""
 
 import math
 from datetime import UTC, datetime
@@ -12,22 +12,39 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
-from observatory.store.points import CANARY, Points
+from observatory.store.points import Points
 from observatory.trend import table as history
-from observatory.trend.candidates import steps
 from observatory.trend.reading import of_points, trend_points
 from observatory.trend.table import Table, of_run, tables
 from site_builds import JSON, a_run, failed, scattered, steady, table_of
 
-WIDE = [100.0, 200.0, 400.0]
-FACTOR = 2 ** (4.30265 / math.sqrt(3))
-"""Of `WIDE`, whose geometric mean is 200: t(2)/√3 = 2.4842 times ln 2 to both sides."""
+T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
+HALF = T_2 / math.sqrt(3)
+
+
+@pytest.mark.parametrize(
+    ("figures", "mean", "high"),
+    [
+        # The logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3).
+        ([1.0, 10.0, 100.0], 10, 10 ** (1 + HALF)),
+        # Zeros are averaged as they are, as nothing has no logarithm: mean 3, sd 3.
+        ([0.0, 3.0, 6.0], 3, 3 + 3 * HALF),
+    ],
+)
+def test_launches_give_a_mean_and_an_interval(
+    figures: list[float], mean: float, high: float
+) -> None:
+    found = estimate(figures)
+    assert [found.estimate, found.high] == pytest.approx([mean, high], rel=1e-5)
+    assert found.n == len(figures)
+    assert estimate([5.0]) == Interval(5.0)
 
 
 def test_a_night_holds_the_run_s_means_and_intervals() -> None:
-    night = of_run(a_run(1, scattered(JSON, *WIDE)))
+    """The geometric mean is 200: t(2)/√3 = 2.4842 times ln 2 to both sides."""
+    night = of_run(a_run(1, scattered(JSON, 100.0, 200.0, 400.0)))
     found = night.figures[0, night.metrics.index("throughput")]
-    assert found.tolist() == pytest.approx([200, 200 / FACTOR, 200 * FACTOR, 3], rel=1e-5)
+    assert found.tolist() == pytest.approx([200, 200 / 2**HALF, 200 * 2**HALF, 3], rel=1e-5)
     assert "pss_steady" not in night.metrics
 
 
@@ -67,44 +84,6 @@ def test_runs_of_other_profiles_do_not_enter_a_trend_and_machines_are_never_join
     found = history.tables(of_run(run) for run in (a_run(1), other))
     counted = [(table.machine, len(table.nights)) for table in found]
     assert counted == [("other-4c-1", 1), (runs.MACHINE.id, 1)]
-
-
-def test_breaks_where_machine_interpreter_or_case_changed() -> None:
-    kernel = runs.MACHINE.model_copy(update={"kernel": "6.2.0"})
-    plain = a_run(1)
-    newer = tuple(r.model_copy(update={"version": "3.14.8"}) for r in plain.interpreters)
-    table = table_of(
-        plain,
-        a_run(2),
-        a_run(3, machine=kernel),
-        a_run(4, machine=kernel).model_copy(update={"results": ()}),
-        a_run(5, machine=kernel, interpreters=newer),
-        a_run(6, steady(JSON, 1.0, workers=2), machine=kernel, interpreters=newer),
-    )
-    found = history.breaks(table)[JSON]
-    assert [(b.night, b.what) for b in found] == [(2, "machine"), (4, "interpreter"), (5, "case")]
-    assert "6.1.0" in found[0].before
-    assert "6.2.0" in found[0].after
-
-
-T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
-
-
-def test_three_launches_give_a_geometric_mean_and_a_t_interval() -> None:
-    """1, 10, 100: the logarithms are 0, 1, 2 to base 10: mean 1, sd 1, half = t / sqrt(3)."""
-    found, half = estimate([1.0, 10.0, 100.0]), T_2 / math.sqrt(3)
-    expected = (10, 10 ** (1 - half), 10 ** (1 + half))
-    assert (found.estimate, found.low, found.high) == pytest.approx(expected, rel=1e-5)
-    assert found.n == 3
-
-
-def test_zeros_are_averaged_as_they_are_and_one_launch_has_no_interval() -> None:
-    """0, 3 and 6 errors: mean 3, sd 3, half = t * 3 / sqrt(3); no logarithm of nothing."""
-    found = estimate([0.0, 3.0, 6.0])
-    assert found.estimate == pytest.approx(3)
-    assert found.high == pytest.approx(3 + T_2 * 3 / math.sqrt(3), rel=1e-5)
-    assert estimate([0.0, 0.0]).spread is None
-    assert estimate([5.0]) == Interval(5.0)
 
 
 def test_failed_launches_enter_nothing_and_are_told() -> None:
@@ -189,9 +168,3 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
     # What has no points has the reason, and the interpreter and stack that it has elsewhere.
     lost = night.cases[OTHER]
     assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
-
-
-def test_the_anchor_against_itself_is_never_a_change() -> None:
-    itself = f"{CANARY}{CASE}"
-    moved = [a_file(day, of(itself, ratio(1 + day // 10))) for day in range(1, 20)]
-    assert list(steps(joined(*moved))) == []

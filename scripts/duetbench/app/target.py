@@ -397,6 +397,10 @@ class Configuration(Frozen):
         "does more than so many of a kind, sql = 10.",
     )
 
+    tests: Several = Field(
+        default=(), description="Files and folders of tests to compare by, without an application."
+    )
+
     @property
     def material(self) -> dict[Concern, float]:
         """Smallest relative changes that are worse."""
@@ -415,5 +419,5 @@ def configuration(root: Path) -> Configuration:
     file, table = read_table(root)
     table = {key: value for key, value in table.items() if key not in KEYS}
     table = {**read_table(paths.PINS)[1], **table}
-    keys = "only the keys that CONTRIBUTING.md names"
+    keys = "only the keys that docs/reference.md names"
     return validate(Configuration, table, str(file), table="tool.duetbench", keys=keys)

@@ -1,7 +1,9 @@
 """`duetbench bisect`: which release, or which commit, caused a change?"""
 
 import glob
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Annotated
 
 from typer import Argument, Context, Option
@@ -18,14 +20,15 @@ from duetbench.cli.options import (
     clean_up,
     machine,
 )
-from duetbench.cli.target_options import repetition, with_options, with_target
+from duetbench.cli.target_options import Options, repetition, with_options, with_target
 from duetbench.core.change import Cause
 from duetbench.core.errors import UsageError
 from duetbench.host import paths
 from duetbench.host.console import Console, print_json
 from duetbench.host.result_files import find_comparison
 from duetbench.judge import causes
-from duetbench.judge.bisection import means_of
+from duetbench.judge.bisection import MEANS, means_of
+from duetbench.judge.comparison import compare
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.findings import clearest
 from duetbench.judge.repetition import contrast_of
@@ -53,6 +56,15 @@ def bisect_command(
             help="The case to measure; default: the clearest change.",
         ),
     ] = None,
+    tests: Annotated[
+        list[str] | None,
+        Option(
+            "--tests",
+            metavar="PATH",
+            help="Between commits: what requests of BAD's tests do, as compare --tests shows it; "
+            "repeatable.",
+        ),
+    ] = None,
     budget: Annotated[str, budget_option("Time for the search")] = "30m",
     as_json: JsonOption = False,
     wait: WaitOption = None,
@@ -62,6 +74,7 @@ def bisect_command(
     $ duetbench bisect --base lock=uv.lock@main --app shop.main:app --path /items/7
     $ duetbench bisect COMPARISON --budget 20m
     $ duetbench bisect v1.4 main --app shop.main:app --path /items/7
+    $ duetbench bisect v1.4 main --tests tests/api
 
     Each question compares the state before with one in between: by what a request does, by counts
     of instructions where it does the same, and by duets if neither shows anything. Each answer
@@ -83,6 +96,8 @@ def bisect_command(
     ends, words = tuple(names or ()), bool(of_base or of_head)
     if len(ends) != 2 - words * 2 and (words or len(ends) != 1):
         raise UsageError("expected GOOD BAD, a comparison, or --base lock=FILE: choose one")
+    if tests and len(ends) != 2:
+        raise UsageError("--tests search between commits: expected GOOD BAD")
     if words and contrast.kinds != {"stack"}:
         raise UsageError("bisect: expected packages: PACKAGE==VERSION, lock=FILE or as-of=DATE")
     if len(ends) == 1:
@@ -95,16 +110,13 @@ def bisect_command(
         )
         if found:  # else it is searched for by what a request does, and by counts
             select, metric = glob.escape(found.case), found.subject
-    project = with_options(here, context.obj)
     clean_up(console)
     reporter, cases = Reporter(console), select or "*"
     with machine(wait, console.say):
         if len(ends) == 2:
-            good, bad = ends
-            cause = causes.search_commits(project, ends, cases, limit, reporter)
-            safe, private = repetition(context.obj)
-            lines = commit_lines(cause, good, bad, [*safe, *private])
+            cause, lines = _among_commits(ends, tests or (), cases, limit, reporter, context.obj)
         else:
+            project = with_options(here, context.obj)
             cause = causes.search_packages(project, contrast, cases, limit, reporter, metric)
             lines = cause_lines(cause)
     if as_json:
@@ -113,3 +125,23 @@ def bisect_command(
         for line in lines:
             console.say(line)
     return cause
+
+
+def _among_commits(
+    ends: tuple[str, str],
+    tests: Sequence[str],
+    select: str,
+    seconds: float,
+    reporter: Reporter,
+    options: Options,
+) -> tuple[Cause, Sequence[str]]:
+    """Search by the application's requests, or by those of tests; also return lines for readers."""
+    root, (good, bad), means = paths.project_root(stand_in=False), ends, MEANS
+    if tests:
+        between, means = causes.by_tests(root, tests, bad, options["env"]), MEANS[:1]
+    else:
+        between = partial(compare, with_options(root, options))
+    cause = causes.search_commits(root, ends, between, select, seconds, reporter, means)
+    again = [word for path in tests for word in ("--tests", path)]
+    safe, private = repetition(options)
+    return cause, commit_lines(cause, good, bad, [*again, *safe, *private])

@@ -34,7 +34,7 @@ from duetbench.host import paths
 from duetbench.host.console import Console, write_summary
 
 if TYPE_CHECKING:
-    from duetbench.judge.comparison import Extent, Question
+    from duetbench.judge.comparison import Extent, Session
     from duetbench.judge.duet_loop import Reporter
 
 
@@ -71,7 +71,8 @@ def compare_command(
         Option(
             "--call",
             metavar="MODULE:FUNCTION",
-            help="The same of a function without arguments: a task, a job, a command; repeatable.",
+            help="The same of a function without arguments: a task, a job, a command; with --only "
+            "counts it is called some hundred times; repeatable.",
         ),
     ] = None,
     start: Annotated[
@@ -114,6 +115,7 @@ def compare_command(
     was not judged or not decided: a longer --budget may help. 4: nothing could be measured. 5: the
     machine is busy.
     """
+    from duetbench.effects import suite
     from duetbench.judge.comparison import Extent
 
     written = reports(output, ".json", ".md", ".html")
@@ -128,17 +130,8 @@ def compare_command(
     run(
         console, find, contrast, extent, context.obj, budget=budget, limits=limit or (), why=why,
         files=written, wait=wait, calls=call or (),
-        tests=tests or (() if asked else _own_tests(context.obj)),
+        tests=tests or (() if asked or context.obj["app"] else suite.own(paths.project_root())),
     )  # fmt: skip
-
-
-def _own_tests(options: Options) -> Sequence[str]:
-    """Find the tests of a project that declares no application, which say what one does."""
-    from duetbench.app.declarations import read_table
-    from duetbench.effects.suite import usual
-
-    root = paths.project_root()
-    return () if options["app"] or "app" in read_table(root)[1] else usual(root)
 
 
 def run(
@@ -178,7 +171,8 @@ def run(
     extent.require_sense(contrast)
     if why:
         require_code("--why", contrast)
-    others = {"--start": extent.start, "--only counts": extent.only == "counts", "--why": why,
+    count = extent.only == "counts"
+    others = {"--start": extent.start, "--only counts": count and tests, "--why": why,
               "--budget": budget}  # fmt: skip
     suite = bool(tests or calls)
     if suite and (given := [name for name, value in others.items() if value]):
@@ -203,7 +197,7 @@ def run(
     measure: Callable[[], Comparison] = (
         partial(
             suites.compare, project, contrast, tests, reporter,
-            calls=calls, env=options["env"], words=again,
+            calls=calls, env=options["env"], words=again, count=count,
         )
         if suite
         else partial(
@@ -211,7 +205,7 @@ def run(
             words=again, notes=left_out(options), announce=partial(announce, reporter), **how,
         )
     )  # fmt: skip
-    seen = suite or extent.only == "effects"
+    seen = (suite and not count) or extent.only == "effects"
     with machine(wait, console.say, timed=not seen):
         try:
             comparison = measure()
@@ -260,18 +254,18 @@ def _limits(texts: Sequence[str]) -> tuple[dict[Concern, float], float | None, b
     return sizes, statements, answers
 
 
-def announce(reporter: "Reporter", question: "Question") -> None:
+def announce(reporter: "Reporter", session: "Session") -> None:
     """Say what is compared, and how much of the change the requests run."""
     from duetbench.report import findings
     from duetbench.report.report import side_texts
 
-    sides = question.sides
-    if question.coverage:
-        reporter.say(findings.covers(question.coverage))
+    sides = session.sides
+    if session.coverage:
+        reporter.say(findings.covers(session.coverage))
     if sides.empty_reason:
         return
     reporter.say(" → ".join(side_texts(sides.base.record, sides.head.record, sides.packages)))
     for pair in sides.pairs:
-        if seen := question.seen.effects.get(pair.case.id):
+        if seen := session.seen.effects.get(pair.case.id):
             for line in findings.announce(pair.case, seen):
                 reporter.say(line)

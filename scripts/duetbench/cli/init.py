@@ -15,9 +15,11 @@ from duetbench.ci import workflows
 from duetbench.cli.options import clean_up, repository
 from duetbench.cli.target_options import Options, with_options, with_target
 from duetbench.core.errors import UsageError
+from duetbench.effects.suite import BAD, NO_CLIENT, Suite
 from duetbench.host import files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import trial
+from duetbench.report.formats import quantity
 
 _CALLS: Final = (
     r"(?:\w+\.)*(?:FastAPI|Starlette|Litestar|Quart|BlackSheep|Flask|Bottle|FastHTML|fast_app"
@@ -52,6 +54,14 @@ def init_command(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
+    tests: Annotated[
+        list[str] | None,
+        Option(
+            "--tests",
+            metavar="PATH",
+            help="Compare by these tests, files or folders, without an application; repeatable.",
+        ),
+    ] = None,
     github: Annotated[
         bool, Option("--github", help="Also write the workflows that compare pull requests.")
     ] = False,
@@ -60,12 +70,14 @@ def init_command(
 
     $ duetbench init
     $ duetbench init --app shop.main:app --path /items/7 --env-file .env.example --dry-run
+    $ duetbench init --tests tests/api --github
 
     Application, framework, lock and interpreter are detected, and the options are written as keys.
     The application is served once, without load: what is written has answered with the expected
     status. Without --path, that is a path that its framework lists. The rest of the file stays as
-    it is; without such a file, a duetbench.toml is written. --github writes two workflows, of which
-    one starts services, and installs, like the job of the repository that runs its tests.
+    it is; without such a file, a duetbench.toml is written. With --tests, these are run once in
+    place of an application. --github writes two workflows, of which one starts services, and
+    installs, like the job of the repository that runs its tests.
     """
     console, options = Console(), context.obj
     root = repository(console)
@@ -82,11 +94,16 @@ def init_command(
             "@login.json', or its secrets into variables, {NAME} with --env-file"
         )
     clean_up(console)
-    chosen, requests = _first(root, options, console)
+    if tests:
+        _try_tests(root, tests, options, console)
+        keys: dict[str, Any] = {**options, "tests": tests}
+    else:
+        chosen, requests = _first(root, options, console)
+        keys = {**options, "app": chosen, "requests": requests}
     # A value that was not typed may be private.
     typed = {text.partition("=")[0] for text in context.params["env"] or () if "=" in text}
     env = {name: text for name, text in options["env"].items() if name in typed}
-    keys = {**options, "app": chosen, "requests": requests, "env": env}
+    keys["env"] = env
     lines = [f"{key} = {_toml(value)}" for key, value in keys.items() if target.was_given(value)]
     place, before = root / FILE, ""
     if (own := root / "pyproject.toml").is_file():
@@ -113,9 +130,26 @@ def init_command(
         return
     for path, content in written.items():
         files.replace(path, content.encode())
+    run = "" if tests else "duetbench run (how fast is it?), then "
+    console.say(f"next: {run}duetbench compare HEAD~1 (what did the last commit do?)")
+
+
+def _try_tests(root: Path, tests: Sequence[str], options: Options, console: Console) -> None:
+    """Run tests once, in a copy, and say what they show; raises UsageError without requests."""
+    suite, narrator = Suite.find(root, tests, env=options["env"]), Narrator(console)
+    with revisions.copies() as copies:
+        copy = revisions.copy(root, copies)
+        revisions.add_uncommitted(root, copy)
+        with narrator.step(f"the tests of {' '.join(tests)}", "once") as tick:
+            seen = suite.record(copy, tick)
+    made = seen.operations.values()
+    if not made:
+        raise UsageError(f"--tests: {NO_CLIENT}")
+    endpoints = len({(each.method, each.route) for each in made})
+    failed = sum(outcome in BAD for outcome in seen.outcomes.values())
     console.say(
-        "next: duetbench run (how fast is it?), then duetbench compare HEAD~1 (what did the last "
-        "commit do?)"
+        f"{quantity(len(seen.outcomes), 'test')}, of which {failed:,} fail: "
+        f"{quantity(len(made), 'request')} to {quantity(endpoints, 'endpoint')}"
     )
 
 
@@ -141,12 +175,12 @@ def _first(root: Path, options: Options, console: Console) -> tuple[str, Sequenc
         return candidate, asked or right
     if candidates:
         raise UsageError(
-            "no application answers, for the reasons above: add what they lack, or name another "
-            "with --app module:attribute"
+            "no application answers, for the reasons above: add what they lack, name another "
+            "with --app module:attribute, or compare by tests: --tests PATH"
         )
     raise UsageError(
         f"{root}: expected an application that a command line starts or a framework makes, "
-        "found none: name it with --app module:attribute"
+        "found none: name it with --app module:attribute, or compare by tests: --tests PATH"
     )
 
 

@@ -20,6 +20,7 @@ from duetbench.cli.options import commit
 from duetbench.core.change import Cause
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import ArtifactError, UsageError
+from duetbench.effects import suite
 from duetbench.host import files, git
 from duetbench.host.console import SUMMARY, Console, errors, write_summary
 from duetbench.report.report import check_line
@@ -123,6 +124,8 @@ def compare_command(
     except ValueError as error:
         raise UsageError(f"args {args!r}: expected words as for a shell: {error}") from error
     target += _lines("--tests", "TESTS")
+    if not target:
+        target = [word for path in suite.own(Path.cwd()) for word in ("--tests", path)]
     loads = not {"--tests", "--call"} & {*target}  # what only observes has no time, and no --why
     target += _lines("--budget", "BUDGET") if loads else []
     # `ci report` reads the report; the results folder keeps files; action.yml uploads both.

@@ -473,7 +473,6 @@ class Effects(Frozen):
     )
     answers: tuple[AnswerDifference, ...] = ()
     length: int = Field(default=0, ge=0, description="Bytes of head's shortest answer.")
-    longest: int = Field(default=0, ge=0, description="Bytes of the longest to the same path.")
     status: int = Field(default=200, ge=100, le=599, description="Status of head's first answer.")
     kept_base: KeptMemory | None = Field(default=None, description="Null: not measured.")
     kept_head: KeptMemory | None = None

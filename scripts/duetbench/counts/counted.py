@@ -9,9 +9,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Final
 
+from duetbench.app.inside.process import Program
 from duetbench.app.testbed import BothSides
 from duetbench.app.workspace import code_of, program
 from duetbench.core.comparison import RESOLUTION, Instructions
@@ -51,7 +53,16 @@ _LONGEST_REASON: Final = 300  # characters of the reason why something was not c
 NO_TIME: Final = "there was no time to count it"
 
 
+Open = Callable[[], AbstractContextManager[Program]]
+"""Prepares the program of a side, until it is left."""
+
+
 def instructions(sides: BothSides, limit: float, ends: float = math.inf) -> Instructions | str:
+    """Count a request of both sides, as `both` does."""
+    return both([partial(program, side) for side in sides], limit, ends)
+
+
+def both(sides: Sequence[Open], limit: float, ends: float = math.inf) -> Instructions | str:
     """Count both sides at once, each within `limit` s, or give the reason why not.
 
     The limit begins when a side is prepared. Nothing starts that cannot end before `ends`, by the
@@ -95,13 +106,15 @@ def _move(counts: Instructions) -> float:
     return math.log(counts.head / counts.base)
 
 
-def _count(sides: BothSides, limit: float, ends: float, padding: int = 0) -> Instructions | str:
+def _count(
+    sides: Sequence[Open], limit: float, ends: float, padding: int = 0
+) -> Instructions | str:
     """Count both sides at once, in process and without a server."""
     under_way = []
     try:
         with ExitStack() as stack:
             for side in sides:
-                client = stack.enter_context(program(side))
+                client = stack.enter_context(side())
                 if padding:
                     client = client.padded(padding)
                 if time.monotonic() + CASE_SECONDS > ends:

@@ -30,6 +30,9 @@ SECRETS = "secrets.json"
 CALL = "--call"
 """The option before functions to call, in place of a runner of tests."""
 
+COUNT = "--count"
+"""The option before a function whose instructions are counted."""
+
 FOLDER = "DUETBENCH_SUITE_FOLDER"
 """The variable with the copy of the repository."""
 

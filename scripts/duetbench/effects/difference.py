@@ -11,20 +11,31 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, get_args
 
-from duetbench.app import workspace
+from pydantic import TypeAdapter, ValidationError
+
+from duetbench.app import case_names, workspace
 from duetbench.app.expectation import check_answer
+from duetbench.app.inside import process as inside
+from duetbench.app.inside.process import Process, Program
 from duetbench.app.testbed import BothSides, SideCase
 from duetbench.core import units
 from duetbench.core.comparison import SIDES
 from duetbench.core.errors import CountError, LaunchError, UsageError
-from duetbench.core.model import TELLING, AnswerDifference, EffectKind, Effects, RequestEffect
+from duetbench.core.model import (  # one of these is a type of `Activity`
+    TELLING,
+    AnswerDifference,
+    EffectKind,
+    Effects,
+    KeptMemory,  # noqa: F401
+    RequestEffect,
+)
 from duetbench.core.text import short
-from duetbench.effects import answers, observation
+from duetbench.effects import activity, answers
 from duetbench.effects.activity import PROGRAM, Activity, Name
 
 SECONDS: Final = 60.0
@@ -58,6 +69,8 @@ _BRIEF: Final = 0.03  # seconds of a request whose memory is always measured, if
 _CALLS: Final = 0.02  # relative change of the function calls that is an effect
 _OWN: Final = 0.5  # calls of an own function per request by which it differs
 KINDS: Final[tuple[EffectKind, ...]] = get_args(EffectKind)
+_ACTIVITY: Final = TypeAdapter(Activity)
+_ACTIVITY.rebuild()  # with the types of this module: an observed process has none of pydantic
 
 _LONGEST: Final = 200  # characters about an answer
 _SETTING: Final = re.compile(r"(?i)(pragma|set) ")
@@ -74,8 +87,8 @@ class Seen:
 
     effects: dict[str, Effects] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    endless: set[str] = field(default_factory=set)
-    """Cases whose requests were not answered in time."""
+    endless: dict[str, str] = field(default_factory=dict)
+    """Cases whose requests were not answered in time, and how long that was waited for."""
     entered: dict[str, frozenset[Name]] = field(default_factory=dict)
     """Functions that the requests of a case enter on either side, by file and name."""
     loaded: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -99,7 +112,9 @@ def observe(pairs: Sequence[BothSides], *, budget: float | None = None) -> Seen:
         outcome = outcomes[code]
         if isinstance(outcome, CountError):
             seen.reasons[name] = short(str(outcome))
-            seen.endless.update([name] * (outcome.kind == "endless"))
+            if outcome.kind == "endless":
+                what = f"{case_names.of(pair[1].case).what}: "
+                seen.endless[name] = seen.reasons[name].removeprefix(what)
             continue
         seen.effects[name], both = outcome
         seen.entered[name] = both.entered
@@ -116,37 +131,35 @@ def _observe(pair: BothSides, ends: float) -> tuple[Effects, Activity]:
     if (takes := pair[1].case.endpoint.takes) > LONGEST:
         raise CountError(f"a request takes {units.seconds(takes)}")
     began = time.monotonic()
-    retries = began + EARLY
     try:
-        both = _look(pair, ends, at_once=True)
-        effects = compare(*both)
-        if _varies(effects) and time.monotonic() < retries:
+        both, effects = _look(pair, ends, at_once=True)
+    except CountError as error:
+        if error.kind == "endless" or time.monotonic() >= began + EARLY:
+            raise
+        both, effects = _look(pair, ends, at_once=False)
+    else:
+        if _varies(effects) and time.monotonic() < began + EARLY:
             with suppress(CountError):
                 alone = _look(pair, ends, at_once=False)
-                if not _varies(again := compare(*alone)):
-                    both, effects = alone, again
-    except CountError as error:
-        if error.kind == "endless" or time.monotonic() >= retries:
-            raise
-        both = _look(pair, ends, at_once=False)
-        effects = compare(*both)
-    together = both[0].with_(both[1])
-    return effects.model_copy(update={"seconds": time.monotonic() - began}), together
+                both, effects = (both, effects) if _varies(alone[1]) else alone
+    seconds = time.monotonic() - began
+    return effects.model_copy(update={"seconds": seconds}), both[0].with_(both[1])
 
 
-def _look(pair: BothSides, ends: float, *, at_once: bool) -> _Both:
+def _look(pair: BothSides, ends: float, *, at_once: bool) -> tuple[_Both, Effects]:
     """Observe both sides, and again if they differ, for which there is always time."""
     began = time.monotonic()
     both = _attempt(pair, _MEMORY, ends, at_once)
     _require_right(pair[1], *both)
     effects = compare(*both)
     if effects.same or _varies(effects):
-        return both
+        return both, effects
     # Memory is measured again where it differs: another process need not keep it.
     memory = bool(effects.leaks or effects.repairs)
     ends = max(ends, time.monotonic() + 2 * (time.monotonic() - began))
     again = _attempt(pair, _MEMORY * memory, ends, at_once)
-    return both[0].with_(again[0]), both[1].with_(again[1])
+    both = both[0].with_(again[0]), both[1].with_(again[1])
+    return both, compare(*both)
 
 
 def _require_right(head: SideCase, old: Activity, new: Activity) -> None:
@@ -206,9 +219,31 @@ def _start(stack: ExitStack, memory: float, ends: float, side: SideCase) -> Call
     if timeout <= 0:
         raise CountError("there was no time to observe it")
     client, ends = stack.enter_context(workspace.program(side, PROGRAM)), time.monotonic() + timeout
-    return stack.enter_context(
-        observation.start(client, seconds=memory, ends=ends, patience=patience)
-    )
+    return stack.enter_context(start(client, seconds=memory, ends=ends, patience=patience))
+
+
+@contextmanager
+def start(
+    client: Program, *, seconds: float, ends: float, patience: float
+) -> Iterator[Callable[[], Activity]]:
+    """Start to observe requests until `ends` by the monotonic clock at most; leaving ends it.
+
+    Memory is measured for at most some `seconds`. `patience` are the seconds in which the first
+    answer to a path must have ended; 0: any. The callable waits for what was seen, without the
+    memory if the process does not survive that. CountError, with the reason: nothing was seen.
+    """
+    with inside.start(client, {activity.PATIENCE: patience, activity.SECONDS: seconds}) as process:
+        yield lambda: _read(process, client.hide, ends)
+
+
+def _read(process: Process, hide: Callable[[str], str], ends: float) -> Activity:
+    try:
+        seen = _ACTIVITY.validate_python(process.report(ends - time.monotonic()))
+    except CountError as error:
+        raise CountError(hide(str(error)), error.kind) from error
+    except ValidationError as error:
+        raise CountError(f"expected the report of a target, found {error}") from error
+    return seen.hidden(hide)
 
 
 def compare(base: Activity, head: Activity) -> Effects:
@@ -252,7 +287,6 @@ def compare(base: Activity, head: Activity) -> Effects:
             if difference
         ),
         length=min(reply["length"] for reply in head.answers[0]),
-        longest=max(reply["length"] for reply in head.answers[0]),
         status=head.answers[0][0]["status"],
         kept_base=base.kept,
         kept_head=head.kept,

@@ -14,12 +14,13 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from duetbench.app import interpreters, revisions
-from duetbench.app.inside.process import packages_folder
+from duetbench.app import declarations, interpreters, revisions, target
+from duetbench.app.inside.process import Program, packages_folder
 from duetbench.app.testbed import inherited_variables
 from duetbench.app.workspace import secret_variables, secrets
 from duetbench.core.comparison import SIDES
@@ -27,12 +28,17 @@ from duetbench.core.errors import LaunchError, SetupError, UsageError
 from duetbench.core.model import AnswerDifference, EffectKind, Effects, RequestEffect
 from duetbench.core.text import hider, short
 from duetbench.effects import difference
-from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS, Activity
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS, Activity
 from duetbench.host import command, proc
 from duetbench.host.process_session import Session
 
 PROGRAM: Final = "duetbench.effects.suite_program"
 """The plug-in of pytest, and the program that starts other runners."""
+
+BAD: Final = "failed", "error"
+"""How tests end that fail."""
+
+NO_CLIENT: Final = "no test makes a request by a client that is known here"
 
 _POLL: Final = 0.5  # seconds between two looks at the tests' last line
 _MOST_SHOWN: Final = 3  # tests or files in a sentence
@@ -101,11 +107,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class SuiteEffects:
-    """What was seen of all endpoints, the ones that differ first."""
+    """What was seen of all endpoints, the ones that differ first.
+
+    Attributes:
+        broken: Tests that fail on head only.
+        lost: Endpoints of which no request was compared.
+    """
 
     rows: Sequence[Row]
     tests: int
     requests: int
+    broken: Sequence[str]
+    lost: Sequence[str]
     notes: Sequence[str]
 
 
@@ -179,20 +192,9 @@ class Suite:
         """Run the tests, or only some of them, in a copy; raises SetupError if none ran."""
         with proc.scratch("duetbench-suite") as folder:
             out, log = folder / "requests.jsonl", folder / "log"
-            variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
-            private = secrets({**secret_variables(variables), **self.env})
+            private = self._private()
             (folder / SECRETS).write_text(json.dumps(private), "utf-8")
-            search = [str(place / name) for name in ("src", ".", *self.own)]
-            env = {
-                **variables,
-                "PYTHONPATH": os.pathsep.join(
-                    filter(None, (str(packages_folder()), *search, variables.get("PYTHONPATH", "")))
-                ),
-                "PYTHONHASHSEED": "0",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                OUT: str(out),
-                FOLDER: str(place.resolve()),
-            }
+            env = {**self._variables(place), OUT: str(out)}
             self._run(self._argv(only), env, place, log, tick)
             hide = hider(private)
             said = hide(command.last_words(command.read_log(log)))
@@ -200,6 +202,31 @@ class Suite:
         if not recording.outcomes:
             raise SetupError(f"no test ran; the last words: {recording.said or 'none'}")
         return recording
+
+    @contextmanager
+    def program(self, place: Path, name: str) -> Iterator[Program]:
+        """Return what calls a function of a copy again and again, to be counted."""
+        payload = ("-m", PROGRAM, COUNT, name)
+        yield Program(
+            self.python, payload, self._variables(place), place, hide=hider(self._private())
+        )
+
+    def _private(self) -> dict[str, str]:
+        inherited = inherited_variables(shell=True)  # noqa: S604 - no shell
+        return secrets({**secret_variables({**inherited, **self.env}), **self.env})
+
+    def _variables(self, place: Path) -> dict[str, str]:
+        """Return the variables of a process in a copy, which imports from that."""
+        variables = {**inherited_variables(shell=True), **self.env}  # noqa: S604 - no shell
+        search = (packages_folder(), *(place / name for name in ("src", ".", *self.own)))
+        paths = [*map(str, search), variables.get("PYTHONPATH", "")]
+        return {
+            **variables,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            FOLDER: str(place.resolve()),
+        }
 
     def _argv(self, only: Sequence[str]) -> list[str]:
         if self.calls:
@@ -226,6 +253,15 @@ class Suite:
                     session.stop(0)
         except LaunchError as error:
             raise SetupError(f"the tests: {error.detail}") from error
+
+
+def own(root: Path) -> Sequence[str]:
+    """Return the tests that a project without a declared application is compared by.
+
+    Those that it declares, or the folder in which projects keep them; empty if there are none.
+    """
+    declares = "app" in declarations.read_table(root)[1]
+    return () if declares else target.configuration(root).tests or usual(root)
 
 
 def usual(root: Path) -> list[str]:
@@ -268,12 +304,11 @@ def _read(out: Path, hide: Callable[[str], str], said: str) -> Recording:
 def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
     """Run the tests in a copy of each side, and compare the requests that both made.
 
-    Raises SetupError if the tests do not run on a side.
+    Both have the same tests. Raises SetupError if these do not run on a side.
     """
-    suite.add_tests(head, base)
     places = base, head
     first = suite.record(base, tick), suite.record(head, tick)
-    pairs = {key: pair for key, pair in _matched(first) if _alike(first, key)}
+    pairs = dict(_until_they_part(first))
     looks = {key: [both] for key, both in _did(pairs)}
     effects = {key: difference.compare(*first) for key, (first,) in looks.items()}
     for order in _LOOKS:
@@ -287,10 +322,15 @@ def compare(suite: Suite, base: Path, head: Path, tick: Tick) -> SuiteEffects:
         for key in moved:
             looks[key] = [*looks[key], latest[key]] if key in latest else []
             effects[key] = agreed(effects[key], looks[key])
+    before, after = (side.outcomes for side in first)
+    rows = tuple(by_endpoint(pairs, effects))
+    made = {f"{op.method} {op.route}" for side in first for op in side.operations.values()}
     return SuiteEffects(
-        tuple(by_endpoint(pairs, effects)),
-        tests=len(first[1].outcomes),
+        rows,
+        tests=len(after),
         requests=len(pairs),
+        lost=sorted(made - {row.name for row in rows}),
+        broken=[n for n in after if after[n] in BAD and before.get(n) not in BAD],
         notes=tuple(_notes(first, pairs)),
     )
 
@@ -304,6 +344,22 @@ def _matched(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
             continue
         if old.method == new.method:  # else the test takes another way
             yield key, (old, new)
+
+
+def _until_they_part(sides: Sequence[Recording]) -> Iterator[tuple[Key, Pair]]:
+    """Yield the requests that are the same ones on both sides.
+
+    A test that ends otherwise on the other side goes its own way after an answer that differs.
+    """
+    parted = set[str]()
+    for key, pair in _matched(sides):
+        if key[0] in parted:
+            continue
+        yield key, pair
+        if not _alike(sides, key) and any(
+            difference.compare(*both).answers for _, both in _did({key: pair})
+        ):
+            parted.add(key[0])
 
 
 def _did(pairs: Mapping[Key, Pair]) -> Iterator[tuple[Key, Both]]:
@@ -430,11 +486,9 @@ def _rise(effect: RequestEffect) -> float:
 def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[str]:
     """Say which tests and requests are not compared, and why."""
     base, head = (side.outcomes for side in sides)
-    bad = ("failed", "error")
     for text, names in (
-        ("fail on both sides", [n for n in head if base.get(n) in bad and head[n] in bad]),
-        ("fail on head only", [n for n in head if base.get(n) == "passed" and head[n] in bad]),
-        ("fail on base only", [n for n in head if base.get(n) in bad and head[n] == "passed"]),
+        ("fail on both sides", [n for n in head if base.get(n) in BAD and head[n] in BAD]),
+        ("fail on base only", [n for n in head if base.get(n) in BAD and head[n] == "passed"]),
         ("do not run on base", [n for n in head if n not in base and head[n] == "passed"]),
         ("are skipped", [n for n in head if head[n] == "skipped"]),
     ):
@@ -456,4 +510,4 @@ def _notes(sides: Sequence[Recording], pairs: Mapping[Key, object]) -> Iterator[
         yield f"not seen: {', '.join(unseen)}"
     for name, side in zip(SIDES, sides, strict=True):
         if not side.operations:
-            yield f"no test of {name} makes a request by a test client that is known here"
+            yield f"on {name} {NO_CLIENT}"

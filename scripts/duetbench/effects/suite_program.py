@@ -4,7 +4,7 @@ pytest loads this as a plug-in; any other runner of `unittest`, such as Django's
 as a program. It stands where a test client hands a request to the application, so that what the
 client itself does is not recorded. One line of JSON for each request, and one at the end.
 
-Standard library only, for any CPython from 3.10 on.
+Standard library only, for any CPython from 3.11 on.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
+from duetbench.app.inside import phases
+from duetbench.app.inside.phases import Unit
+from duetbench.app.inside.program import unit_of
 from duetbench.core.text import hider
 from duetbench.effects import libraries
-from duetbench.effects.activity import CALL, FOLDER, OUT, SECRETS
+from duetbench.effects.activity import CALL, COUNT, FOLDER, OUT, SECRETS
 from duetbench.effects.recorder import Recorder, clocked, describe
 
 _RAISED = 500  # what a server answers if the application raises
@@ -383,14 +386,26 @@ def _in_phase(log: Log, phase: str, method: Method) -> Method:
     return call
 
 
-def _call(log: Log, name: str) -> None:
-    """Record a call of a function without arguments, after one that fills caches."""
+def _find(name: str) -> Callable[[], object]:
+    """Import a function without arguments; a coroutine function runs on a loop of its own."""
     module, _, attribute = name.partition(":")
+    function: Any = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    if not iscoroutinefunction(function):
+        return function  # type: ignore[no-any-return]
+    runner = asyncio.Runner()
+    return lambda: runner.run(function())
+
+
+def _count(name: str) -> Unit:
+    os.chdir(os.environ[FOLDER])
+    return unit_of(_find(name))
+
+
+def _call(log: Log, name: str) -> None:
+    """Record a call of a function, after one that fills caches."""
     log.test, log.phase = name, "call"
     try:
-        parts = attribute.split(".")
-        function: Any = functools.reduce(getattr, parts, importlib.import_module(module))
-        make = (lambda: asyncio.run(function())) if iscoroutinefunction(function) else function
+        make = _find(name)
         make()
         with log.request("call", name) as request:
             request.route = name
@@ -403,7 +418,9 @@ def _call(log: Log, name: str) -> None:
 
 
 def _main() -> None:
-    """Call functions, or run the program that the arguments name with its tests recorded."""
+    """Call or count functions, or run the program that the arguments name, its tests recorded."""
+    if sys.argv[1] == COUNT:
+        phases.run(functools.partial(phases.measure, functools.partial(_count, sys.argv[2])))
     log = _log()
     if sys.argv[1] == CALL:
         for name in sys.argv[2:]:

@@ -9,6 +9,7 @@ import glob
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from duetbench.core.errors import SetupError, UsageError
 from duetbench.host import git
 from duetbench.host.console import Console
 from duetbench.host.machine import measuring
-from duetbench.judge import preparation
+from duetbench.judge import preparation, suites
 from duetbench.judge.bisection import MEANS, TIME_IS_UP, Means, Search, State, StuckError
 from duetbench.judge.comparison import Extent, compare
 from duetbench.judge.duet_loop import Reporter
@@ -74,21 +75,41 @@ def list_commits(root: Path, good: str, bad: str) -> tuple[Commit, ...]:
 
 
 def search_commits(
-    project: Subject, ends: tuple[str, str], select: str, seconds: float, reporter: Reporter
+    root: Path,
+    ends: tuple[str, str],
+    between: Callable[[Contrast, Extent, Reporter], Comparison],
+    select: str,
+    seconds: float,
+    reporter: Reporter,
+    means: Sequence[Means] = MEANS,
 ) -> Cause:
     """Search the commits between GOOD and BAD on this machine, which nothing else may use.
 
-    `select` is a glob over the ids of cases, `seconds` of load are used at most. Raises as
-    `list_commits` and `Search.run`.
+    `between` compares two of them, `select` is a glob over the ids of cases, `seconds` of load are
+    used at most. Raises as `list_commits` and `Search.run`.
     """
-    commits = list_commits(project.root, *ends)
+    commits = list_commits(root, *ends)
     names = [ends[0], *(commit.id for commit in commits)]
 
-    def look(before: State, after: State, extent: Extent, told: Reporter) -> Comparison:
-        return compare(project, Contrast((names[len(before)], names[len(after)])), extent, told)
+    def look(before: State, after: State, extent: Extent, reporter: Reporter) -> Comparison:
+        return between(Contrast((names[len(before)], names[len(after)])), extent, reporter)
 
     by_look = looks(look, len(commits), select, seconds, reporter)
-    return Search("commits", {str(one): one for one in commits}, by_look, reporter.say).run()
+    items = {str(commit): commit for commit in commits}
+    return Search("commits", items, by_look, reporter.say).run(means)
+
+
+def by_tests(
+    root: Path, tests: Sequence[str], last: str, env: Mapping[str, str]
+) -> Callable[[Contrast, Extent, Reporter], Comparison]:
+    """Return what compares two revisions by the tests of the `last` one, for a search."""
+
+    def look(contrast: Contrast, extent: Extent, reporter: Reporter) -> Comparison:
+        seen = suites.compare(root, contrast, tests, reporter, env=env, tests_of=last)
+        chosen = [f for f in seen.findings if any(fnmatchcase(f.case, x) for x in extent.select)]
+        return seen.model_copy(update={"findings": tuple(chosen)})
+
+    return look
 
 
 def search_packages(

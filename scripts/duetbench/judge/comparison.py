@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from duetbench.app import case_names, revisions, target
+from duetbench.app import revisions, target
 from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.testbed import server_of
@@ -38,7 +38,7 @@ from duetbench.effects.difference import Seen
 from duetbench.host import paths, result_files
 from duetbench.host.signals import InterruptedRun
 from duetbench.judge import affected, preparation, rule
-from duetbench.judge.duet_loop import Instruments, Loop, Reporter
+from duetbench.judge.duet_loop import Loop, Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import Pair, Sides, require_code
 from duetbench.judge.preparation import Scope
@@ -95,50 +95,6 @@ class Extent:
             raise CountError(lacking)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Two sides, with the cases to compare, and the time for it."""
-
-    sides: Sides
-    extent: Extent = field(default_factory=Extent)
-    limits: Mapping[EffectKind, float] = field(default_factory=dict)  # of a request of head
-    reproduce: str = ""  # the command for a terminal
-    to_repeat: tuple[str, ...] = ()  # what it lacks
-    coverage: Coverage | None = None  # how much of the changed code the requests enter
-    seen: Seen = field(default_factory=Seen)  # what one request does
-    spent: float = 0.0  # seconds of the budget that observing has taken
-
-    def record(self, started: str, status: ResultStatus = "complete", **found: Any) -> Comparison:
-        """Make the record of a comparison with what it has `found`."""
-        sides, extent = self.sides, self.extent
-        base, head = sides.base, sides.head
-        return Comparison(
-            id=result_files.result_id(started, "compare", head.record.commit),
-            status=status,
-            started=started,
-            budget_seconds=extent.seconds,
-            duetbench=__version__,
-            machine=head.testbed.machine,
-            cross=sides.cross,
-            start=extent.start,
-            base=base.record,
-            head=head.record,
-            packages=sides.packages,
-            counts_only=bool(extent.only),
-            planned=len(sides.pairs),
-            untouched=sides.untouched,
-            coverage=self.coverage,
-            missing=sides.missing,
-            reproduce=self.reproduce,
-            to_repeat=self.to_repeat,
-            **found,
-        )
-
-    def nothing(self) -> Comparison:
-        """Record that there is nothing to judge, and why."""
-        return self.record(utc_now(), nothing=self.sides.empty_reason, notes=self.sides.notes)
-
-
 class InterruptedComparison(InterruptedRun):
     """The comparison was interrupted; the partial result is attached, and already saved."""
 
@@ -155,7 +111,7 @@ def compare(
     *,
     words: Sequence[str] | None = None,
     notes: tuple[str, ...] = (),
-    announce: Callable[[Question], object] = id,
+    announce: Callable[["Session"], object] = id,
     explain: Callable[[Comparison, Sides], Attribution | None] = lambda _comparison, _sides: None,
     prepare: Callable[[Any, Contrast, Scope], Sides] = preparation.prepare,
 ) -> Comparison:
@@ -163,157 +119,154 @@ def compare(
 
     `prepare` makes the sides of the project. `words` are the options of a command that repeats it,
     and `notes` say what they lack.
-    `announce` is called when the sides are prepared, and `explain`, which finds the functions
-    behind a change, while they still exist.
+    `announce` is called when requests were observed, and `explain`, which finds the functions
+    behind a change, while the sides still exist.
 
     Raises:
         InterruptedComparison: It was interrupted; the partial result is saved.
-        DuetbenchError: As `preparation.prepare` and `measure`.
+        DuetbenchError: As `preparation.prepare` and `Session.measure`.
     """
     extent.require_sense(contrast)
-    root = project.repository
-    declared, place = target.configuration(root), paths.project_state(root)
+    declared = target.configuration(project.repository)
+    place = paths.project_state(project.repository)
     extent = replace(extent, material={**declared.material, **extent.material})
     patience = math.inf if extent.seconds is None else max(_LEAST, _SHARE * extent.seconds)
     with revisions.copies() as copies:
         scope = Scope(extent.select, reporter, copies, not extent.only, patience)
         both = prepare(project, contrast, scope)
-        diff = affected.difference(both)
-        sides = affected.find(both, diff, everything=extent.everything)
-        with reporter.when_long("the commands of --before: still running, once for each side"):
-            prepare_all(side for pair in sides.pairs for side in pair.sides)
-        seen, coverage, began = Seen(), None, time.monotonic()
-        if not extent.start:
-            with reporter.when_long("what one request does: still observed"):
-                seen = effects.observe(sides.to_observe, budget=extent.seconds)
-        if extent.start:
-            sides = replace(sides, pairs=starting(sides.pairs))
-        elif extent.only != "effects":
-            sides = affected.find(both, diff, seen.loaded, everything=extent.everything)
-            coverage = affected.cover(sides, diff, seen.entered)
-        again = command(both.base.record, both.head.record, words) if words else ""
-        question = Question(
-            sides,
-            extent,
-            declared.most,
-            reproduce=again,
-            to_repeat=notes if again else (),
-            coverage=coverage,
-            seen=seen,
-            spent=time.monotonic() - began,
-        )
-        announce(question)
-        if sides.empty_reason:
-            return question.nothing()
-        comparison = measure(question, reporter, Real(), place)
+        session = Session(both, extent, reporter, Real(), most=declared.most)
+        if words:
+            session.reproduce = command(both.base.record, both.head.record, words)
+            session.to_repeat = notes
+        session.observe()
+        announce(session)
+        if session.sides.empty_reason:
+            return session.comparison("complete")
+        comparison = session.measure(place)
         if why := explain(comparison, both):
             comparison = comparison.model_copy(update={"why": why})
             result_files.save_comparison(comparison, place)
         return comparison
 
 
-def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Choose the first case of each server, to compare starts."""
-    first: dict[Hashable, Pair] = {}
-    for pair in pairs:
-        first.setdefault(tuple(server_of(side.case) for side in pair.sides), pair)
-    return tuple(replace(pair, start=True) for pair in first.values())
+class Session(Loop):
+    """A comparison under way: it observes requests, counts, and measures until all is decided.
 
-
-def measure(
-    question: Question,
-    reporter: Reporter,
-    instruments: Instruments,
-    folder: Path | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Comparison:
-    """Compare head with base now, and save the result in `folder`, or else among the repository's.
-
-    Returns:
-        The complete comparison, already saved.
-
-    Raises:
-        InterruptedComparison: The comparison was interrupted; the partial one is already saved.
-        RecordError: The complete comparison could not be saved.
+    Attributes:
+        sides: With the cases to compare: all, until `observe` leaves those that can differ.
+        most: How often a request of head may do something.
+        seen: What one request does.
+        coverage: How much of the changed code the requests enter.
+        reproduce: The command for a terminal, and `to_repeat`, what it lacks.
     """
-    session = _Session(question, reporter, instruments, clock)
-    try:
-        session.measure()
-    except InterruptedRun as interruption:
-        session.note(f"interrupted by {interruption} at {utc_now()}")
-        partial = session.comparison("partial")
-        try:
-            result_files.save_comparison(partial, folder)
-        except RecordError as error:  # a full disk must not hide the results
-            reporter.note(f"not saved: {error}")
-        raise InterruptedComparison(interruption.signal, partial) from interruption
-    finally:
-        reporter.end()
-    complete = session.comparison("complete")
-    result_files.save_comparison(complete, folder)
-    return complete
-
-
-class _Session(Loop):
-    """A comparison under way, which measures each case until it is decided."""
 
     def __init__(
         self,
-        question: Question,
+        sides: Sides,
+        extent: Extent,
         reporter: Reporter,
-        instruments: Instruments,
-        clock: Callable[[], float],
+        instruments: Real,
+        *,
+        most: Mapping[EffectKind, float] | None = None,
+        seen: Seen | None = None,
+        coverage: Coverage | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        extent, seen, reach = question.extent, question.seen, question.coverage
-        super().__init__(instruments, reporter, extent.seed, clock)
-        self.question, self.extent, self.pairs = question, extent, question.sides.pairs
+        super().__init__(instruments.duets, reporter, extent.seed, clock)
+        self.sides, self.extent, self.most = sides, extent, most or {}
+        self.instruments = instruments
+        self.seen, self.coverage = seen or Seen(), coverage
+        self.reproduce, self.to_repeat = "", tuple[str, ...]()
         self.limits = {**MATERIAL, **extent.material}
-        self.started, self.began = utc_now(), clock()
         self.budget = math.inf if extent.seconds is None else extent.seconds
-        self.ends = self.began + self.budget - question.spent
-        self.notes = [*question.sides.notes]
-        for pair in self.pairs:
-            pair.seen = seen.effects.get(pair.case.id)
-        # Single requests that run the same code execute the same instructions.
-        same = reach is not None and reach.alone and not reach.entered and not extent.only
-        counted = () if extent.start or same or extent.only == "effects" else self.pairs
-        self.counted = {pair.case.id: pair for pair in counted if not pair.alike}
-        self.counts: dict[str, Instructions | str] = {
-            case: seen.reasons[case].removeprefix(f"{case_names.of(pair.case).what}: ")
-            for case, pair in self.counted.items()
-            if case in seen.endless
-        }
+        self.started, self.began = utc_now(), clock()
+        self.notes = [*sides.notes]
+        self.counts = dict[str, Instructions | str]()
 
-    def measure(self) -> None:
-        """Count instructions, then run duets."""
-        if self.extent.only != "effects":
-            self._count()
-        if not self.extent.only:
-            soonest = rule.FEWEST * min(map(self.seconds, self.pairs), default=0.0)
-            if soonest <= self.ends - self.clock():
-                self.run(self.ends)
-            self._conclude()
-        failed = any(p.void for p in self.pairs) and not any(p.usable for p in self.pairs)
-        for reason in dict.fromkeys(self.question.seen.reasons.values()) if not failed else ():
-            self.note(f"what one request does was not observed: {short(reason)}")
+    def observe(self) -> None:
+        """Find the cases that the change can affect, and what one request of each does."""
+        both, extent, reporter = self.sides, self.extent, self.reporter
+        diff = affected.difference(both)
+        self.sides = affected.find(both, diff, everything=extent.everything)
+        with reporter.when_long("the commands of --before: still running, once for each side"):
+            prepare_all(side for pair in self.sides.pairs for side in pair.sides)
+        self.began = self.clock()
+        if extent.start:
+            self.sides = replace(self.sides, pairs=starting(self.sides.pairs))
+            return
+        with reporter.when_long("what one request does: still observed"):
+            self.seen = effects.observe(self.sides.to_observe, budget=extent.seconds)
+        if extent.only != "effects":
+            self.sides = affected.find(both, diff, self.seen.loaded, everything=extent.everything)
+            self.coverage = affected.cover(self.sides, diff, self.seen.entered)
+
+    def measure(self, folder: Path) -> Comparison:
+        """Count and load what the extent asks for; save the result in a folder.
+
+        Raises:
+            InterruptedComparison: The comparison was interrupted; the partial one is already saved.
+            RecordError: The complete comparison could not be saved.
+        """
+        try:
+            if self.extent.only != "effects":
+                self._count()
+            if not self.extent.only:
+                soonest = rule.FEWEST * min(map(self.seconds, self.sides.pairs), default=0.0)
+                if soonest <= self.left:
+                    self.run(self.ends)
+                self._note_loads()
+            pairs = self.sides.pairs
+            if any(pair.usable for pair in pairs) or not any(pair.void for pair in pairs):
+                for reason in dict.fromkeys(self.seen.reasons.values()):
+                    self.note(f"what one request does was not observed: {short(reason)}")
+        except InterruptedRun as interruption:
+            self.note(f"interrupted by {interruption} at {utc_now()}")
+            partial = self.comparison("partial")
+            try:
+                result_files.save_comparison(partial, folder)
+            except RecordError as error:  # a full disk must not hide the results
+                self.reporter.note(f"not saved: {error}")
+            raise InterruptedComparison(interruption.signal, partial) from interruption
+        finally:
+            self.reporter.end()
+        complete = self.comparison("complete")
+        result_files.save_comparison(complete, folder)
+        return complete
+
+    @property
+    def ends(self) -> float:
+        """When the budget is spent, by the session's clock."""
+        return self.began + self.budget
+
+    @property
+    def left(self) -> float:
+        return self.ends - self.clock()
 
     def _count(self) -> None:
         """Count instructions first: they are an answer."""
         only, pairs, began = self.extent.only, self.open(), self.clock()
         seconds = rule.FEWEST * self.seconds(*pairs)
         if only or not pairs:
-            seconds = CASE_SECONDS * len(self.pairs)
+            seconds = CASE_SECONDS * len(self.sides.pairs)
         self.reporter.begin(len(pairs), seconds, self.extent.seconds)
         share, most = (1.0, 1.0) if only else (COUNTING, MOST_COUNTING)
 
         def left() -> float:
             return began + share * self.budget - self.clock()
 
-        sides = {case: pair.sides for case, pair in self.counted.items()}
-        ends = began + most * (self.ends - began)
+        sides = {pair.case.id: pair.sides for pair in self._counted()}
+        self.counts |= self.seen.endless
+        ends = began + most * self.left
         count, note = self.instruments.instructions, self.reporter.note
         with self.reporter.when_long("instructions: still counted"):
             count_each(count, sides, self.counts, left, note, ends)
+
+    def _counted(self) -> Sequence[Pair]:
+        """List the pairs that are counted: not starts, nor requests that run the same code."""
+        extent, reach = self.extent, self.coverage
+        same = reach is not None and reach.alone and not reach.entered and not extent.only
+        none = same or extent.start or extent.only == "effects"
+        return [] if none else [pair for pair in self.sides.pairs if not pair.alike]
 
     def open(self) -> Mapping[Pair, int]:
         """List the cases that need another duet and for which there is time, at least one.
@@ -323,10 +276,10 @@ class _Session(Loop):
         """
         missing = {
             pair: max(1, rule.FEWEST - len(pair.all))
-            for pair in self.pairs
+            for pair in self.sides.pairs
             if rule.wants(pair, self.limits)
         }
-        left, chosen = self.ends - self.clock(), dict[Pair, int]()
+        left, chosen = self.left, dict[Pair, int]()
         for pair in sorted(missing, key=lambda pair: (not pair.all, missing[pair])):
             more = {**chosen, pair: missing[pair]}
             if not chosen or self.remaining(more) <= left * (1 if pair.all else SAFE):
@@ -339,9 +292,9 @@ class _Session(Loop):
             change = units.signed(math.expm1(known.sample.mean), ".0%")
             self.reporter.know(f"{METRICS[pair.leading[0]].noun} {change} so far")
 
-    def _conclude(self) -> None:
+    def _note_loads(self) -> None:
         """Note what was unusual in the duets."""
-        for pair in self.pairs:
+        for pair in self.sides.pairs:
             name, load = pair.case.id, pair.case.load
             if fewer := [duet for duet in pair.all if duet.connections]:
                 wait, few = fewer[0].wait, fewer[0].connections
@@ -352,8 +305,12 @@ class _Session(Loop):
                 rate = units.rate(load.rate or 0.0)
                 queue = "its times are those of a queue, and are not judged"
                 self.note(f"{name}: neither side keeps up with {rate}, so {queue}")
-        if lost := sum(not pair.all for pair in self.pairs):
-            what = f"{lost} of {len(self.pairs)} cases" if len(self.pairs) > 1 else "anything"
+        if lost := sum(not pair.all for pair in self.sides.pairs):
+            what = (
+                f"{lost} of {len(self.sides.pairs)} cases"
+                if len(self.sides.pairs) > 1
+                else "anything"
+            )
             self.note(f"the budget is too small to measure {what}")
 
     def note(self, sentence: str) -> None:
@@ -363,13 +320,29 @@ class _Session(Loop):
 
     def comparison(self, status: ResultStatus) -> Comparison:
         """Return the comparison, judged by all that is known so far."""
-        for case, pair in self.counted.items():
-            pair.counts = None if pair.void else self.counts.get(case, NO_TIME)
-        loaded = not self.extent.only
-        return self.question.record(
-            self.started,
-            status,
+        sides, extent, pairs = self.sides, self.extent, self.sides.pairs
+        for pair in pairs:
+            pair.seen = self.seen.effects.get(pair.case.id)
+        for pair in self._counted():
+            pair.counts = None if pair.void else self.counts.get(pair.case.id, NO_TIME)
+        return Comparison(
+            id=result_files.result_id(self.started, "compare", sides.head.record.commit),
+            status=status,
+            started=self.started,
             wall_seconds=self.clock() - self.began,
+            budget_seconds=extent.seconds,
+            duetbench=__version__,
+            machine=sides.head.testbed.machine,
+            cross=sides.cross,
+            start=extent.start,
+            counts_only=bool(extent.only),
+            base=sides.base.record,
+            head=sides.head.record,
+            packages=sides.packages,
+            planned=len(pairs),
+            untouched=sides.untouched,
+            coverage=self.coverage,
+            missing=sides.missing,
             cases=tuple(
                 CaseComparison(
                     case=pair.case,
@@ -377,8 +350,19 @@ class _Session(Loop):
                     duets=tuple(pair.all),
                     effects=pair.effects,
                 )
-                for pair in self.pairs
+                for pair in pairs
             ),
-            findings=rule.judge(self.pairs, self.limits, self.question.limits, loaded=loaded),
+            findings=rule.judge(pairs, self.limits, self.most, loaded=not extent.only),
+            reproduce=self.reproduce,
+            to_repeat=self.to_repeat if self.reproduce else (),
+            nothing=sides.empty_reason,
             notes=tuple(self.notes),
         )
+
+
+def starting(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Choose the first case of each server, to compare starts."""
+    first: dict[Hashable, Pair] = {}
+    for pair in pairs:
+        first.setdefault(tuple(server_of(side.case) for side in pair.sides), pair)
+    return tuple(replace(pair, start=True) for pair in first.values())

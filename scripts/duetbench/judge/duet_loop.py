@@ -14,34 +14,18 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from duetbench.app.plan import GENERATOR, PROBES, drain, start
-from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Duet, Instructions
+from duetbench.core.comparison import Duet
 from duetbench.core.model import Case
 from duetbench.core.protocol import DUET_WARM_UP, SLOW_SECONDS, UNIT_REQUESTS, duet_load
 from duetbench.host.command import reason
 from duetbench.host.console import Progress, duration
 from duetbench.judge.pairs import Mode, Pair, join_reasons
 
-
-class Instruments(Protocol):
-    """Seam between the loop and everything that starts a process."""
-
-    def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
-        """Take a sample of each pair in their order, at least of the first, numbered from `order`.
-
-        All pairs are equal by `Pair.server`, and duets share one launch of each side. A failure
-        ends the launch, so there may be fewer duets than pairs. Raises nothing but
-        `InterruptedRun`, like the others.
-        """
-
-    def instructions(
-        self, sides: tuple[SideCase, SideCase], limit: float, ends: float
-    ) -> Instructions | str:
-        """Count both sides' instructions; see `counted.instructions`."""
-
+Take = Callable[..., tuple[Duet, ...]]
+"""Takes a sample of each of some pairs; see `instruments.Real.duets`."""
 
 _TRUST: Final = 15.0
 """Weight of what is planned, in s, against what duets have taken so far."""
@@ -109,12 +93,12 @@ class Loop:
 
     def __init__(
         self,
-        instruments: Instruments,
+        take: Take,
         reporter: Reporter,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.instruments, self.reporter, self.clock = instruments, reporter, clock
+        self.take, self.reporter, self.clock = take, reporter, clock
         self.source = random.Random(seed)  # noqa: S311 - an order that can be repeated
         self.order = 0
         self._head_first: dict[Hashable, bool] = defaultdict(lambda: self.source.random() < 0.5)
@@ -149,7 +133,7 @@ class Loop:
         first, planned = group[0], _planned(group)
         self._head_first[first.server] = not (head_first := self._head_first[first.server])
         self.reporter.work(f"{first.label} {first.case.id}".strip(), self.order, remaining)
-        duets = self.instruments.duets(group, head_first=head_first, order=self.order)
+        duets = self.take(group, head_first=head_first, order=self.order)
         self._planned += planned * len(duets) / len(group)  # a failure leaves fewer duets
         for pair, duet in zip(group, duets, strict=False):
             self.order += 1

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -41,16 +42,31 @@ _PROGRAMS: Final = "bin"
 
 
 class Real:
-    """Instruments that really measure; `duet_loop.Instruments` describes the methods."""
+    """All that starts a process for a comparison; tests have others in its place."""
 
     def __init__(self) -> None:
-        logs = paths.state_dir() / "logs" / "compare"  # with a folder of this comparison
-        self._folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-        self._folder.mkdir(parents=True)
-        self._numbers, self._rotation = count(), Rotation()
+        self._numbers = count()
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The folder for the logs of this comparison."""
+        logs = paths.state_dir() / "logs" / "compare"
+        folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+        folder.mkdir(parents=True)
         paths.keep_newest_logs(logs)
+        return folder
+
+    @cached_property
+    def _rotation(self) -> Rotation:
+        return Rotation()
 
     def duets(self, pairs: Sequence[Pair], *, head_first: bool, order: int) -> tuple[Duet, ...]:
+        """Take a sample of each pair in their order, at least of the first, numbered from `order`.
+
+        All pairs are equal by `Pair.server`, and duets share one launch of each side. A failure
+        ends the launch, so there may be fewer duets than pairs. Raises nothing but
+        `InterruptedRun`, like the others.
+        """
         first = pairs[0]  # all pairs share a server, so a testbed
         below, above = self._rotation.turn(*first.sides)
         sides = [
@@ -73,6 +89,7 @@ class Real:
     def instructions(
         self, sides: tuple[SideCase, SideCase], limit: float, ends: float
     ) -> Instructions | str:
+        """Count both sides' instructions; see `counted.instructions`."""
         return counted.instructions(sides, limit, ends)
 
     def _logs(self, case: str) -> Callable[[SideName], Path]:

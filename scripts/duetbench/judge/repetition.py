@@ -42,6 +42,7 @@ _SAFE: Final = {
     "--select": LINE,
     "--limit": re.compile(r"answers|[a-z]{1,20}=[0-9.]{1,10} ?%?"),
     "--only": re.compile("effects|counts"),
+    "--tests": re.compile(r"\w[\w./:-]{0,199}"),
     **dict.fromkeys(("--base", "--head"), re.compile(_OF_SIDE, re.ASCII)),
     **dict.fromkeys(("--profile", "--seed", "--budget"), WORD),
     **{f"--{option.name}": safe for option, safe in _OF_TARGET.items() if not option.word},

@@ -37,7 +37,8 @@ def commit_lines(cause: Cause, good: str, bad: str, options: Sequence[str] = ())
         if len(commits) == 1 and commits[0].merge:
             again = f"duetbench bisect {last}^1 {last}^2 {words}".rstrip()
             lines.append(f"it merges a branch; its commits: {again}")
-        lines.append(f"next: duetbench why {last}~1 {last} {words}".rstrip())
+        verb = "compare" if "--tests" in options else "why"
+        lines.append(f"next: duetbench {verb} {last}~1 {last} {words}".rstrip())
     return tuple(lines)
 
 

@@ -65,7 +65,9 @@ def row(finding: Finding) -> tuple[str, str, str, str, str]:
             size = units.signed((finding.head or 0) - (finding.base or 0), ",.6g")
         text = finding.text.partition(" × ")[2] or finding.text or finding.why
         what = finding.place or short(text, _DETAIL)
-        what = short(finding.why, _REASON) if finding.subject == FAILURE else what
+        if finding.subject == FAILURE:
+            what = short(finding.why, _REASON)
+            label = "the test" if finding.exact else label
         return label, figures(finding), size, "", f"{sign} {what or finding.verdict}"
     change, ends = _sizes(finding)
     return label, figures(finding), change, ends, f"{sign} {_sure(finding)}"

@@ -20,7 +20,6 @@ from observatory.cli.options import (
     PlanOption,
     ProfileOption,
     ResultsOption,
-    SeedOption,
     SelectOption,
     ShardOption,
 )
@@ -30,7 +29,7 @@ from observatory.show.run_text import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend import anchored
-from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Effort, Wanted
+from observatory.trend.anchored import DUET_PROTOCOL, NIGHTLY, Wanted
 
 anchor_app = Typer(
     no_args_is_help=True,
@@ -47,7 +46,6 @@ def run_command(
     plan_file: PlanOption = None,
     shard: ShardOption = None,
     results: ResultsOption = None,
-    seed: SeedOption = DEFAULT_SEED,
 ) -> None:
     """Measure this checkout against the anchor by duets: a point of every case's trend.
 
@@ -56,8 +54,8 @@ def run_command(
 
     A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
     whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
-    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns by
-    --seed, which a night's plan sets to the day.
+    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns,
+    which a night's plan begins elsewhere each day.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.
@@ -74,7 +72,7 @@ def run_command(
     if assigned is not None:
         assigned.require(machine.fingerprint().id, commit)
         profile, globs = assigned.plan.profile, [case.id for case in assigned.plan.cases]
-        seed = assigned.plan.seed
+    seed = DEFAULT_SEED if assigned is None else assigned.plan.seed
     now, kept = datetime.now(UTC), dict[str, Points]()
 
     def keep(measured: Points) -> None:  # what a sandbox hands out, whatever ends it
@@ -86,15 +84,15 @@ def run_command(
     label = "the checkout" if dirty or not commit else commit[:8]
     tonight = Wanted(label, now, lambda _, __, name: project.lock(name), "night", commit=commit)
     limit = budget_seconds(budget)
-    effort = Effort(NIGHTLY, seed, math.inf if limit is None else limit, canary=True)
+    effort = replace(NIGHTLY, seed=seed, limit=math.inf if limit is None else limit)
     with revisions.copies() as copies:
         scope = Scope(tuple(globs), reporter, copies)
         anchor, real = load_anchor(root), Real()
         try:
-            for points in anchored.measure(
-                project, anchor, [tonight], scope, reporter, real, effort, keep=keep
+            for _ in anchored.measure(
+                project, anchor, [tonight], scope, reporter, real, effort, keep
             ):
-                keep(points)
+                pass
         finally:
             for points in kept.values():
                 print_points(console, points)
@@ -123,8 +121,7 @@ def renew_command(
     if before is not None and before.name == name:
         raise UsageError(f"{name!r} is the name of the present anchor: choose another one")
     renewed = Anchor(
-        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL,
-        canary=before.canary if before else None,
-    )  # fmt: skip
+        name=name, commit=state.commit, since=datetime.now(UTC).date(), protocol=DUET_PROTOCOL
+    )
     files.replace(anchor_file(root), anchor_text(renewed).encode())
     console.say(f"{anchor_file(root)}: commit it; later nights are measured against {name}")

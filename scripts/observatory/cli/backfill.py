@@ -18,15 +18,13 @@ from duetbench.host.signals import InterruptedRun
 from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
-from duetbench.judge.pairs import Side
 from duetbench.judge.preparation import Scope
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.run_text import print_points
-from observatory.store import packages
 from observatory.trend import anchored, backfill
-from observatory.trend.anchored import Effort, Precision, Wanted
+from observatory.trend.anchored import Effort, Wanted
 
 
 def backfill_command(
@@ -75,10 +73,6 @@ def backfill_command(
     anchor = load_anchor(project.root)
     measured = []
 
-    def remember(side: Side) -> None:
-        for program in side.testbed.pythons.values():
-            packages.remember(folder, packages.of_folder(program.parents[1]))
-
     with _resumable():
         wanted = _wanted(first, last, every, releases, reporter, start=start)
         console.say(f"{len(wanted)} stacks: {', '.join(stack.label for stack in wanted)}")
@@ -90,9 +84,9 @@ def backfill_command(
         with revisions.copies() as copies:
             scope = Scope(tuple(select or ()), reporter, copies, loaded=not start)
             # Each start scatters by a few per cent, so 20 are often not enough for 1 %.
-            effort = Effort(Precision(se=0.01) if start else Precision(), DEFAULT_SEED)
+            effort = Effort(se=0.01 if start else 0.005, seed=DEFAULT_SEED)
             for points in anchored.measure(
-                project, anchor, wanted, scope, reporter, Real(), effort, ready=remember
+                project, anchor, wanted, scope, reporter, Real(), effort
             ):
                 files.save(folder, points)
                 measured.append(points)

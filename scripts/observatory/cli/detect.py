@@ -21,7 +21,8 @@ from duetbench.judge.duet_loop import Reporter
 from duetbench.report.formats import change
 from observatory.matrix.checkout import Checkout
 from observatory.store.change import Candidates, Change
-from observatory.trend import candidates, confirm, nights, reading
+from observatory.store.night import present
+from observatory.trend import candidates, confirm, reading
 from observatory.trend.table import tables
 
 
@@ -90,10 +91,7 @@ def detect_command(
     lines = [*news, *map(_headline, detected.candidates)]
     heading = f"### Detection: {len(detected.candidates)} candidates"
     write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
-    lines.append(
-        f"{len(detected.candidates)} candidates, {detected.known} judged already; steps without a "
-        f"change of the stack (machine, or duetbench's own commits): {len(detected.unexplained)}"
-    )
+    lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
     if detected.candidates:
         lines.append("judge them on their machines: observatory detect --confirm")
     for line in lines:
@@ -115,7 +113,7 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     names = {night.run: night.machine for night in sources.nights}
     names |= {run: path.parts[-3] for run, path in sources.runs.items()}
     latest = {machine: run for run, machine in sorted(names.items())}
-    return detected, undone, nights.present(latest)
+    return detected, undone, present(latest)
 
 
 def _confirm(

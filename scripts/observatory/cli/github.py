@@ -27,10 +27,10 @@ from observatory.store import kinds
 from observatory.store.change import Candidates, Change
 from observatory.store.night import NightPlan, assignment
 from observatory.store.points import Points
-from observatory.trend.quotes import judged, quotes
-from observatory.trend.releases import axes
+from observatory.trend.quotes import quotes
+from observatory.trend.releases import axes, judged
 
-_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/runners.md)"
+_REMEDY: Final = "to install it, run scripts/prepare-runner.sh (docs/observatory/runners.md)"
 
 
 def accept_command(
@@ -246,9 +246,9 @@ def announce_command(results: ResultsOption = None) -> None:
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
     every = (axis for of_package in axes_of.values() for axis in of_package)
     sizes = quotes(judged(every), records)
-    drafts = issues.of_changes(records, _site(context), sizes)
+    site = _site(context)
     with GitHub(context) as github:
-        lines, left = issues.keep(github, drafts)
+        lines, left = issues.keep(github, records, site, sizes)
     if left:
         problems.append(
             f"{left} changes are not announced yet: more than {issues.MOST} at once have one "

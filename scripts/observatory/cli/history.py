@@ -13,11 +13,9 @@ from duetbench.host import files as files_
 from duetbench.host import paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.matrix.checkout import Checkout
-from observatory.store.history_branch import pull, push, tracked_files
+from observatory.store.history_branch import BRANCH, pull, push, remote_of, tracked_files
 from observatory.store.kinds import File, collect
-from observatory.store.night import NightPlan, NightRecord
-from observatory.store.remotes import BRANCH, remote_of
-from observatory.trend import nights
+from observatory.store.night import NightPlan, NightRecord, outcome
 
 history_app = Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -106,7 +104,7 @@ def push_command(
 
     Every file is checked first. If a file is damaged, nothing is pushed. A file that would replace
     a run is refused, and the rest is pushed. A push that is refused or breaks off is repeated, up
-    to 20 times in a few minutes. A run that was cut short is kept as a partial run.
+    to 12 times within a minute or two. A run that was cut short is kept as a partial run.
 
     Exit code 0: everything is pushed. 1: a file was refused;
     with --plan also: cases are missing. The rest was pushed. 3: with --plan: the night gave no
@@ -121,7 +119,7 @@ def push_command(
     record = None
     if plan is not None:
         runs = [value for value in values if isinstance(value, Run)]
-        record = nights.outcome(files_.read(NightPlan, plan), runs)
+        record = outcome(files_.read(NightPlan, plan), runs)
         files = (*files, File(record.path, files_.encode(record), replaceable=True))
     if not files:
         Console().say(f"{folder}: nothing to push")
@@ -147,7 +145,7 @@ def push_command(
 
 def _report(record: NightRecord) -> None:
     """Say what came of a night; raises NothingMeasuredError."""
-    sentences = nights.sentences(record)
+    sentences = record.sentences
     absent = [f"missing: `{case}`" for shard in record.missing for case in shard.missing]
     lines = [f"- {line}" for line in (*sentences, *absent)]
     write_summary("\n".join((f"### Night `{record.id}`: {record.status}", "", *lines)))

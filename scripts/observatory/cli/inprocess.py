@@ -22,12 +22,12 @@ from observatory.store.asv_results import Snapshot
 
 
 def inprocess_command(
-    select: Annotated[
+    bench: Annotated[
         list[str] | None,
         Option(
-            "--select",
-            metavar="GLOB",
-            help="Only benchmarks that match this glob: 'gil.Cpu*', or a suite: gil; repeatable.",
+            "--bench",
+            metavar="REGEX",
+            help="Only benchmarks that match, as in asv: '^gil', 'gil.Cpu'; repeatable.",
         ),
     ] = None,
     record: Annotated[
@@ -39,9 +39,9 @@ def inprocess_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure inside one process, with few samples: threads, handlers, Pydantic, instructions.
+    """Measure inside one process, with few samples: threads, handlers, Pydantic.
 
-    $ observatory inprocess --select gil
+    $ observatory inprocess --bench ^gil
     $ observatory inprocess --record --to measured
 
     asv measures the last commit's applications and locks; the suites are those of the working
@@ -57,7 +57,6 @@ def inprocess_command(
     commit, dirty = runs.require_commit(root)
     if record:
         files.require_room(to or project.results)
-    steps = runs.steps(select or (), guarded=record)
     clean_up(progress)
     if dirty:
         progress.say(f"note: apps/ is that of {commit[:8]}; later changes are left out")
@@ -66,15 +65,12 @@ def inprocess_command(
     with tempfile.TemporaryDirectory(prefix="duetbench-inprocess-") as scratch, machine():
         folder = Path(scratch)
         results = ((to or project.results) / "asv").resolve() if record else folder / "results"
-        config = runs.configure(project, folder, results)
+        config = runs.configure(root, folder, results)
         began = datetime.now(UTC).timestamp() * 1000
-        for number, step in enumerate(steps, start=1):
-            name = f"{step.suite} ({number} of {len(steps)})"
-            log = logs / f"inprocess-{step.suite}.log"
-            with narrator.step(name, "asv runs it") as tick:
-                runs.run(step, config, root, folder, log, tick)
-        suites = tuple(step.suite for step in steps)
-        snapshots = _of_now(asv_results.read(results), commit, suites, began)
+        log = logs / "inprocess.log"
+        with narrator.step("in-process suites", "asv runs them") as tick:
+            runs.run(bench or (), config, root, log, tick)
+        snapshots = _of_now(asv_results.read(results), commit, began)
     page = pages.make_page(snapshots, read_suites(root))
     if as_json:
         print_json(pages.as_json(snapshots, page))
@@ -87,21 +83,15 @@ def inprocess_command(
         if reading.status == "failed"
     )
     if failed:
-        progress.say(f"failed: {'; '.join(failed)}. Why: {logs}/inprocess-*.log")
+        progress.say(f"failed: {'; '.join(failed)}. Why: {log}")
     if failed and to is None:
         raise Exit(1)
 
 
-def _of_now(
-    snapshots: Sequence[Snapshot], commit: str, suites: Sequence[str], began: float
-) -> tuple[Snapshot, ...]:
+def _of_now(snapshots: Sequence[Snapshot], commit: str, began: float) -> tuple[Snapshot, ...]:
     """Select the results of a commit since a time; NothingMeasuredError if there are none."""
-    recent = (
-        snapshot
-        for snapshot in snapshots
-        if snapshot.commit == commit and snapshot.started >= began
-    )
-    if matching := tuple(snapshot for snapshot in recent if snapshot.has(*suites)):
+    recent = (s for s in snapshots if s.commit == commit and s.started >= began)
+    if matching := tuple(s for s in recent if any(r.status == "measured" for r in s.readings)):
         return matching
     raise NothingMeasuredError(
         f"no benchmark gave a figure; asv's logs are in {paths.state_dir() / 'logs'}"

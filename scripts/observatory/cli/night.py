@@ -24,7 +24,7 @@ from duetbench.cli.options import (
 from duetbench.core.errors import NothingMeasuredError
 from duetbench.core.units import utc_now
 from duetbench.host import files, git, result_files
-from duetbench.host.console import Console, Narrator, duration
+from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
     SECONDS,
@@ -32,15 +32,14 @@ from observatory.cli.options import (
     PlanOption,
     ProfileOption,
     ResultsOption,
-    SeedOption,
     SelectOption,
     ShardOption,
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import require_packages, unattainable
+from observatory.matrix.sides import unattainable, unserved
+from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
-from observatory.trend import nights
 
 
 def plan_command(
@@ -58,20 +57,6 @@ def plan_command(
         list[str] | None,
         Option("--select", metavar="GLOB", help=SELECT, envvar="DUETBENCH_SELECT"),
     ] = None,
-    launches: Annotated[
-        int | None,
-        Option(
-            "--launches",
-            metavar="N",
-            min=1,
-            help="Server starts per case (1).",
-            envvar="DUETBENCH_LAUNCHES",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS, envvar="DUETBENCH_SECONDS"),
-    ] = None,
 ) -> None:
     """Plan a night: a shard per machine of `tool.observatory.fleet`, or one for any machine.
 
@@ -86,7 +71,7 @@ def plan_command(
     checkout = Checkout(repository(console), profile)
     root = checkout.root
     day = datetime.now(UTC).toordinal()
-    plan = checkout.plan(select or (), launches, day, seconds)
+    plan = checkout.plan(select or (), seed=day)
     if not plan.cases:
         raise NothingMeasuredError(f"profile {profile} has no cases: there is nothing to plan")
     shards = nights.share_out(plan, checkout.settings.fleet)
@@ -101,13 +86,7 @@ def plan_command(
     actions.outputs({"matrix": matrix, "shards": str(len(include)), "night": night.id})
     for shard in shards:
         where = f" on {shard.machine}" if shard.machine else ""
-        console.say(
-            f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases, "
-            f"launches of {duration(nights.plan_seconds(shard.plan))}"
-        )
-        turns = [case.id for case in shard.plan.cases if anchor and case.scales]
-        if turns:
-            console.say(f"against the anchor {nights.without_duets(turns)}")
+        console.say(f"shard {shard.number} of {len(shards)}{where}: {len(shard.plan.cases)} cases")
     console.say(f"{output}: night {night.id}")
 
 
@@ -121,7 +100,6 @@ def measure_command(
     results: ResultsOption = None,
     output: ReportsOption = None,
     as_json: JsonOption = False,
-    seed: SeedOption = 1,
     wait: WaitOption = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
@@ -141,11 +119,13 @@ def measure_command(
     console = console_beside(written)
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
-    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seed, seconds)
+    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seconds=seconds)
     clean_up(console)
     with machine(wait, console.say):
-        lost = unattainable(plan.cases, checkout.declared, checkout.lock, Narrator(console))
-        require_packages([case for case in plan.cases if case.id not in lost], checkout.lock)
+        lost = {
+            **unattainable(plan.cases, checkout, Narrator(console)),
+            **unserved(plan.cases, checkout),
+        }
         notes = partial(of_tool.add_note, seconds)
         begin = assigned.begin if assigned else notes
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)

@@ -1,20 +1,15 @@
-"""`observatory reference`: commands, keys, metrics, flags and files as one page of Markdown."""
+"""`observatory reference`: keys, metrics, flags and files as two pages of Markdown."""
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
-from typer import Context
-from typer.main import get_group
 
 from duetbench.app import declarations
-from duetbench.app.target import OPTIONS, Configuration, Target
-from duetbench.cli import app
-from duetbench.cli.verbs import Verb
+from duetbench.app.target import Configuration, Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import EXIT_CODES, FlagName
 from duetbench.core.metrics import METRICS
@@ -22,7 +17,6 @@ from duetbench.core.model import Artefact, Run
 from duetbench.core.units import share
 from duetbench.host import paths
 from duetbench.host.console import write
-from observatory.cli import app as observatory_app
 from observatory.matrix import schema as tables
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Settings
@@ -31,28 +25,30 @@ from observatory.store import kinds
 from observatory.store.kinds import KINDS
 
 PAGE: Final = "docs/reference.md"
+OWN_PAGE: Final = "docs/observatory/reference.md"
 
 VARIABLES: Final = {
     "DUETBENCH_ROOT": "The repository to measure; default: the one around the working folder.",
-    "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
-    "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
-    "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
-    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
-    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_OHA_RELEASES": "Address of oha's releases; empty: build it from source.",
-    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
-    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
-    "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
-    "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
     "XDG_CACHE_HOME": "Parent of duetbench's cache; default: ~/.cache.",
     "XDG_STATE_HOME": "Parent of logs, and of an application's results; default: ~/.local/state.",
     "COLUMNS": "Width of tables; default: the terminal's, or 120 in files and pipes.",
 }
 """Variables that users set, without those that duetbench passes to its own processes."""
 
-_KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
-    ("The application", "`[tool.duetbench]` of `pyproject.toml`, or `duetbench.toml`", Target),
-    ("Machines and tools", "`[tool.duetbench]`", Configuration),
+_OWN_VARIABLES: Final = {
+    "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
+    "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
+    "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
+    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
+    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
+    "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
+    "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
+    "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",
+    "UV_NO_BUILD": "1 refuses packages that are not wheels; `backfill` sets it unless it is 0.",
+}
+
+_OWN_KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
     ("An interpreter", "`[tool.observatory.interpreters.NAME]`", InterpreterSpec),
     ("Its build from source", '`[tool.observatory.source-build."VERSION"]`', SourceBuild),
     ("The load generator", "`[tool.duetbench.oha]`", declarations.OhaSpec),
@@ -68,45 +64,63 @@ _KEYS: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
 
 
 def reference_command() -> None:
-    """Write docs/reference.md and the JSON Schemas of results/ from the registries.
+    """Write the reference pages of docs/, and the JSON Schemas of results/, from the registries.
 
     $ observatory reference
 
-    They have the commands, keys, metrics, flags and files of this version.
+    They have the keys, metrics, flags and files of this version.
     """
     root = paths.project_root()
-    write(reference(), root / PAGE)
+    for place, text in ((PAGE, reference()), (OWN_PAGE, own_reference())):
+        (root / place).parent.mkdir(exist_ok=True)
+        write(text, root / place)
     write(kinds.schema(Run), root / "results" / "schema.json")
     write(kinds.schema(Comparison), root / "results" / "comparison.schema.json")
 
 
 def reference() -> str:
-    """Return the page as Markdown."""
-    parts = [_HEAD, *_commands()]
-    parts += ["## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
-    parts.append("## Configuration keys")
-    for title, where, model in _KEYS:
-        table = _table(("key", "value", "default", "meaning"), _fields(model))
-        parts += [f"### {title}", f"{where}.", table]
+    """Return the page of the tool as Markdown."""
+    parts = [_HEAD, "## Exit codes", _table(("code", "meaning"), EXIT_CODES.items())]
+    keys = [*_fields(Target), *(row for row in _fields(Configuration) if row[0] != "`oha`")]
+    parts += ["## Configuration keys", _KEYS, _table(("key", "value", "default", "meaning"), keys)]
+    parts += ["## Environment variables", _table(("variable", "meaning"), _named(VARIABLES))]
     parts += ["## Metrics", _METRICS, _table(_COLUMNS, _metrics())]
     flags = ((f"`{flag}`", flag.kind, flag.meaning) for flag in FlagName)
     parts += ["## Validity flags", _FLAGS, _table(("flag", "kind", "meaning"), flags)]
-    variables = ((f"`{name}`", meaning) for name, meaning in VARIABLES.items())
-    parts += ["## Environment variables", _table(("variable", "meaning"), variables)]
+    parts += ["## Files", _RECORDS, *_records(Run, Comparison)]
+    return "\n\n".join(parts) + "\n"
+
+
+def own_reference() -> str:
+    """Return the observatory's page as Markdown."""
+    parts = [_OWN_HEAD, "## Configuration keys"]
+    for title, where, model in _OWN_KEYS:
+        table = _table(("key", "value", "default", "meaning"), _fields(model))
+        parts += [f"### {title}", f"{where}.", table]
+    parts += ["## Environment variables", _table(("variable", "meaning"), _named(_OWN_VARIABLES))]
     parts += ["## Files below `results/`", _table(("place", "contents", "changes"), _files())]
-    for model in (kind.model for kind in KINDS if issubclass(kind.model, Artefact)):
-        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model))
-        parts += [f"### {model.__name__}", _table(("key", "value", "meaning"), rows)]
+    models = (kind.model for kind in KINDS if issubclass(kind.model, Artefact))
+    parts += _records(*(model for model in models if model not in {Run, Comparison}))
     return "\n\n".join(parts) + "\n"
 
 
 _HEAD: Final = """\
 # Reference
 
-`observatory reference` writes this page; do not edit it. The [glossary](glossary.md) explains the
-words, `--help` shows the same options."""
+`observatory reference` writes this page; do not edit it. Options are in `--help`, those of an
+application in `--help-app`, and words in the [glossary](glossary.md)."""
 
-_WITH: Final = "The words of `--with`, which are keys, too (`arg` is `server-arg` there):"
+_OWN_HEAD: Final = """\
+# The observatory's reference
+
+`observatory reference` writes this page; do not edit it. Commands and options are in `observatory
+--help`, and what all comparisons share in [the tool's reference](../reference.md)."""
+
+_KEYS: Final = """\
+Of `[tool.duetbench]` in `pyproject.toml`, or in `duetbench.toml`. Most are also options, or words
+of `--with`; `--help-app` lists these."""
+
+_RECORDS: Final = "What `-o FILE.json` writes, of `duetbench run` and of `duetbench compare`."
 
 _METRICS: Final = """\
 Values are in SI units. A comparison judges a metric if the column *judged* says so. A change
@@ -126,92 +140,35 @@ def _table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def _commands() -> Iterator[str]:
-    yield "## Commands"
-    shared: dict[str, Any] = {}
-    leaves = (
-        _leaves(get_group(app), "duetbench"),
-        _leaves(get_group(observatory_app), "observatory"),
-    )
-    for words, command in chain(*leaves):
-        of_target = {name.replace("-", "_") for name in OPTIONS} | {"help_app", "words"}
-        several = any(param.name == "help_app" for param in command.params)
-        target = {p.name: p for p in command.params if several and p.name in of_target}
-        own = [p for p in command.params if not getattr(p, "hidden", False)]
-        shared |= target
-        yield f"### {words}"
-        for paragraph in _plain(command.help).split("\n\n"):
-            fenced = paragraph.startswith("$ ")
-            yield f"```console\n{paragraph}\n```" if fenced else paragraph
-        if rows := [_option(command, param) for param in own if param.name not in target]:
-            yield _table(("option", "value", "meaning"), rows)
-        if target:
-            yield "Also takes the options of [the application](#options-of-an-application)."
-    del shared["help_app"]
-    yield "### Options of an application"
-    yield _table(("option", "value", "meaning"), (_option(command, p) for p in shared.values()))
-    yield _WITH
-    spelled = [option for option in OPTIONS.values() if option.word]
-    cells = ((f"`{each.spell(each.metavar.strip('<>'))}`", each.help) for each in spelled)
-    yield _table(("word", "meaning"), cells)
+def _named(meanings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((f"`{name}`", meaning) for name, meaning in meanings.items())
 
 
-def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:
-    for name, verb in group.commands.items():
-        command = verb.load() if isinstance(verb, Verb) else verb
-        if hasattr(command, "commands"):
-            yield from _leaves(command, f"{words} {name}")
-        else:
-            yield f"{words} {name}", command
-
-
-def _option(command: Any, param: Any) -> tuple[str, str, str]:
-    options = [name for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
-    typed = options and not getattr(param, "is_flag", False)
-    value = param.display_type_rich(Context(command)) if typed else ""
-    default = param.default if isinstance(param.default, str | int | float) else None
-    suffix = f" [{default}]" if default not in {None, False, ""} and default is not True else ""
-    name = ", ".join(f"`{option}`" for option in options) or f"`{str(param.name).upper()}`"
-    return name, f"`{value}`" if value else "", f"{_plain(param.help)}{suffix}"
-
-
-def _plain(text: str | None) -> str:
-    return (text or "").replace("\b\n", "").replace("<", "\\<")
+def _records(*models: type[BaseModel]) -> Iterator[str]:
+    for model in models:
+        rows = ((key, value, meaning) for key, value, _, meaning in _fields(model))
+        yield f"### {model.__name__}"
+        yield _table(("key", "value", "meaning"), rows)
 
 
 def _fields(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
-    schema_ = model.model_json_schema()
-    for name, field in model.model_fields.items():
-        key = field.alias or name
-        value = _value(schema_["properties"][key], schema_.get("$defs", {}))
-        required = field.default is PydanticUndefined and field.default_factory is None
-        default = "required" if required else _default(field.get_default(call_default_factory=True))
-        yield f"`{key}`", value, default, field.description or field.title or ""
+    """List the keys of a model, as its JSON Schema has them."""
+    schema = model.model_json_schema()
+    for key, shape in schema["properties"].items():
+        kinds = dict.fromkeys(map(_kind, shape.get("anyOf", [shape])))
+        default = shape.get("default")
+        text = "" if default in (None, "", [], {}) else f"`{json.dumps(default)}`"
+        text = "required" if key in schema.get("required", ()) else text
+        yield f"`{key}`", " or ".join(filter(None, kinds)), text, shape.get("description", "")
 
 
-def _default(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(_default, value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return "" if value is None or value in ({}, "") else f"`{text}`"
-
-
-def _value(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """Describe the kind of value that a JSON schema allows, in a word or two."""
+def _kind(shape: Mapping[str, Any]) -> str:
     if "enum" in shape:
         return " or ".join(f"`{value}`" for value in shape["enum"])
     if "$ref" in shape:
-        name = shape["$ref"].rpartition("/")[2]
-        return _value(definitions[name], definitions) if "enum" in definitions[name] else "table"
-    if "anyOf" in shape:
-        kinds = (_value(s, definitions) for s in shape["anyOf"] if s.get("type") != "null")
-        return " or ".join(dict.fromkeys(kinds))
-    if shape.get("type") == "array":
-        items = shape.get("items") or {}
-        return f"list of {_value(items, definitions)}" if items else "list"
-    kind = {"object": "table", "boolean": "true or false", "string": "text"}
-    name = str(shape.get("type", "text"))
-    return kind.get(name, name)
+        return str(shape["$ref"]).rpartition("/")[2]
+    of = _kind(shape["items"]) if shape.get("items") else ""
+    return str(shape.get("type", "")).replace("null", "") + (f" of {of}" if of else "")
 
 
 def _metrics() -> Iterator[tuple[str, ...]]:

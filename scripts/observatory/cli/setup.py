@@ -6,7 +6,6 @@ from typer import Option
 
 from duetbench.app import stacks
 from duetbench.cli import setup as of_tool
-from duetbench.core.errors import SetupError
 from duetbench.host.console import Console, Narrator
 from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout
@@ -16,9 +15,6 @@ def setup_command(
     no_stacks: Annotated[
         bool,
         Option("--no-stacks", help="Skip the stacks' environments, whose packages run code."),
-    ] = False,
-    optional: Annotated[
-        bool, Option("--optional", help="Also install optional interpreters, where possible.")
     ] = False,
     prune: Annotated[
         bool, Option("--prune", help="Then remove what nothing has used for a month.")
@@ -34,17 +30,14 @@ def setup_command(
     has installed or checked stays, and the rest can be installed again.
     """
     narrator = Narrator(Console())
-    parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks, optional=optional)
+    parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks)
     of_tool.report(parts, narrator, prune=prune)
 
 
-def set_up(
-    checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True, optional: bool = False
-) -> dict[str, bool]:
+def set_up(checkout: Checkout, narrator: Narrator, *, with_stacks: bool = True) -> dict[str, bool]:
     """Install what is missing and check the rest; return each part, and whether it is new.
 
-    It can be interrupted and repeated at any time, and uses the network only for missing parts. If
-    an optional interpreter is not available, it says what is lacking, without an error.
+    It can be interrupted and repeated at any time, and uses the network only for missing parts.
 
     Raises DeclarationError if the declarations are wrong, and SetupError if a part cannot be
     installed; earlier parts are kept.
@@ -56,13 +49,6 @@ def set_up(
     located = {name: checkout.interpreter(name) for name in configured.usual}
     origins = ", ".join(sorted({python.origin for python in located.values()}))
     parts[f"interpreters {', '.join(located)} ({origins})"] = pythons_now
-    for name in [n for n in configured.interpreters if optional and n not in configured.usual]:
-        try:
-            parts[f"interpreter {name}"] = declared_interpreters.ensure(
-                configured.adding({name}), narrator
-            )
-        except SetupError as error:
-            narrator.say(f"the optional interpreter {name} is not available here: {error}")
     for stack, pythons in locks if with_stacks else ():
         for python in pythons:
             is_new = stacks.make_environment(stack, located[python], narrator)

@@ -1,23 +1,18 @@
 """`observatory stack`: the stacks under test and their locks."""
 
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option, Typer
 
-from duetbench.app.stacks import Stack
 from duetbench.ci import actions
 from duetbench.core.comparison import PackageChange
-from duetbench.core.errors import UsageError
-from duetbench.host import command
 from duetbench.host.console import Console, Narrator, errors, write, write_summary
-from observatory.cli.options import ResultsOption, day
+from observatory.cli.options import day
 from observatory.github import lock_branch
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.checkout import renew as renew_locks
-from observatory.store import packages
-from observatory.store.remotes import remote_of
+from observatory.store.history_branch import remote_of
 
 stack_app = Typer(
     help="The stacks under test and their locks.", no_args_is_help=True, rich_markup_mode=None
@@ -45,88 +40,31 @@ def lock_command(
 
 @stack_app.command("bump")
 def bump_command(
-    push: Annotated[
-        bool, Option("--push", help=f"Commit them on {lock_branch.BRANCH}, and push it to origin.")
-    ] = False,
     as_is: Annotated[
-        bool,
-        Option("--as-is", help="With --push: renew no lock, only update the branch's code."),
+        bool, Option("--as-is", help="Renew no lock, only update the branch's code.")
     ] = False,
 ) -> None:
-    """Renew all locks to the newest releases, with the list of releases as the commit's message.
+    """Renew all locks, commit them on duetbench/stack, and push it to origin.
 
     $ observatory stack bump
-    $ observatory stack bump --push
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
-    package gets an older release. The history of the locks is the axis of all trends, so such a
-    commit contains nothing else. Without --push the locks are written, and the message is printed.
-    With --push this checkout and its branch stay as they are.
+    package gets an older release. The commit's message lists them. The history of the locks is the
+    axis of all trends, so such a commit contains nothing else. This checkout and its branch stay as
+    they are.
     """
-    if as_is and not push:
-        raise UsageError("--as-is: only --push changes the branch: add it")
-    project = Checkout.here()
-    root, console = project.root, errors()
+    project, console = Checkout.here(), errors()
 
     def renew(place: Path) -> tuple[PackageChange, ...]:
         until = project.cooldown()
-        narrator = Narrator(console)
-        return () if as_is else renew_locks(Checkout(place), narrator, None, until)
+        return () if as_is else renew_locks(Checkout(place), Narrator(console), None, until)
 
-    def report(moved: bool, commit: str) -> None:
-        actions.outputs({"moved": str(moved).lower(), "commit": commit})
+    def report(commit: str) -> None:
+        actions.outputs({"commit": commit})
 
-    if not push:
-        write(lock_branch.message(renew(root)))
-        return
-    bump = lock_branch.advance(
-        root,
-        remote_of(root, "origin"),
-        renew,
-        say=console.say,
-        reached=lambda tip: report(moved=False, commit=tip),
-    )
-    report(bump.moved, bump.commit)
+    remote = remote_of(project.root, "origin")
+    bump = lock_branch.advance(project.root, remote, renew, say=console.say, reached=report)
+    report(bump.commit)
     text = lock_branch.message(bump.moves) if bump.moved else "no package moved\n"
     write_summary(f"```text\n{text}```")
     write(f"{text}commit {bump.commit}\n")
-
-
-@stack_app.command("links")
-def links_command(
-    results: ResultsOption = None,
-    to: Annotated[
-        Path | None,
-        Option("--to", metavar="FOLDER", help="Folder for new files; default: beside the others."),
-    ] = None,
-) -> None:
-    """Store the links in the metadata of the stacks' packages in results/packages/.
-
-    $ observatory stack links
-    $ observatory stack links --to closed
-
-    The site's pages of packages show them: home page, source, changelog. Known versions keep
-    theirs. Packages are unpacked, and none of their code runs.
-    """
-    project, narrator = Checkout.here(), Narrator(errors())
-    links: dict[tuple[str, str], packages.VersionLinks] = {}
-    for name in project.stacks:
-        links |= _links_of(project.lock(name), project.version, narrator)
-    written = packages.remember(results or project.results, links, to)
-    new = f"{len(written)} files are new or have grown"
-    Console().say(f"{len(links)} versions of packages; {new}")
-
-
-def _links_of(stack: Stack, version: str, narrator: Narrator) -> packages.LinksByVersion:
-    """Read the metadata of a lock's packages for a version of Python; none of their code runs.
-
-    Raises SetupError if a package is not available, or only as its source.
-    """
-    with tempfile.TemporaryDirectory(prefix="duetbench-metadata-") as folder:
-        argv: list[str | Path] = [command.uv(), "pip", "sync", "--no-config", "--require-hashes"]
-        argv += ["--no-build", "--target", folder, stack.lock]
-        argv += ["--python-version", version]
-        with narrator.step(f"stack {stack.name}", "unpacking its packages") as tick:
-            log = command.new_log(f"metadata-{stack.name}")
-            command.run(argv, what=f"unpacking stack {stack.name}", log=log, tick=tick)
-        return packages.of_folder(Path(folder))

@@ -26,9 +26,8 @@ from duetbench.host import files as files_
 from duetbench.host import result_files
 from observatory.store.change import Change
 from observatory.store.kinds import AsvFile, AsvMachine, AsvResults, final, kind_of
-from observatory.store.night import NightPlan
-from observatory.store.points import CANARY, Points
-from observatory.trend.nights import outcome, sentences
+from observatory.store.night import NightPlan, outcome
+from observatory.store.points import Points
 
 _OF_NIGHTS: Final = (Run, Points, AsvResults, AsvMachine)
 _OF_CHANGES: Final = (Change, Comparison)
@@ -117,7 +116,7 @@ def night(
     if shard is not None:
         shards = tuple(entry for entry in record.shards if entry.shard == shard)
         record = record.model_copy(update={"shards": shards})
-    missing = sentences(record) if record.missing else ()
+    missing = record.sentences
     return Acceptance(tuple(accepted), refused, missing)
 
 
@@ -148,9 +147,8 @@ def _require_planned(value: Run | Points, plan: NightPlan, locks: Locks, now: da
         if not re.fullmatch(rf"{start}[0-9a-f]{{6}}-s{shard.number}", value.id):
             raise ArtifactError(f"id of points: expected {start}… of shard {shard.number}")
         names = [case.case for case in value.cases]
-        known = {*planned, *(f"{CANARY}{case}" for case in planned)}
         unplanned = [
-            name for name in (*names, *(m.case for m in value.missing)) if name not in known
+            name for name in (*names, *(m.case for m in value.missing)) if name not in planned
         ]
     else:
         require_past(datetime.fromisoformat(value.started), now)

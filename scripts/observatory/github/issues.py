@@ -5,17 +5,16 @@ that somebody has closed stays closed until there is news.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC
+from types import MappingProxyType
 from typing import Any, Final
 
 from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
-from duetbench.core.metrics import row
-from duetbench.core.text import short, some
+from duetbench.core.text import short
 from observatory.show import addresses
 from observatory.show.changes import describe
 from observatory.show.quoting import finding_of
@@ -30,69 +29,64 @@ MOST: Final = 10
 
 _ISSUE: Final = "issue"
 _TITLE: Final = 200  # characters of an issue's; GitHub takes 256
-_NAMED: Final = 8  # packages and series that a sentence names
 
 
-@dataclass(frozen=True, slots=True)
-class IssueDraft:
-    """The required state of an issue."""
+def keep(
+    github: GitHub, records: Iterable[Change], site: str, quotes: Mapping[Key, Quote]
+) -> tuple[list[str], int]:
+    """Bring the repository's issues to the state of confirmed changes, the newest change first.
 
-    key: str  # its subject, always the same for one subject
-    title: str
-    body: str  # markdown
-    is_open: bool  # whether there is something to look at
-    labels: tuple[str, ...] = ("duetbench",)  # for a new issue
-
-    def render(self) -> tuple[str, str]:
-        """Title and body, with the hidden first line."""
-        heading, body = short(self.title, _TITLE), self.body.rstrip()
-        digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
-        state = "open" if self.is_open else "closed"
-        line = marker(_ISSUE, {"key": self.key, "state": state, "digest": digest})
-        return heading, cut(f"{line}\n{body}")
-
-
-def keep(github: GitHub, drafts: Sequence[IssueDraft]) -> tuple[list[str], int]:
-    """Bring the repository's issues to the drafts' state; return a sentence on each change.
-
-    Also returns how many issues the next call has to open. Raises ServiceError.
+    `quotes`: the size of each release. Returns a sentence on each change of an issue, and how many
+    issues the next call has to open. Raises ServiceError.
     """
     issues, sentences, opened, left = _by_key(github), [], 0, 0
-    for draft in drafts:
-        existing, action = issues.get(draft.key, []), ""
+    for record in sorted(records, key=lambda record: (record.when, record.id), reverse=True):
+        key, (title, body) = _key(record), text(record, site, quotes)
+        existing, action = issues.get(key, []), ""
         if existing:
-            action = _change(github, draft, existing[0])
-        elif draft.is_open and opened < MOST:
+            action = _change(github, title, body, existing[0])
+        elif record.status == "open" and opened < MOST:
             action, opened = "opened", opened + 1
-            title, body = draft.render()
-            new = github.send("POST", "/issues", title=title, body=body, labels=draft.labels)
-            existing = [new]
+            labels = ("duetbench", str(record.verdict))
+            existing = [github.send("POST", "/issues", title=title, body=body, labels=labels)]
             api.WAIT(PAUSE)
-            existing = _by_key(github).get(draft.key, []) or existing
-        elif draft.is_open:
+            existing = _by_key(github).get(key, []) or existing
+        elif record.status == "open":
             left += 1
         if action:
-            subject = draft.key.partition("/")[2]
-            sentences.append(f"{subject}: {action} {existing[0]['html_url']}")
+            sentences.append(f"{record.id}: {action} {existing[0]['html_url']}")
         for double in existing[1:]:  # a lost answer may have left several: the oldest stays
             if double["state"] == "open":
                 _edit(github, double, state="closed", state_reason="not_planned")
     return sentences, left
 
 
-def _change(github: GitHub, draft: IssueDraft, issue: Mapping[str, Any]) -> str:
+def _key(record: Change) -> str:
+    return f"change/{record.id}"
+
+
+def text(
+    record: Change, site: str, quotes: Mapping[Key, Quote] = MappingProxyType({})
+) -> tuple[str, str]:
+    """Return the title and body of a change's issue, with the hidden first line."""
+    heading, body = short(_title(record, quotes), _TITLE), _body(record, site, quotes)
+    digest = hashlib.sha256(f"{heading}\n{body}".encode()).hexdigest()[:16]
+    state = "open" if record.status == "open" else "closed"
+    line = marker(_ISSUE, {"key": _key(record), "state": state, "digest": digest})
+    return heading, cut(f"{line}\n{body}")
+
+
+def _change(github: GitHub, title: str, body: str, issue: Mapping[str, Any]) -> str:
     """Bring an issue up to date; return the action taken, or an empty text."""
-    heading, body = draft.render()
     before = marker_values(_ISSUE, issue["body"]) or {}
     after = marker_values(_ISSUE, body) or {}
     if before == after:
         return ""
-    changes = {"title": heading, "body": body}
-    action = "updated"
-    if before.get("state") != after["state"]:
-        changes["state"] = "open" if draft.is_open else "closed"
-        changes["state_reason"] = "reopened" if draft.is_open else "completed"
-        action = "opened again" if draft.is_open else "closed"
+    changes, action = {"title": title, "body": body}, "updated"
+    if before.get("state") != (state := after["state"]):
+        changes["state"] = state
+        changes["state_reason"] = "reopened" if state == "open" else "completed"
+        action = "opened again" if state == "open" else "closed"
     _edit(github, issue, **changes)
     return action
 
@@ -114,30 +108,7 @@ def _by_key(github: GitHub) -> dict[str, list[dict[str, Any]]]:
     return by_key
 
 
-def of_changes(
-    records: Iterable[Change],
-    site: str,
-    quotes: Mapping[Key, Quote] | None = None,
-) -> list[IssueDraft]:
-    """Draft one issue per change, the newest change first.
-
-    `quotes`: The size of each release, which the title has.
-    """
-    quotes = quotes or {}
-    newest = sorted(records, key=lambda record: (record.when, record.id), reverse=True)
-    return [
-        IssueDraft(
-            key=f"change/{record.id}",
-            title=change_title(record, quotes),
-            body=change_body(record, site, quotes),
-            is_open=record.status == "open",
-            labels=("duetbench", str(record.verdict)),
-        )
-        for record in newest
-    ]
-
-
-def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
+def _title(record: Change, quotes: Mapping[Key, Quote]) -> str:
     """`granian 2.8.7 needs 2.1 % more memory (1.6…2.6 %) for a JSON response, and 3 more`."""
     more = f", and {len(record.others)} more" if record.others else ""
     causes = ", ".join(map(str, record.releases)) or "Unknown cause"
@@ -145,39 +116,24 @@ def change_title(record: Change, quotes: Mapping[Key, Quote]) -> str:
     return f"{cause}{finding_of(record, quotes)}{more}"
 
 
-def change_body(
-    record: Change,
-    site: str,
-    quotes: Mapping[Key, Quote] | None = None,
-) -> str:
+def _body(record: Change, site: str, quotes: Mapping[Key, Quote]) -> str:
     """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
     summary = describe(record)
-    packages = [f"{package} ({package.stack})" for package in record.packages]
-    others = [f"{series.case} {row(series.metric).title}" for series in record.others]
     facts = {
-        "seen as": f"{summary.change} ({summary.interval}, 95 % interval): {record.verdict}",
+        "seen as": f"{summary.change} ({summary.interval}, 95 % interval) {summary.title}",
         "case": record.series.case,
-        "metric": summary.title,
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": record.series.machine,
         "caused by": summary.cause or "not known yet; this issue will name it",
-        "packages that differ": some(packages, _NAMED),
-        "moved with it": some(others, _NAMED),
         "note": record.remarks,
     }
-    links = {
-        "The evidence": addresses.change(record.id),
-        "duet by duet": addresses.comparison(record.evidence) if record.evidence else "",
-        "all": addresses.PACKAGES,
-    }
-    closing = (
-        "<sub>This issue changes and closes by itself. If you close it, it stays closed until "
-        "there is news.</sub>"
-    )
+    links = [f"[The evidence]({site}{addresses.change(record.id)})"]
+    if record.evidence:
+        links.append(f"[duet by duet]({site}{addresses.comparison(record.evidence)})")
     parts = [
-        f"**{plain(finding_of(record, quotes or {}))}**, for good.",
+        f"**{plain(finding_of(record, quotes))}**, for good.",
         "\n".join(f"- **{name}**: {plain(fact)}" for name, fact in facts.items() if fact),
-        " · ".join(f"[{name}]({site}{address})" for name, address in links.items() if address),
-        closing,
+        " · ".join(links),
+        "<sub>It changes and closes by itself. If you close it, it opens only with news.</sub>",
     ]
     return "\n\n".join(parts)

@@ -6,15 +6,14 @@ else; its message lists the changed versions.
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import HistoryError, UsageError
 from duetbench.host import git
-from observatory.store.remotes import Patience, Remote, author
+from observatory.store.history_branch import Patience, Remote, author
 
 LOCKS: Final = "apps/stacks"
 WORKFLOWS: Final = ".github/workflows"
@@ -22,13 +21,12 @@ BRANCH: Final = "duetbench/stack"
 """On which nights renew the locks."""
 
 
-@dataclass(frozen=True, slots=True)
-class StackBump:
+class StackBump(NamedTuple):
     """The result of a bump."""
 
     moved: bool  # whether a lock differs from the commit before
     commit: str  # the one with the locks, 40 hex digits
-    moves: tuple[PackageChange, ...] = ()
+    moves: Sequence[PackageChange] = ()
 
 
 def message(moves: Sequence[PackageChange]) -> str:
@@ -44,15 +42,14 @@ def message(moves: Sequence[PackageChange]) -> str:
     return "\n".join((f"Stacks: {names}", "", *lines)) + "\n"
 
 
-def commit(root: Path, text: str) -> StackBump:
-    """Commit the locks as they are, and nothing else; raises UsageError or HistoryError."""
-    _head(root)
-    if not git.ask(root, "status", "--porcelain", "--", LOCKS):
-        return StackBump(moved=False, commit=_head(root))
-    git.ask(root, "add", "--", LOCKS)
-    words = ["commit", "--quiet", "--only", "--file=-", "--", LOCKS]
-    git.ask(root, *words, stdin=text, env=author())
-    return StackBump(moved=True, commit=_head(root))
+def commit(root: Path, moves: Sequence[PackageChange] = ()) -> StackBump:
+    """Commit the locks as they are, and nothing else; raises HistoryError."""
+    moved = bool(git.ask(root, "status", "--porcelain", "--", LOCKS))
+    if moved:
+        git.ask(root, "add", "--", LOCKS)
+        words = ["commit", "--quiet", "--only", "--file=-", "--", LOCKS]
+        git.ask(root, *words, stdin=message(moves), env=author())
+    return StackBump(moved, git.ask(root, "rev-parse", "HEAD"), moves)
 
 
 def advance(
@@ -60,7 +57,6 @@ def advance(
     remote: Remote,
     renew: Callable[[Path], Sequence[PackageChange]],
     *,
-    patience: Patience | None = None,
     say: Callable[[str], None] = lambda _: None,
     reached: Callable[[str], None] = lambda _: None,
 ) -> StackBump:
@@ -73,42 +69,39 @@ def advance(
     there). So nothing else that somebody has pushed to the branch is measured, or runs on a
     measuring machine. All this happens in a separate worktree; the checkout stays as it is.
 
-    Raises UsageError if the checkout is no git repository with a commit, SetupError if the locks
-    cannot be renewed, and HistoryError if Git fails.
+    `reached` gets the commit before its locks are renewed. Raises UsageError if the checkout is no
+    git repository with a commit, SetupError if the locks cannot be renewed, and HistoryError if Git
+    fails.
     """
-    head = _head(root)
+    head = git.ask_or_none(root, "rev-parse", "--verify", "HEAD^{commit}")
+    if head is None:
+        raise UsageError(f"expected a git repository with a commit in {root}, found none")
+    branch, env = f"refs/heads/{BRANCH}", remote.environment
 
     def attempt() -> StackBump:
         with tempfile.TemporaryDirectory(prefix="duetbench-stack-") as folder:
-            place = Path(folder) / "tree"
-            push = ["push", "--quiet", remote.address, f"HEAD:refs/heads/{BRANCH}"]
-            tip = _tip(root, remote)
-            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), tip or head)
+            place, tip = Path(folder) / "tree", head
+            known = git.ask(root, "ls-remote", remote.address, branch, env=env)
+            if known:
+                git.ask(root, "fetch", "--quiet", "--no-tags", remote.address, branch, env=env)
+                tip = git.ask(root, "rev-parse", "FETCH_HEAD")
+            push = partial(git.ask, place, "push", "--quiet", remote.address, f"HEAD:{branch}")
+            git.ask(root, "worktree", "add", "--quiet", "--detach", str(place), tip)
             try:
-                if tip is None or _take_over(place, head):
-                    git.ask(place, *push, env=remote.environment)
-                reached(_head(place))
-                moves = tuple(renew(place))
-                bumped = replace(commit(place, message(moves)), moves=moves)
+                if not known or _take_over(place, head):
+                    push(env=env)
+                reached(git.ask(place, "rev-parse", "HEAD"))
+                bumped = commit(place, renew(place))
                 if bumped.moved:
-                    git.ask(place, *push, env=remote.environment)
+                    push(env=env)
                 return bumped
             finally:
                 git.ask(root, "worktree", "remove", "--force", str(place))
 
     try:
-        return (patience or Patience()).keep_trying(attempt, say)
+        return Patience(tries=3).keep_trying(attempt, say)
     except HistoryError as problem:
         raise HistoryError(f"the locks could not be pushed to {BRANCH}: {problem}") from problem
-
-
-def _tip(root: Path, remote: Remote) -> str | None:
-    """Fetch the branch, and return its commit; None: there is no such branch yet."""
-    branch = [remote.address, f"refs/heads/{BRANCH}"]
-    if not git.ask(root, "ls-remote", *branch, env=remote.environment):
-        return None
-    git.ask(root, "fetch", "--quiet", "--no-tags", *branch, env=remote.environment)
-    return git.ask(root, "rev-parse", "FETCH_HEAD")
 
 
 def _take_over(place: Path, code: str) -> bool:
@@ -126,12 +119,3 @@ def _take_over(place: Path, code: str) -> bool:
         return False
     git.ask(place, "commit", "--quiet", f"--message=Code of {code[:12]}", env=author())
     return True
-
-
-def _head(root: Path) -> str:
-    head = git.ask_or_none(root, "rev-parse", "--verify", "HEAD^{commit}")
-    if head is None:
-        raise UsageError(
-            f"expected a git repository with a commit in {root}, found none: leave --push out"
-        )
-    return head

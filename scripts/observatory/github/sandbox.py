@@ -1,40 +1,37 @@
 """Runs a command in this machine's sandbox, where untrusted code may run.
 
 The sandbox is systemd's: `scripts/runner/duetbench-sandbox@.service`, a shell behind a Unix socket
-to which only the runner's user can connect (docs/runners.md). This module writes the shell's
-script, which ends in `serve`. That sends what the command prints, and the files that it has written
-as soon as they change: whatever ends the command, what it had measured is outside by then. All is
-unpacked within bounds. The author of the measured code may also have written it: whoever uses it
-checks it.
+to which only the runner's user can connect (docs/observatory/runners.md). The shell starts `serve`
+with a `_Job`, and that answers by lines of JSON, each a `_Message`: what the command prints, and
+the files that it has written as soon as they change. Whatever ends the command, what it had
+measured is outside by then. All is read within bounds. The author of the measured code may also
+have written it: whoever uses it checks it.
 """
 
-import base64
-import codecs
 import io
-import json
-import math
 import os
 import secrets
 import select
 import shlex
 import socket
-import struct
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock, Thread
 from typing import IO, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duetbench.ci import archives
 from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.core.text import printable, without_control
-from duetbench.host import cache as artefact
-from duetbench.host import files, paths
+from duetbench.host import cache, files, paths
 from duetbench.host.machine import measuring
 
 SOCKET: Final = Path("/run/duetbench/sandbox")
@@ -48,8 +45,9 @@ WRITTEN: Final = frozenset({"--results", "--to", "-o", "--output"})
 """Options that name a file or folder to write, which may exist already."""
 
 _MOST_LOG: Final = 4_000_000  # bytes of output passed on; a comparison prints a hundredth of it
+_MOST_LINE: Final = 2 * archives.MOST_TOTAL  # bytes of a message
 _MOST_SENT: Final = 20 * archives.MOST_PACKED
-"""Bytes of all archives: a night's files of some 100 kB each go out a few hundred times."""
+"""Bytes of all messages: a night's files of some 100 kB each go out a few hundred times."""
 
 _SHARED: Final = ("environments/*", "interpreters/*", "tools/*")
 _PYTHON: Final = (sys.executable, "-I", "-c")
@@ -62,8 +60,6 @@ _LOGS: Final = (
     """find "$XDG_STATE_HOME" -name '*.log' -size +0 -exec tail -n 20 {} + 2>/dev/null""",
 )
 
-_FRAME: Final = struct.Struct(">cI")  # kind and length of what follows
-_TEXT, _FILES, _CODE = b"t", b"f", b"c"
 _POLL_S: Final = 0.25
 _LOOK_S: Final = 2.0  # between looks for changed files
 _SAVE_S: Final = 6.0
@@ -79,14 +75,29 @@ if Path("/proc/net/unix").read_text().count("\\n") > 1:
     raise SystemExit(4)
 """
 
-# The script is one command, so the shell has read all of it before it starts anything.
-_SCRIPT: Final = """{{
-mkdir -p "$HOME/work" && cd "$HOME/work" || exit
-printf '[safe]\\n\\tdirectory = *\\n' >"$HOME/.gitconfig"
-{lines}
-exec {serve}
-}}
-"""
+_JOB_FD: Final = 3
+
+
+class _Lines(BaseModel):
+    model_config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class _Job(_Lines):
+    """What the sandbox does: commands one after another, until one fails."""
+
+    root: str  # of the checkout
+    commands: list[list[str]]
+    inputs: dict[str, bytes]  # by their paths in the folder of the commands
+    links: dict[str, str]  # path in the sandbox's cache → what the machine has there
+    written: list[str]  # files and folders of the commands
+
+
+class _Message(_Lines):
+    """What the sandbox says: some of it."""
+
+    text: str = ""
+    files: dict[str, bytes] | None = None  # all that was written, as it is now
+    code: int | None = Field(default=None, ge=0, le=255)  # at the end
 
 
 def run(root: Path, words: Sequence[str]) -> int:
@@ -108,51 +119,54 @@ def run(root: Path, words: Sequence[str]) -> int:
     written = [name for option, name in names.items() if option in WRITTEN]
     if not written:
         raise UsageError(f"expected one of {', '.join(sorted(WRITTEN))} and a name: the output")
-    reply = _Reply(written)
-    with measuring(), _connected() as connection:  # nobody out here sees the lock of those in there
+    job = _Job(
+        root=str(root),
+        commands=_commands(words),
+        inputs={str(file): file.read_bytes() for file in _files(names.values())},
+        links={str(entry.relative_to(paths.cache_dir())): str(entry) for entry in _shared()},
+        written=written,
+    )
+    # One command, so the shell has read all of it before it starts anything.
+    script = f"exec {shlex.join(_SERVE)} {_JOB_FD}<<'END'\n{job.model_dump_json()}\nEND\n"
+    with (
+        measuring(),  # nobody out here sees the lock of those in there
+        _connected() as connection,
+        ThreadPoolExecutor(1) as pool,  # signals come to this thread
+    ):
+        with suppress(ConnectionError):
+            connection.sendall(script.encode())
+        reply = pool.submit(_receive, connection, written)
         try:
-            with suppress(ConnectionError):
-                connection.sendall(script(root, words, names.values(), written).encode())
-                reply.receive(connection)
-        except (KeyboardInterrupt, SystemExit):  # until then; the rest is handed out now
+            return reply.result()
+        except (KeyboardInterrupt, SystemExit):  # what it has until then is handed out
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
-                reply.receive(connection)
             raise
-    return reply.code()
 
 
-def script(root: Path, words: Sequence[str], inputs: Iterable[str], written: Sequence[str]) -> str:
-    """Return the shell script that runs a command."""
-    cache = paths.cache_dir()
-    lines = [f"export DUETBENCH_ROOT={shlex.quote(str(root))}"]
-    for entry in _shared(cache):
-        below = entry.relative_to(cache)
-        lines.append(f'mkdir -p "$XDG_CACHE_HOME/duetbench/{below.parent}"')
-        lines.append(f'ln -s {shlex.quote(str(entry))} "$XDG_CACHE_HOME/duetbench/{below.parent}/"')
-    for name in inputs:
-        for file in [Path(name)] if Path(name).is_file() else sorted(Path(name).rglob("*")):
-            if file.is_file():
-                where, text = shlex.quote(str(file)), base64.encodebytes(file.read_bytes())
-                lines.append(f"mkdir -p {shlex.quote(str(file.parent))}")
-                lines.append(f"base64 -d >{where} <<'END'\n{text.decode()}END")
+def _commands(words: Sequence[str]) -> list[list[str]]:
     # Creating an environment also runs code of its packages, so it happens in the sandbox.
     tool, observatory = ([*_PYTHON, _MAIN.format(program)] for program in _PROGRAMS)
     setup = [[*tool, "setup"]] if words[:2] == ["observatory", "measure"] else []
     program = tool if words[0] == _PROGRAMS[0] else observatory
-    commands = [[*_PYTHON, _WALLED], *setup, [*program, *words[1:]]]
-    return _SCRIPT.format(
-        lines="\n".join(lines), serve=shlex.join([*_SERVE, json.dumps([commands, written])])
-    )
+    return [[*_PYTHON, _WALLED], *setup, [*program, *words[1:]]]
 
 
-def _shared(cache: Path) -> Iterator[Path]:
+def _shared() -> Iterator[Path]:
     """Yield complete artefacts of the cache, which no longer change: the sandbox reads them."""
     for pattern in _SHARED:
-        for entry in sorted(cache.glob(pattern)):
-            kinds = [entry] if artefact.facts(entry) is not None else [*entry.glob("*")]
-            if not entry.name.startswith(".") and any(artefact.facts(k) is not None for k in kinds):
+        for entry in sorted(paths.cache_dir().glob(pattern)):
+            kinds = [entry] if cache.facts(entry) is not None else [*entry.glob("*")]
+            if not entry.name.startswith(".") and any(cache.facts(k) is not None for k in kinds):
                 yield entry
+
+
+def _files(names: Iterable[str]) -> Iterator[Path]:
+    """Yield the plain files of this folder that have these names, or lie in such a folder."""
+    for name in names:
+        for path in (Path(name), *sorted(Path(name).rglob("*"))):
+            if path.is_file() and not path.is_symlink():
+                yield path
 
 
 def require() -> None:
@@ -170,196 +184,70 @@ def _connected() -> Iterator[socket.socket]:
         except OSError as error:
             raise SetupError(
                 f"{place}: {error.strerror}: this machine has no sandbox for untrusted code; "
-                "scripts/prepare-runner.sh creates it (docs/runners.md)"
+                "scripts/prepare-runner.sh creates it (docs/observatory/runners.md)"
             ) from error
         yield connection
 
 
-class _Reply:
-    """What the sandbox sends: text of the command, archives of its files, and its exit code."""
-
-    def __init__(self, written: Sequence[str]) -> None:
-        self._written = written
-        self._data, self._end = bytearray(), b""
-        self._most_text, self._most_files = _MOST_LOG, _MOST_SENT
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._unpacked: archives.Files = {}
-        self._fault: ArtifactError | None = None
-
-    def receive(self, connection: socket.socket) -> None:
-        """Print the text and unpack the files as they arrive, until the sandbox has ended."""
-        with _quoted():
-            while not self._end and (data := connection.recv(65536)):
-                self._data += data
-                while frame := self._frame():
-                    self._take(*frame)
-
-    def _frame(self) -> tuple[bytes, bytes] | None:
-        """Remove the first frame from the data; None: it is not complete yet."""
-        if len(self._data) < _FRAME.size:
-            return None
-        kind, length = _FRAME.unpack_from(self._data)
-        if kind not in {_TEXT, _FILES, _CODE}:  # words of the shell
-            raise ArtifactError(f"the sandbox sent {printable(self._data.decode('latin-1'))}")
-        if length > archives.MOST_PACKED:
-            raise ArtifactError(f"the sandbox sent more than {archives.MOST_PACKED:,} bytes")
-        if len(self._data) < (end := _FRAME.size + length):
-            return None
-        content = bytes(self._data[_FRAME.size : end])
-        del self._data[:end]
-        return kind, content
-
-    def _take(self, kind: bytes, content: bytes) -> None:
-        if kind == _TEXT:
-            printed = content[: self._most_text]
-            self._most_text -= len(printed)
-            sys.stdout.write(without_control(self._decoder.decode(printed)))
+def _receive(connection: socket.socket, written: Sequence[str]) -> int:
+    """Print the text and write the files as they arrive; return the command's exit code."""
+    room, code = _MOST_LOG, None
+    known: archives.Files = {}
+    fault: ArtifactError | None = None
+    with _quoted(), connection.makefile("rb") as reader:
+        for message in _messages(reader):
+            text = message.text[:room]
+            room -= len(text)
+            sys.stdout.write(without_control(text))
             sys.stdout.flush()
-        elif kind == _CODE:
-            self._end = content
-        else:
-            self._most_files -= len(content)
-            if self._most_files < 0:
-                raise ArtifactError(f"the sandbox sent more than {_MOST_SENT:,} bytes of files")
-            try:
-                self._unpack(content)
-                self._fault = None
-            except ArtifactError as error:  # a file of a moment, perhaps: the last archive counts
-                self._fault = error
-
-    def _unpack(self, archive: bytes) -> None:
-        """Lay out the files in this folder as they are in the sandbox now."""
-        unpacked = untar(archive)
-        for name in unpacked:
-            if name.partition("/")[0] not in self._written:
-                raise ArtifactError(f"the file {name}, which the command was not to write")
-        for name, data in unpacked.items():
-            if self._unpacked.get(name) != data:
-                files.replace(Path(name), data)
-        for name in self._unpacked.keys() - unpacked.keys():
-            Path(name).unlink(missing_ok=True)
-        self._unpacked = unpacked
-
-    def code(self) -> int:
-        """Return the command's exit code; raises if it is none, or the files were refused."""
-        if self._fault is not None:
-            raise self._fault
-        if not self._end:
-            raise SetupError(
-                "the sandbox ended before the command, or another job uses it: see "
-                "`journalctl -u 'duetbench-sandbox*'`"
-            )
-        if not self._end.isdigit() or len(self._end) > 3:
-            raise ArtifactError("the sandbox sent no exit code")
-        return int(self._end)
-
-
-def untar(data: bytes) -> archives.Files:
-    """Return the files of a tar archive; ArtifactError if it has more than files and folders."""
-    kind = archives.reading("tar archive")
-    with kind, tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-        entries = (entry for entry in archive if not entry.isdir())
-        return archives.bounded(
-            (entry.name, partial(_regular, archive, entry)) for entry in entries
-        )
-
-
-def _regular(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    file = archive.extractfile(entry) if entry.isreg() else None
-    if file is None:
-        raise ArtifactError(f"{printable(entry.name)} is not a plain file")
-    return file
-
-
-def serve() -> None:
-    """Run commands in the sandbox, one after another until one fails; standard input is the client.
-
-    The program's argument has the commands and the names of the files that they write, as JSON.
-    """
-    commands, written = json.loads(sys.argv[1])
-    with socket.socket(fileno=0) as client:
-        sender = _Sender(client, written)
-        code = 0
-        for command in commands:
-            if code := sender.run(command):
-                sender.run(_LOGS)
+            if message.files is not None:
+                try:
+                    known, fault = _lay_out(message.files, known, written), None
+                except ArtifactError as error:  # a file of a moment, perhaps: the last ones count
+                    fault = error
+            if (code := message.code) is not None:
                 break
-        sender.send_files()
-        sender.send(_CODE, str(code).encode())
-
-
-class _Sender:
-    """Sends what commands print, and the files that they write whenever those have changed."""
-
-    def __init__(self, client: socket.socket, written: Sequence[str]) -> None:
-        self._client, self._written = client, [Path(name) for name in written]
-        self._sent: object = []
-        self._next = 0.0  # look, on the monotonic clock
-
-    def run(self, command: Sequence[str]) -> int:
-        """Run a command to its end, or until the client wants no more; return its exit code."""
-        output, into = os.pipe()
-        os.set_blocking(output, False)
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=into, stderr=subprocess.STDOUT
+    if fault is not None:
+        raise fault
+    if code is None:
+        raise SetupError(
+            "the sandbox ended before the command, or another job uses it: see "
+            "`journalctl -u 'duetbench-sandbox*'`"
         )
-        os.close(into)
-        sources, ends = [output, self._client.fileno()], math.inf
-        while process.poll() is None:
-            for source in select.select(sources, [], [], _POLL_S)[0]:
-                if data := _read(source):
-                    self.send(_TEXT, data)
-                    continue
-                sources.remove(source)
-                if source != output:  # the client sends nothing but its end
-                    process.terminate()
-                    ends = time.monotonic() + _SAVE_S
-            if (now := time.monotonic()) > ends:
-                process.kill()
-            if now > self._next:
-                self._next = now + _LOOK_S
-                self.send_files()
-        self.send(_TEXT, _read(output))  # not of processes that go on: nobody waits for them
-        os.close(output)
-        return process.returncode if process.returncode >= 0 else 128 - process.returncode
-
-    def send_files(self) -> None:
-        """Send an archive of all files, if any has changed."""
-        archive = io.BytesIO()
-        try:
-            state = [
-                (path, (status := path.lstat()).st_mtime_ns, status.st_size)
-                for path in self._found()
-            ]
-            if state == self._sent:
-                return
-            with tarfile.open(fileobj=archive, mode="w") as tar:
-                for path, *_ in state:
-                    tar.add(path, recursive=False)
-        except OSError:  # a file has gone meanwhile: the next look sees that
-            return
-        self.send(_FILES, archive.getvalue())
-        self._sent = state
-
-    def _found(self) -> Iterator[Path]:
-        """Yield the files; hidden ones are drafts of others."""
-        for name in self._written:
-            for path in (name, *sorted(name.rglob("*"))):
-                hidden = any(part.startswith(".") for part in path.parts)
-                if not hidden and (path.is_file() or path.is_symlink()):
-                    yield path
-
-    def send(self, kind: bytes, content: bytes) -> None:
-        """Send a frame."""
-        self._client.sendall(_FRAME.pack(kind, len(content)) + content)
+    return code
 
 
-def _read(source: int) -> bytes:
-    """Read what is there; empty at the end, or if there is nothing."""
-    try:
-        return os.read(source, 1_000_000)
-    except OSError:
-        return b""
+def _messages(reader: IO[bytes]) -> Iterator[_Message]:
+    """Yield what the sandbox sends until it has ended; raises ArtifactError beyond the bounds."""
+    sent = 0
+    with suppress(ConnectionError):
+        while line := reader.readline(_MOST_LINE):
+            sent += len(line)
+            if len(line) == _MOST_LINE or sent > _MOST_SENT:
+                raise ArtifactError(
+                    f"the sandbox sent more than {_MOST_LINE:,} bytes at once, or {_MOST_SENT:,}"
+                )
+            try:
+                yield _Message.model_validate_json(line)
+            except ValidationError as error:  # words of the shell, perhaps
+                words = printable(line.decode("utf-8", "replace").rstrip())
+                raise ArtifactError(f"the sandbox sent {words}") from error
+
+
+def _lay_out(
+    sent: Mapping[str, bytes], known: archives.Files, written: Sequence[str]
+) -> archives.Files:
+    """Lay out the files in this folder as they are in the sandbox now; raises ArtifactError."""
+    checked = archives.bounded((name, partial(io.BytesIO, data)) for name, data in sent.items())
+    for name in checked:
+        if name.partition("/")[0] not in written:
+            raise ArtifactError(f"the file {name}, which the command was not to write")
+    for name, data in checked.items():
+        if known.get(name) != data:
+            files.replace(Path(name), data)
+    for name in known.keys() - checked.keys():
+        Path(name).unlink(missing_ok=True)
+    return checked
 
 
 @contextmanager
@@ -375,3 +263,80 @@ def _quoted() -> Iterator[None]:
     finally:
         sys.stdout.write(f"\n::{token}::\n")
         sys.stdout.flush()
+
+
+def serve() -> None:
+    """Do a job in the sandbox: a file descriptor has it, and standard input is the client."""
+    with os.fdopen(_JOB_FD, "rb") as file:
+        job = _Job.model_validate_json(file.read())
+    home = Path(os.environ["HOME"])
+    (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+    os.environ["DUETBENCH_ROOT"] = job.root
+    for name, target in job.links.items():
+        link = paths.cache_dir() / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    (home / "work").mkdir()
+    os.chdir(home / "work")
+    for name, data in job.inputs.items():
+        files.replace(Path(name), data)
+    with socket.socket(fileno=0) as client:
+        server = _Server(client, job.written)
+        if code := next(filter(None, map(server.run, job.commands)), 0):
+            server.run(_LOGS)
+        server.send_files()
+        server.send(_Message(code=code))
+
+
+class _Server:
+    """Runs commands, and sends what they print and write."""
+
+    def __init__(self, client: socket.socket, written: Sequence[str]) -> None:
+        self._client, self._written = client, written
+        self._sending = Lock()
+        self._sent: object = []
+
+    def run(self, command: Sequence[str]) -> int:
+        """Run a command to its end, or until the client wants no more; return its exit code."""
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        output = Thread(target=self._pass_on, args=[process.stdout], daemon=True)
+        output.start()
+        look = 0.0
+        while process.poll() is None:
+            heard = select.select([self._client], [], [], _POLL_S)[0]
+            if heard and not self._client.recv(1024):  # the client sends nothing but its end
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_SAVE_S)
+                process.kill()
+                process.wait()
+            elif time.monotonic() > look:
+                look = time.monotonic() + _LOOK_S
+                self.send_files()
+        output.join(1)  # nobody waits for the output of processes that go on
+        return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+    def _pass_on(self, output: IO[str]) -> None:
+        for line in output:
+            self.send(_Message(text=line))
+
+    def send_files(self) -> None:
+        """Send all files, if any has changed; hidden ones are drafts of others."""
+        with suppress(OSError):  # a file has gone meanwhile: the next look sees that
+            found = [path for path in _files(self._written) if "/." not in f"/{path}"]
+            state = [(path, path.stat().st_mtime_ns, path.stat().st_size) for path in found]
+            if state != self._sent:
+                self.send(_Message(files={str(path): path.read_bytes() for path in found}))
+                self._sent = state
+
+    def send(self, message: _Message) -> None:
+        """Send a line."""
+        with self._sending:
+            self._client.sendall(message.model_dump_json(exclude_defaults=True).encode() + b"\n")

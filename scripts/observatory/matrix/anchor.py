@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from duetbench.app.declarations import read_toml
+from duetbench.app.declarations import read_toml, validate
 from duetbench.core.errors import UsageError
 from duetbench.core.model import Frozen
-from observatory.matrix.schema import ANCHOR, validate
+from observatory.matrix.schema import ANCHOR
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 
@@ -25,10 +25,6 @@ class Anchor(Frozen):
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     since: date
     protocol: int = Field(gt=0, description="Version of the duets' protocol that it began with.")
-    canary: str | None = Field(
-        default=None,
-        description="Id of a case that nights also measure, anchor against anchor: 1 is right.",
-    )
 
 
 def anchor_file(root: Path) -> Path:

@@ -204,37 +204,26 @@ class Checkout(Subject):
         Declarations and locks affect nothing: the cases and packages that they lead to are
         compared. Around the applications of others anything may be read, around ours nothing.
         """
-        parts = PurePosixPath(path).parts
-        if parts[0] != "apps":
-            return not (self._ours and parts[0] in _HARNESS)
-        if parts[1] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
+        first, *below = PurePosixPath(path).parts
+        if first != "apps":
+            return not (self._ours and first in _HARNESS)
+        if below[0] == "stacks" or path in {"apps/pyproject.toml", f"apps/{ANCHOR}"}:
             return False
-        users = self._users.get(parts[1])
-        declares = parts[2:] in ((FILE,), (PUBLISHED,))
-        return users is None or (case.experiment in users and not declares)
+        if not (self.code / below[0] / FILE).is_file():
+            return True
+        if below[1:] in ([FILE], [PUBLISHED]):
+            return False
+        word = re.compile(rf"\b{re.escape(below[0])}\b")
+        code = (*self.folder(case).rglob("*.py"), *self.code.glob("*.py"))
+        return below[0] == case.experiment or any(
+            word.search(file.read_text("utf-8", "replace")) for file in code
+        )
 
     @cached_property
     def _ours(self) -> bool:
         """Whether it is our own repository, which holds the harness."""
         name: object = other_keys(self.root).get("project", {}).get("name")
         return name == "duetbench"
-
-    @cached_property
-    def _users(self) -> dict[str, frozenset[str]]:
-        """Map each experiment's folder to the experiments whose code may use its files."""
-        code: dict[str, str] = {}
-        for file in self.code.glob(f"*/{FILE}"):
-            places = (*file.parent.rglob("*.py"), *self.code.glob("*.py"))
-            texts = (place.read_text("utf-8", "replace") for place in places if place.is_file())
-            code[file.parent.name] = "\n".join(texts)
-        return {
-            name: frozenset(
-                user
-                for user in code
-                if user == name or re.search(rf"\b{re.escape(name)}\b", code[user])
-            )
-            for name in code
-        }
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:

@@ -7,10 +7,10 @@ compilers.
 import functools
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class InterpreterSpec(InterpreterKind):
     version: PatchVersion
     optional: bool = Field(
         default=False,
-        description="Installed only for cases that use it, or by `observatory setup --optional`.",
+        description="Installed only for cases that use it.",
     )
 
 
@@ -89,22 +89,24 @@ class Declared(Frozen):
 
 @functools.cache
 def load(root: Path) -> Declared:
-    """Read those of a repository; raises DeclarationError if one is invalid."""
+    """Read those of a repository; raises DeclarationError if one is invalid.
+
+    A name says the kind: `3.14t` is free-threaded, and the JIT of `3.15-jit` is on.
+    """
     file = root / "pyproject.toml"
     own = read_toml(file).get("tool", {}).get("observatory", {}) if file.exists() else {}
     usual = read_toml(Path(__file__).with_name("interpreters.toml"))
-    table = {key: own.get(key, usual[key]) for key in KEYS}
-    declared = validate(Declared, table, str(file), table="tool.observatory")
-    for name, spec in declared.interpreters.items():
-        key, base = f"tool.observatory.interpreters.{name}", re.sub("(-jit|t)$", "", name)
-        for field, end in (("free_threaded", "t"), ("jit", "-jit")):
-            if (name == base + end) != (value := getattr(spec, field)):
-                allowed = f"true where the interpreter's name ends in {end}, and false elsewhere"
-                raise DeclarationError(str(file), f"{key}.{field}", value, allowed)
-        if not f"{spec.version}.".startswith(f"{base}."):
-            allowed = f"a version of {base}, as its name says"
-            raise DeclarationError(str(file), f"{key}.version", spec.version, allowed)
-    return declared
+    tables = own.get("interpreters", usual["interpreters"])
+    for name, table in tables.items():
+        jit, base = name.endswith("-jit"), name.removesuffix("-jit")
+        tables[name] = {**table, "free_threaded": base.endswith("t"), "jit": jit}
+        version = table.get("version")
+        if not f"{version}.".startswith(f"{base.removesuffix('t')}."):
+            key, allowed = f"tool.observatory.interpreters.{name}.version", f"a version of {base}"
+            raise DeclarationError(str(file), key, version, allowed)
+    builds = own.get("source-build", usual["source-build"])
+    whole = {"interpreters": tables, "source-build": builds}
+    return validate(Declared, whole, str(file), table="tool.observatory")
 
 
 def locate(name: str, configured: Declared) -> Interpreter:
@@ -124,10 +126,9 @@ def locate(name: str, configured: Declared) -> Interpreter:
         if all(candidates.values()) and (interpreter := candidates[name]) is not None:
             cache.touch(place(name, origin, configured))
             return interpreter
-    optional = "" if name in configured.usual else " --optional"
     raise SetupError(
         f"interpreter {name} ({configured.interpreters[name].version}) is not installed: "
-        f"run `observatory setup{optional}`"
+        f"run `observatory setup`"
     )
 
 
@@ -142,30 +143,64 @@ def place(name: str, origin: str, configured: Declared) -> Path:
     return paths.cache_dir() / "interpreters" / kind / name
 
 
+def obtain(name: str, configured: Declared, narrator: Narrator) -> Interpreter:
+    """Find an interpreter, even an optional one, and install it first; raises as `ensure`."""
+    configured = configured.adding({name})
+    try:
+        return locate(name, configured)
+    except SetupError:
+        ensure(configured, narrator)
+        return locate(name, configured)
+
+
 def ensure(configured: Declared, narrator: Narrator) -> bool:
     """Install all usual interpreters, of one origin; return whether anything was installed.
 
     Raises SetupError if that is not possible, with what is missing.
     """
-    if _complete(configured):
-        return False
-    if not _fetch(configured, narrator):
-        requests = [_request(name, configured) for name in configured.usual]
-        command.require([f for asked in requests if asked for f in faults(asked)])
-        for name in configured.usual:
-            _from_source(name, configured, narrator)
+    specs = configured.usual
+    for origin in ORIGINS:
+        if not any(fault(specs[name], place(name, origin, configured)) for name in specs):
+            return False
+    if reason := f"{ARCHIVE} is set" if os.environ.get(ARCHIVE) else _fetch(configured, narrator):
+        narrator.say(
+            f"prebuilt interpreters are not available ({reason}): all are built from source, with "
+            "the same flags, so that those of one version differ only in the GIL, or the JIT"
+        )
+        requests = {name: _request(name, configured) for name in specs}
+        command.require([f for request in requests.values() for f in faults(request)])
+        for name, request in requests.items():
+            _make(Path(request["home"]), specs[name], partial(_compile, request), narrator)
     return True
 
 
-def _complete(configured: Declared) -> bool:
-    """Whether all usual interpreters are there, right, and of one origin."""
-    return any(
-        all(
-            fault(spec, place(name, origin, configured)) is None
-            for name, spec in configured.usual.items()
-        )
-        for origin in ORIGINS
-    )
+def _fetch(configured: Declared, narrator: Narrator) -> str:
+    """Install prebuilt interpreters; return why that is not possible, or an empty text."""
+    try:
+        for name, spec in configured.usual.items():
+            _make(place(name, "prebuilt", configured), spec, _download, narrator)
+    except SetupError as error:
+        return str(error).split("t said: ")[-1]  # without the advice
+    return ""
+
+
+def _make(
+    target: Path,
+    spec: InterpreterSpec,
+    build: Callable[[InterpreterSpec, Path, Path, Tick], Path],
+    narrator: Narrator,
+) -> None:
+    """Make an interpreter in a folder; `build` fills it, or a draft, and returns its program."""
+
+    def fill(draft: Path) -> cache.Facts:
+        with narrator.step(f"CPython {target.name}", f"installing {spec.version}") as tick:
+            program = build(spec, target, draft, tick)
+        facts = interpreters.describe(program, target.parent.name.split("-")[0], jit=spec.jit)
+        if program.is_relative_to(draft):
+            facts = {**facts, "executable": str(target / program.relative_to(draft))}
+        return facts
+
+    cache.make(target, fault=partial(fault, spec), build=fill, say=narrator.say)
 
 
 def fault(spec: InterpreterSpec, target: Path) -> str | None:
@@ -192,88 +227,44 @@ def mismatch(spec: InterpreterSpec, proof: dict[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
-def _fetch(configured: Declared, narrator: Narrator) -> bool:
-    """Install prebuilt interpreters, whose checksums uv knows; return whether all are there."""
-    if os.environ.get(ARCHIVE):
-        sentence = "is set, so the interpreters are built from that source"
-        narrator.say(f"{ARCHIVE} {sentence}")
-        return False
-    try:
-        for name in configured.usual:
-            _install_prebuilt(name, configured, narrator)
-    except SetupError as error:
-        reason = str(error).split("t said: ")[-1]  # without the advice
-        narrator.say(
-            f"prebuilt interpreters are not available ({reason}): all are built from source, with "
-            "the same flags, so that those of one version differ only in the GIL, or the JIT"
-        )
-        return False
-    return True
+def _download(spec: InterpreterSpec, target: Path, _draft: Path, tick: Tick) -> Path:
+    """Install a prebuilt interpreter, whose checksum uv knows."""
+    # uv writes absolute paths into what it installs, so it works in the final place; it renames
+    # complete installations itself.
+    folder, kind = target.parent / "uv", f"{spec.version}{'+freethreaded' * spec.free_threaded}"
+    argv: list[str | Path] = [command.uv(), "python", "install", "--no-bin"]
+    argv += ["--install-dir", folder, f"cpython@{kind}"]
+    log = command.new_log(f"prebuilt-{target.name}")
+    # An unreachable server is not slow: it is asked once.
+    once = {"UV_HTTP_RETRIES": "0"}
+    command.run(argv, what=f"installing CPython {kind}", tick=tick, log=log, env=once)
+    pattern = f"cpython-{kind}-*/{_program(spec)}"
+    if not (programs := sorted(folder.glob(pattern))):
+        raise SetupError(f"uv installed no {pattern} in {folder}")
+    return programs[0]
 
 
-def _install_prebuilt(name: str, configured: Declared, narrator: Narrator) -> None:
+def _compile(
+    request: Request, spec: InterpreterSpec, target: Path, draft: Path, tick: Tick
+) -> Path:
+    build(request, draft, log=command.new_log(f"source-{target.name}"), tick=tick)
+    return draft / _program(spec)
+
+
+def _request(name: str, configured: Declared) -> Request:
+    """Return what the builder has to know of an interpreter; SetupError: it has no recipe."""
     spec = configured.interpreters[name]
-    target = place(name, "prebuilt", configured)
-    kind = "+freethreaded" if spec.free_threaded else ""
-
-    def fill(_staging: Path) -> cache.Facts:
-        # uv writes absolute paths into what it installs, so it works in the final place; it
-        # renames complete installations itself.
-        installs = target.parent / "uv"
-        with narrator.step(f"CPython {name}", f"asking for a prebuilt {spec.version}") as tick:
-            request = f"cpython@{spec.version}{kind}"
-            argv: list[str | Path] = [command.uv(), "python", "install", "--no-bin"]
-            argv += ["--install-dir", installs]
-            # An unreachable server is not slow: it is asked once.
-            command.run(
-                [*argv, request], what=f"installing CPython {request}", tick=tick,
-                log=command.new_log(f"prebuilt-{name}"), env={"UV_HTTP_RETRIES": "0"},
-            )  # fmt: skip
-        pattern = f"cpython-{spec.version}{kind}-*/{_program(spec)}"
-        programs = sorted(installs.glob(pattern))
-        if not programs:
-            raise SetupError(f"uv installed no {pattern} in {installs}")
-        return interpreters.describe(programs[0], "prebuilt", jit=spec.jit)
-
-    _make(target, spec, fill, narrator)
-
-
-def _make(
-    target: Path, spec: InterpreterSpec, fill: Callable[[Path], cache.Facts], narrator: Narrator
-) -> None:
-    cache.make(target, fault=lambda there: fault(spec, there), build=fill, say=narrator.say)
-
-
-def _from_source(name: str, configured: Declared, narrator: Narrator) -> None:
-    spec = configured.interpreters[name]
-    request = _request(name, configured)
-    if request is None:
+    recipe = configured.source_build.get(spec.version)
+    if recipe is None:
         raise SetupError(
             f"interpreter {name}: uv could not install a prebuilt CPython {spec.version} "
             f"(log: {paths.cache_dir() / 'logs' / f'prebuilt-{name}.log'}), and pyproject.toml "
             f'has no [tool.observatory.source-build."{spec.version}"] to build it: connect to the '
             "network, or declare its source archive as for the other versions"
         )
-    target = place(name, "source", configured)
-
-    def fill(staging: Path) -> cache.Facts:
-        why = f"building {spec.version} from source, about 90 s on 2 cores"
-        with narrator.step(f"CPython {name}", why) as tick:
-            log = command.new_log(f"source-{name}")
-            build(request, staging, log=log, tick=tick)
-        facts = interpreters.describe(staging / _program(spec), "source", jit=spec.jit)
-        return {**facts, "executable": str(target / _program(spec))}
-
-    _make(target, spec, fill, narrator)
-
-
-def _request(name: str, configured: Declared) -> Request | None:
-    """Return what the builder has to know of an interpreter; None without a recipe."""
-    spec = configured.interpreters[name]
-    recipe = configured.source_build.get(spec.version)
     home = str(place(name, "source", configured))
-    facts = {"program": "cpython", "name": name, "home": home, **spec.model_dump()}
-    return facts | recipe.model_dump() if recipe else None
+    facts = {"program": "cpython", "name": name, "home": home}
+    return facts | spec.model_dump() | recipe.model_dump()
 
 
 def _program(spec: InterpreterSpec) -> Path:

@@ -8,19 +8,18 @@ thing: between profiles, only duration and timeout may differ.
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from string import Formatter
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
 from duetbench.app import request_lines
-from duetbench.app.declarations import Place, key_path, mistake, read_toml
-from duetbench.app.declarations import validate as validate_table
+from duetbench.app.declarations import Place, key_path, mistake, read_toml, validate
 from duetbench.app.servers import SERVERS, misfit
 from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Case, Endpoint, Frozen, Load, Profile
@@ -34,23 +33,34 @@ from observatory.matrix.schema import (
     CasesTable,
     Declaration,
     EndpointTable,
-    FormulaError,
     LoadTable,
     StackSpec,
     evaluate,
-    in_defaults,
-    validate,
 )
 
 Value = str | float
+Numbers = Mapping[str, float]
+Setting = Mapping[str, str | int]
+"""Values instead of the declared ones: of a case or of its load, by name."""
+
+_Known = TypeVar("_Known")
+_Name = TypeVar("_Name", bound=str)
 _WORDS: Final = ("endpoint", "python", "stack", "server", "loop", "load")
 _COUNTS: Final = ("workers", "threads")
 _OF_LAUNCHES: Final = {name: f"{{{name}}}" for name in ("tmp", "port")}
 """Placeholders that each launch fills in; see `app.testbed`."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
-_FREE_AXIS: Final = re.compile(r"[a-z][a-z0-9_]*")
-_AS_DECLARED: Final[Mapping[str, str | int]] = {}
+_KEYS: Final = "only the keys that apps/asgi-wsgi/experiment.toml explains"
+
+
+class _Cell(NamedTuple):
+    """A combination of axes: the place of its block, that, and the profile's parameters."""
+
+    place: Place
+    block: CasesTable
+    axes: dict[str, Value]
+    parameters: Numbers
 
 
 @dataclass(frozen=True)
@@ -58,269 +68,197 @@ class Experiment:
     """One question with one moving axis: a folder with its applications, and cases per profile.
 
     `titles` maps a case's id to the declared title of what it serves, if there is one; expanding
-    the cases fills it. Errors name `file`, and `raw` is its content.
+    the cases fills it. Errors name `file`.
     """
 
-    name: str
     folder: Path
     file: str
     declaration: Declaration
-    raw: Mapping[str, Any]
     interpreters: Mapping[str, InterpreterSpec]
     stacks: Mapping[str, StackSpec]
     titles: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
     @cached_property
     def cases(self) -> Mapping[Profile, tuple[Case, ...]]:
         """All cases by profile; raises DeclarationError for an unknown name or a repeated id."""
-        self._check_references()
-        cases = {profile: self._cases(profile) for profile in PROFILES}
-        self._check_one_meaning(cases)
-        return cases
-
-    def _check_references(self) -> None:
-        """Refuse names that do not exist, and endpoints that no case uses."""
-        allowed: dict[str, Collection[str]] = {
-            "endpoint": [n for n, e in self.declaration.endpoints.items() if not e.verify_only],
-            "python": self.interpreters,
-            "stack": self.stacks,
-            "server": SERVERS,
-            "load": self.declaration.loads,
-            "profiles": self.declaration.profiles,
-        }
-        for (index, block), axis in itertools.product(enumerate(self.declaration.cases), allowed):
-            if axis == "python" and block.python in {ALL, OPTIONAL}:
-                continue
-            for place, name in enumerate(getattr(block, axis)):
-                if name not in (names := allowed[axis]):
-                    raise self._error(("cases", index, axis, place), name, ", ".join(names))
         loaded = {name for block in self.declaration.cases for name in block.endpoint}
         for name, endpoint in self.declaration.endpoints.items():
             if name not in loaded and not endpoint.verify_only:
                 expected = "cases that load it, or verify_only = true"
                 raise self._error(("endpoints", name), "no cases", expected)
-
-    def _cases(self, profile: Profile) -> tuple[Case, ...]:
-        """Expand the cases of one profile, and check that they resolve, fit and are unique."""
-        cases: dict[str, Case] = {}
-        owner: dict[str, int] = {}
-        for index, block, axes in self._cells(profile):
-            case = self._case(index, block, axes, self.declaration.profiles[profile])
-            if case.id in owner:
-                other = f"in profile {profile} cases[{owner[case.id]}] has it too"
-                key = ("cases", index, "id")
-                raise self._error(key, case.id, f"unique ids; {other}")
-            owner[case.id] = index
-            cases[case.id] = case
-        return tuple(cases.values())
+        meanings: dict[str, str] = {}
+        cases: dict[Profile, tuple[Case, ...]] = {}
+        for profile in PROFILES:
+            by_id: dict[str, Case] = {}
+            for cell in self._cells(profile):
+                case, key = self._case(cell), (*cell.place, "id")
+                if case.id in by_id:
+                    raise self._error(key, case.id, f"unique ids in profile {profile}")
+                if meanings.setdefault(case.id, meaning := _meaning(case)) != meaning:
+                    allowed = (
+                        "one meaning per id; between profiles it differs in more than duration and "
+                        "timeout: put the parameter into the id, as in wait{wait}"
+                    )
+                    raise self._error(key, case.id, allowed)
+                by_id[case.id] = case
+            cases[profile] = tuple(by_id.values())
+        return cases
 
     def cases_with(
-        self, profile: Profile, setting: Mapping[str, str | int], python: str | None
+        self, profile: Profile, setting: Setting, python: str | None
     ) -> tuple[Case, ...]:
         """Expand the cases with a setting instead of the declared values, each once.
 
         With a `python`, these are the cases of this interpreter, which may be an optional one.
         Cases that no server can serve like this are left out. A declared case keeps its id.
         """
-        ids = {_content(case): case.id for cases in self.cases.values() for case in cases}
+        ids = {_meaning(case): case.id for cases in self.cases.values() for case in cases}
         cases: dict[str, Case] = {}
-        for index, block, axes in self._cells(profile, python):
+        for cell in self._cells(profile, python):
             with suppress(DeclarationError):
-                parameters = self.declaration.profiles[profile]
-                case = self._case(index, block, axes, parameters, setting)
-                cases.setdefault(_content(case), case)
+                case = self._case(cell, setting)
+                cases.setdefault(_meaning(case), case)
         end = "".join(f"/{name}-{value}" for name, value in setting.items())
         return tuple(
-            case.model_copy(update={"id": ids.get(content, f"{case.id}{end}")})
-            for content, case in cases.items()
+            case.model_copy(update={"id": ids.get(meaning, f"{case.id}{end}")})
+            for meaning, case in cases.items()
         )
 
-    def _cells(
-        self, profile: Profile, python: str | None = None
-    ) -> Iterator[tuple[int, CasesTable, dict[str, Value]]]:
+    def _cells(self, profile: Profile, python: str | None = None) -> Iterator[_Cell]:
+        """Yield the combinations of axes that are cases of a profile."""
         for index, block in enumerate(self.declaration.cases):
+            place = "cases", index
             if profile in block.profiles:
-                for axes in self._combinations(index, block, python):
-                    yield index, block, axes
-
-    def _check_one_meaning(self, cases: Mapping[Profile, tuple[Case, ...]]) -> None:
-        """Refuse an id that means different things in different profiles."""
-        first: dict[str, tuple[Profile, Case]] = {}
-        for profile, group in cases.items():
-            for case in group:
-                meaning = _meaning(case)
-                elsewhere, other = first.setdefault(case.id, (profile, meaning))
-                if meaning != other:
-                    allowed = (
-                        f"one meaning per id; in {profile} and {elsewhere} it differs in more than "
-                        "duration and timeout: put the parameter into the id, as in wait{wait}"
-                    )
-                    raise self._error(("cases",), case.id, allowed)
+                parameters = self._known((*place, "profiles"), profile, self.declaration.profiles)
+                for axes in self._combinations(place, block, python):
+                    yield _Cell(place, block, axes, parameters)
 
     def _combinations(
-        self, index: int, block: CasesTable, python: str | None
+        self, place: Place, block: CasesTable, python: str | None
     ) -> Iterator[dict[str, Value]]:
-        axes: dict[str, Collection[Value]] = {name: getattr(block, name) for name in _WORDS}
+        axes: dict[str, tuple[Value, ...]] = {name: getattr(block, name) for name in _WORDS}
         if block.python in {ALL, OPTIONAL}:
-            pythons = [self.stacks[name].interpreters for name in block.stack]
-            axes["python"] = [
+            made_for = [
+                self._known((*place, "stack"), name, self.stacks).interpreters
+                for name in block.stack
+            ]
+            axes["python"] = tuple(
                 name
                 for name, spec in self.interpreters.items()
                 if (python or spec.optional == (block.python == OPTIONAL))
-                and all(name in names for names in pythons)
-            ]
+                and all(name in names for names in made_for)
+            )
         if python:
-            axes["python"] = [python] if python in axes["python"] else []
-        for name in _COUNTS:
-            if (values := getattr(block, name)) is not None:
-                axes[name] = values
-        for name, numbers in block.vary.items():
-            self._check_free(("cases", index, "vary", name), name, axes)
-            axes[name] = numbers
-        pairs = block.pairs or ({},)
-        for place, pair in enumerate(pairs):
-            key = ("cases", index, "pairs", place)
-            if pair.keys() != pairs[0].keys():
-                raise self._error(key, ", ".join(pair), f"the keys {', '.join(pairs[0])} in each")
-            for name in pair:
-                self._check_free((*key, name), name, axes)
+            axes["python"] = tuple(name for name in axes["python"] if name == python)
+        counts = {name: getattr(block, name) for name in _COUNTS}
+        axes |= {name: values for name, values in counts.items() if values}
+        axes |= block.vary
         for combination in itertools.product(*axes.values()):
-            for pair in pairs:
-                yield {**dict(zip(axes, combination, strict=True)), **pair}
+            for pair in block.pairs or ({},):
+                yield {"workers": 1, **dict(zip(axes, combination, strict=True)), **pair}
 
-    def _check_free(self, key: Place, name: str, axes: Collection[str]) -> None:
-        taken = {*axes, *_WORDS, "gil", "slots", "floor", "rate", "duration", "timeout"}
-        taken |= {name for profile in self.declaration.profiles.values() for name in profile}
-        if name in taken or not _FREE_AXIS.fullmatch(name):
-            raise self._error(key, name, f"a new name; taken: {', '.join(sorted(taken))}")
-
-    def _case(
-        self,
-        index: int,
-        block: CasesTable,
-        axes: dict[str, Value],
-        parameters: dict[str, float],
-        setting: Mapping[str, str | int] = _AS_DECLARED,
-    ) -> Case:
-        axes = {"workers": 1, **axes}
-        key = ("cases", index, "id")
-        template = _texts(axes, parameters)
-        identifier = self._render(key, block.id, template)
+    def _case(self, cell: _Cell, setting: Setting = MappingProxyType({})) -> Case:
+        place, block, axes, parameters = cell
+        identifier = self._render((*place, "id"), block.id, _texts(axes, parameters))
         if not _ID.fullmatch(identifier):
-            raise self._error(key, identifier, "letters, digits and _ . - between single /")
-        identifier = f"{self.name}/{identifier}"
-        axes |= {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
-        word = {name: str(axes[name]) for name in _WORDS}
-        gil = 0.0 if self.interpreters[word["python"]].free_threaded else 1.0
-        numbers = {name: v for name, v in axes.items() if isinstance(v, int | float)}
-        values = {**parameters, **numbers, "gil": gil}
+            allowed = "letters, digits and _ . - between single /"
+            raise self._error((*place, "id"), identifier, allowed)
+        axes = axes | {name: setting[name] for name in (*_WORDS, *_COUNTS) if name in setting}
+        word, texts = {name: str(axes[name]) for name in _WORDS}, _texts(axes, parameters)
+        made_for = self._known((*place, "stack"), word["stack"], self.stacks).interpreters
+        python = self._known((*place, "python"), word["python"], self.interpreters)
+        if word["python"] not in made_for:
+            allowed = f"{', '.join(made_for)} (of stack {word['stack']})"
+            raise self._error((*place, "python"), word["python"], allowed)
+        self._known((*place, "server"), word["server"], SERVERS)
+        numbers = {name: value for name, value in axes.items() if isinstance(value, int | float)}
+        values = {**parameters, **numbers, "gil": 0.0 if python.free_threaded else 1.0}
         counts = {
-            name: self._count(("cases", index, name), str(numbers[name]), {})
+            name: self._count((*place, name), str(numbers[name]), {})
             for name in _COUNTS
             if name in numbers
         }
-        table = self.declaration.endpoints[word["endpoint"]]
-        if word["python"] not in (pythons := self.stacks[word["stack"]].interpreters):
-            allowed = f"{', '.join(pythons)} (of stack {word['stack']})"
-            raise self._error(("cases", index, "python"), word["python"], allowed)
-        slots = self._slots(word["endpoint"], table, values)
-        load = self._load(word["load"], self.declaration.loads[word["load"]], values, setting)
-        template = _texts(axes, parameters)
-        endpoint = "endpoints", word["endpoint"]
+        table = self._known((*place, "endpoint"), word["endpoint"], self.declaration.endpoints)
+        load = self._known((*place, "load"), word["load"], self.declaration.loads)
+        key = "endpoints", word["endpoint"]
         if not setting:
-            self.titles[identifier] = self._render((*endpoint, "title"), table.title, template)
+            title = self._render((*key, "title"), table.title, texts)
+            self.titles[f"{self.name}/{identifier}"] = title
+        slots = (*key, "slots"), table.slots, values
         case = Case(
-            id=identifier,
+            id=f"{self.name}/{identifier}",
             experiment=self.name,
-            endpoint=self._endpoint(word["endpoint"], table, values),
-            python=word["python"],
-            stack=word["stack"],
-            server=word["server"],
-            loop=word["loop"],
-            workers=counts["workers"],
-            threads=counts.get("threads"),
-            slots=slots,
-            load=load,
+            endpoint=self._endpoint(key, table, values),
+            **{name: word[name] for name in ("python", "stack", "server", "loop")},
+            **counts,
+            slots=None if math.isinf(self._number(*slots)) else self._count(*slots),
+            load=self._load(("loads", word["load"]), load, values, setting),
             cores=block.cores,
             env={
-                name: self._render((*endpoint, "env", name), text, {**_OF_LAUNCHES, **template})
+                name: self._render((*key, "env", name), text, {**_OF_LAUNCHES, **texts})
                 for name, text in table.env.items()
             },
         )
         if fault := misfit(case):
             axis, actual, allowed = fault
-            place = ("loads", word["load"]) if axis == "connections" else ("cases", index)
-            raise self._error((*place, axis), actual, allowed)
+            at = ("loads", word["load"]) if axis == "connections" else place
+            raise self._error((*at, axis), actual, allowed)
         return case
 
-    def _endpoint(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> Endpoint:
-        key = "endpoints", name
+    def _endpoint(self, key: Place, table: EndpointTable, values: Numbers) -> Endpoint:
         floor = self._number((*key, "floor"), table.floor, values)
         takes = self._number((*key, "takes"), table.takes or "0", {**values, "floor": floor})
         try:
             first, *others = request_lines.paths((table.path, *table.paths), self.folder)
         except UsageError as error:
             raise self._error((*key, "path"), table.path, str(error)) from error
+        same = ("app", "interface", "factory", "method", "body", "expect")
         return Endpoint(
-            name=name,
-            app=table.app,
-            interface=table.interface,
-            factory=table.factory,
-            method=table.method,
+            name=str(key[-1]),
+            **{name: getattr(table, name) for name in same},
             path=first,
             paths=tuple(others),
-            body=table.body,
             headers={name.lower(): text for name, text in table.headers.items()},
-            expect=table.expect,
             floor=floor,
             takes=max(floor, takes),
         )
 
-    def _slots(self, name: str, table: EndpointTable, values: Mapping[str, float]) -> int | None:
-        key = ("endpoints", name, "slots")
-        number = self._number(key, table.slots, values)
-        return None if math.isinf(number) else self._count(key, table.slots, values)
-
-    def _load(
-        self,
-        name: str,
-        table: LoadTable,
-        values: Mapping[str, float],
-        setting: Mapping[str, str | int],
-    ) -> Load:
+    def _load(self, key: Place, table: LoadTable, values: Numbers, setting: Setting) -> Load:
         numbers = {
-            field: self._number(("loads", name, field), text, values)
-            for field in ("rate", "duration", "timeout")
-            if (text := getattr(table, field)) is not None
+            name: self._number((*key, name), text, values)
+            for name in ("rate", "duration", "timeout")
+            if (text := getattr(table, name)) is not None
         }
-        key = ("loads", name, "connections")
-        connections = self._count(key, table.connections, {**values, **numbers})
+        at = (*key, "connections")
+        connections = self._count(at, table.connections, {**values, **numbers})
         if "connections" in setting:
             if table.model == "open":
-                raise self._error(key, setting["connections"], "the product of rate and duration")
+                raise self._error(at, setting["connections"], "the product of rate and duration")
             connections = int(setting["connections"])
         if (table.rate is None) != (table.model == "closed"):
             allowed = "a rate belongs to paced and open loads, and to them only"
-            raise self._error(("loads", name), table.model, allowed)
+            raise self._error(key, table.model, allowed)
         try:
             return Load(connections=connections, **numbers)
         except ValidationError as error:
             place, actual, allowed = mistake(error)
-            raise self._error(("loads", name, *place), actual, allowed) from error
+            raise self._error((*key, *place), actual, allowed) from error
 
-    def _evaluate(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
+    def _number(self, key: Place, formula: str, values: Numbers) -> float:
         try:
-            return evaluate(formula, values)
-        except FormulaError as error:
-            raise self._error(key, formula, f"{error.allowed} ({error.reason})") from error
-
-    def _number(self, key: Place, formula: str, values: Mapping[str, float]) -> float:
-        number = self._evaluate(key, formula, values)
+            number = evaluate(formula, values)
+        except ValueError as error:
+            allowed = f"arithmetic over {', '.join([*values, 'inf'])}, min() and max() ({error})"
+            raise self._error(key, formula, allowed) from error
         if number < 0:
             raise self._error(key, f"{formula} = {number:g}", "0 or more")
         return number
 
-    def _count(self, key: Place, formula: str, values: Mapping[str, float]) -> int:
+    def _count(self, key: Place, formula: str, values: Numbers) -> int:
         number = self._number(key, formula, values)
         if number < 1 or not number.is_integer():
             raise self._error(key, f"{formula} = {number:g}", "a whole number, 1 or more")
@@ -328,36 +266,31 @@ class Experiment:
 
     def _render(self, key: Place, template: str, values: Mapping[str, str]) -> str:
         try:
-            fields = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
-        except ValueError as error:
-            raise self._error(key, template, f"a template with {{names}} ({error})") from error
-        for name, *rest in fields:
-            if name not in values or any(rest):
-                raise self._error(key, template, f"{{names}} of: {', '.join(values)}")
-        return template.format_map(values)
+            return template.format_map(values)
+        except (ValueError, LookupError, AttributeError) as error:
+            raise self._error(key, template, f"{{names}} of: {', '.join(values)}") from error
+
+    def _known(self, key: Place, name: _Name, known: Mapping[_Name, _Known]) -> _Known:
+        if name not in known:
+            raise self._error(key, name, ", ".join(known))
+        return known[name]
 
     def _error(self, key: Place, value: object, allowed: str) -> DeclarationError:
-        return DeclarationError(self.file, key_path(in_defaults(key, self.raw)), value, allowed)
+        return DeclarationError(self.file, key_path(key), value, allowed)
 
 
-def _texts(axes: Mapping[str, Value], parameters: Mapping[str, float]) -> dict[str, str]:
+def _texts(axes: Mapping[str, Value], parameters: Numbers) -> dict[str, str]:
     """List the names that templates may use, with their values."""
-    numbers = {**parameters, **{n: v for n, v in axes.items() if isinstance(v, int | float)}}
-    return {name: str(axes[name]) for name in _WORDS} | {
-        name: str(int(value) if float(value).is_integer() else value)
-        for name, value in numbers.items()
+    values = {**{name: axes[name] for name in _WORDS}, **parameters, **axes}
+    return {
+        name: value if isinstance(value, str) else f"{value:.15g}" for name, value in values.items()
     }
 
 
-def _meaning(case: Case) -> Case:
-    """Return a case without the fields that may differ between profiles."""
-    constants = {"duration": 1.0, "timeout": 1.0}
-    return case.model_copy(update={"load": case.load.model_copy(update=constants)})
-
-
-def _content(case: Case) -> str:
-    """Return a key that is equal for cases that differ only in their ids."""
-    return _meaning(case).model_copy(update={"id": ""}).model_dump_json()
+def _meaning(case: Case) -> str:
+    """Return a key that is equal for cases that differ only in id, duration and timeout."""
+    load = case.load.model_copy(update={"duration": 1.0, "timeout": 1.0})
+    return case.model_copy(update={"id": "", "load": load}).model_dump_json()
 
 
 def undeclared(root: Path, reason: str) -> UsageError:
@@ -381,10 +314,10 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
     file = root / "apps" / "pyproject.toml"
     if not file.exists():
         raise undeclared(root, "no apps/pyproject.toml")
-    document = read_toml(file)
+    document: dict[str, Any] = read_toml(file)
     groups = document.get("dependency-groups", {})
     table = document.get("tool", {}).get("duetbench", {})
-    declared = validate_table(_AppsSettings, table, str(file), table="tool.duetbench").stacks
+    declared = validate(_AppsSettings, table, str(file), table="tool.duetbench").stacks
     interpreters = declared_interpreters.load(root).interpreters
     for name, spec in declared.items():
         key = f"tool.duetbench.stacks.{name}"
@@ -395,10 +328,10 @@ def load_stacks(root: Path) -> dict[str, StackSpec]:
             if python not in interpreters:
                 allowed = f"one of {', '.join(sorted(interpreters))}"
                 raise DeclarationError(str(file), f"{key}.interpreters", python, allowed)
-    everything = StackSpec(interpreters=tuple(interpreters))
-    specs = {name: declared.get(name, everything) for name in groups}
+    every = {"interpreters": tuple(interpreters)}
+    specs = {name: declared.get(name, StackSpec()) for name in groups}
     return {
-        name: spec if spec.interpreters else everything.model_copy(update={"title": spec.title})
+        name: spec if spec.interpreters else spec.model_copy(update=every)
         for name, spec in specs.items()
     }
 
@@ -418,11 +351,8 @@ def load_experiments(
         raise undeclared(root, f"no apps/*/{FILE}")
     experiments = []
     for path in files:
-        file, folder = path.relative_to(root).as_posix(), path.parent
-        raw = read_toml(path, file)
-        declaration = validate(Declaration, raw, file)
-        experiments.append(
-            Experiment(folder.name, folder, file, declaration, raw, interpreters, stacks)
-        )
+        file = path.relative_to(root).as_posix()
+        declaration = validate(Declaration, read_toml(path, file), file, keys=_KEYS)
+        experiments.append(Experiment(path.parent, file, declaration, interpreters, stacks))
     # Expand them now, so that every reader gets the error.
     return tuple(experiment for experiment in experiments if experiment.cases)

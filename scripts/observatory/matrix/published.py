@@ -194,7 +194,6 @@ class SuiteDeclaration(Frozen):
     name: str = ""
     question: str
     experiment: str = Field(default="", description="The experiment with servers it belongs to.")
-    stacks: tuple[str, ...] = Field(min_length=1, description="Stacks that it runs on.")
     deviations: tuple[str, ...] = ()
     source: str = Field(default="", description="Title, date, machine and versions.")
     source_python: str = Field(

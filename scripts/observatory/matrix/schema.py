@@ -7,29 +7,12 @@ and the case's axes.
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from simpleeval import InvalidExpression, SimpleEval
 
-from duetbench.app.declarations import (
-    HeaderName,
-    HeaderText,
-    Place,
-    Text,
-    key_path,
-    mistake,
-    several,
-)
-from duetbench.core.errors import DeclarationError, DuetbenchError
+from duetbench.app.declarations import HeaderName, HeaderText, Text, several
 from duetbench.core.model import Expectation, Frozen, Interface, Profile
 
 FILE: Final = "experiment.toml"
@@ -38,8 +21,6 @@ PUBLISHED: Final = "published.toml"
 """What only reports read of an experiment."""
 
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
-
-_Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 def _formula(value: object) -> object:
@@ -153,63 +134,16 @@ class Declaration(Frozen):
         return {**raw, "cases": merged}
 
 
-_TABLES: Final[dict[str, type[BaseModel]]] = {
-    "source": SourceTable,
-    "endpoints": EndpointTable,
-    "loads": LoadTable,
-    "cases": CasesTable,
-}
-
-
-def validate(kind: type[_Kind], written: dict[str, Any], label: str) -> _Kind:
-    """Validate the content of a file as a type; raises DeclarationError, which names it `label`."""
-    try:
-        return kind.model_validate(written)
-    except ValidationError as error:
-        place = error.errors(include_url=False)[0]["loc"]
-        place, actual, allowed = mistake(error, f"only the keys {', '.join(_fields(place))}")
-        key = key_path(in_defaults(place, written))
-        raise DeclarationError(label, key, actual, allowed) from error
-
-
-def in_defaults(location: Place, written: Mapping[str, Any]) -> Place:
-    """Return the place of a value in the file: a block of cases may inherit it from `defaults`."""
-    if len(location) > 2 and location[0] == "cases" and isinstance(location[1], int):
-        block, defaults = written["cases"][location[1]], written.get("defaults", {})
-        if location[2] in defaults and location[2] not in block:
-            return ("defaults", *location[2:])
-    return location
-
-
-def _fields(location: Place) -> list[str]:
-    table = _TABLES.get(str(location[0]), Declaration) if len(location) > 1 else Declaration
-    return list((Expectation if "expect" in location[:-1] else table).model_fields)
-
-
-class FormulaError(DuetbenchError):
-    """A formula cannot be evaluated; `reason` says why, in half a sentence."""
-
-    def __init__(self, formula: str, names: Mapping[str, float], reason: str) -> None:
-        self.reason = reason
-        self.allowed = f"arithmetic over {', '.join([*names, 'inf'])}, min() and max()"
-        super().__init__(f"formula {formula!r}: {reason}; allowed: {self.allowed}")
-
-
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
-    """Evaluate a formula over `values`, with `min`, `max` and `inf`; raises FormulaError."""
-    return _evaluate(formula, tuple(values.items()))
-
-
-@lru_cache(maxsize=4096)  # both sides of a comparison declare nearly the same cases
-def _evaluate(formula: str, known: tuple[tuple[str, float], ...]) -> float:
-    values = dict(known)
-    evaluator = SimpleEval(functions={"min": min, "max": max}, names={**values, "inf": math.inf})
+    """Evaluate arithmetic over `values`, with `min`, `max` and `inf`; ValueError: it is none."""
+    names = {**values, "inf": math.inf}
+    evaluator = SimpleEval(functions={"min": min, "max": max}, names=names)
     try:
         result = evaluator.eval(formula)
     except ZeroDivisionError as error:
-        raise FormulaError(formula, values, "divides by zero") from error
+        raise ValueError("divides by zero") from error
     except (InvalidExpression, SyntaxError, TypeError, ValueError, OverflowError) as error:
-        raise FormulaError(formula, values, str(error).partition("\n")[0]) from error
+        raise ValueError(str(error).partition("\n")[0]) from error
     if isinstance(result, bool) or not isinstance(result, int | float) or math.isnan(result):
-        raise FormulaError(formula, values, f"gives {result!r}, which is not a number")
+        raise ValueError(f"gives {result!r}, which is not a number")
     return float(result)

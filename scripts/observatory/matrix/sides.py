@@ -15,9 +15,8 @@ from packaging.utils import canonicalize_name
 from duetbench.app import deployment, revisions, setting, stacks
 from duetbench.app import plan as planning
 from duetbench.app.servers import SERVERS
-from duetbench.app.setting import Contrast, Setting
+from duetbench.app.setting import Contrast
 from duetbench.app.stacks import Stack
-from duetbench.core.comparison import SIDES
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.core.model import Case, Missing
 from duetbench.core.text import short
@@ -28,7 +27,6 @@ from duetbench.judge.preparation import Pairs, Part, Scope
 from observatory.matrix import declared_interpreters
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.declared_interpreters import Declared
 
 _MAY_DIFFER: Final = frozenset({"endpoint.app", "endpoint.takes", "load.duration", "load.timeout"})
 """Fields in which a case may differ and still be the same question: where its application is, and
@@ -63,40 +61,25 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
         require_readable(own, state.label or "the checkout")
         cases = own.cases(side)
         if side.lock:
-            _lock(own, deployment.lock_at(checkout.root, side.lock, scope.copies).file)
+            file = deployment.lock_at(checkout.root, side.lock, scope.copies).file
+            own.pythons(file.stem)  # raises for a stack that there is not
+            stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
         parts.append(Part(state, own, cases))
     pairs, missing = match(parts, scope, contrast.crossing)
     lost = dict[str, str]()
-    for index, (part, side) in enumerate(zip(parts, settings, strict=True)):
-        if "setting" in contrast.kinds:
-            unserved = _unserved(part, [pair[index] for pair in pairs], side, settings[1 - index])
-            why = f"only {SIDES[1 - index]} can be served like this"
-            lost |= {new.id: why for old, new in pairs if (old, new)[index].id in unserved}
-    for part in parts:
-        own, ready = cast("Checkout", part.subject), [new for _, new in pairs if new.id not in lost]
-        if "python" not in contrast.crossing:
-            lost |= unattainable(ready, own.declared, own.lock, scope.narrator)
-        _install(own, [new for new in ready if new.id not in lost], scope)
+    for index, part in enumerate(parts):
+        own = cast("Checkout", part.subject)
+        heads = {pair[index].id: pair[1].id for pair in pairs}
+        cases = tuple(case for case in part.cases if case.id in heads)
+        absent = unserved(cases, own) if "setting" in contrast.kinds else {}
+        absent = {**unattainable(cases, own, scope.narrator), **absent}
+        lost |= {heads[name]: reason for name, reason in absent.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
-    if pairs and not left and "setting" in contrast.kinds:
-        raise UsageError("no selected case can be served both ways")
+    if pairs and not left:
+        raise UsageError(f"no selected case can be served on both sides: {min(lost.values())}")
     missing = [*missing, *(Missing(case=case, reason=why) for case, why in lost.items())]
     both = preparation.join(checkout.root, contrast, scope, parts, left)
     return replace(both, missing=tuple(missing))
-
-
-def _needs(case: Case) -> frozenset[str]:
-    return SERVERS[case.server].needs(case.endpoint.interface, case.loop)
-
-
-def _unserved(part: Part, cases: Sequence[Case], own: Setting, other: Setting) -> Collection[str]:
-    """List the ids of cases whose lock lacks what serves them; raises UsageError if all lack it."""
-    locked = {case.stack: part.subject.lock(case.stack).packages.keys() for case in cases}
-    needs = [_needs(case) - locked[case.stack] for case in cases]
-    if cases and all(needs):
-        names, stack = ", ".join(sorted(needs[0])), cases[0].stack
-        raise UsageError(f"{own.label(other)}: the lock of stack {stack} has no {names}")
-    return [case.id for case, names in zip(cases, needs, strict=True) if names]
 
 
 def match(
@@ -109,16 +92,17 @@ def match(
     pairs, missing = match_cases(parts[0].cases, parts[1].cases, crossing)
     if not scope.select:
         return pairs, missing
-    names = [{old.id, new.id} for old, new in pairs] + [{one.case} for one in missing]
-    for glob in scope.select:
-        if not any(fnmatchcase(name, glob) for some in names for name in some):
-            planning.select(parts[1].subject.cases(), [glob])  # suggests what may have been meant
-            raise UsageError(f"--select {glob!r} selects no case of base or head")
-    chosen = [any(fnmatchcase(n, glob) for n in some for glob in scope.select) for some in names]
-    return (
-        [pair for pair, wanted in zip(pairs, chosen, strict=False) if wanted],
-        [one for one, wanted in zip(missing, chosen[len(pairs) :], strict=True) if wanted],
-    )
+
+    def selects(*names: str) -> bool:
+        return any(fnmatchcase(name, glob) for name in names for glob in scope.select)
+
+    chosen = [pair for pair in pairs if selects(pair[0].id, pair[1].id)]
+    absent = [case for case in missing if selects(case.case)]
+    if not (chosen or absent):
+        planning.select(parts[1].subject.cases(), scope.select)  # suggests what may be meant
+        globs = ", ".join(map(repr, scope.select))
+        raise UsageError(f"--select {globs} selects no case of base or head")
+    return chosen, absent
 
 
 def match_cases(
@@ -177,17 +161,6 @@ def _key(case: Case, crossing: Collection[str]) -> Hashable:
     )
 
 
-def _install(own: Checkout, cases: Sequence[Case], scope: Scope) -> None:
-    """Install the interpreters of cases, also the optional ones, unless all are there."""
-    names = {case.python for case in cases}
-    settings = own.declared.adding(names)
-    try:
-        for name in names:
-            declared_interpreters.locate(name, settings)
-    except SetupError:
-        declared_interpreters.ensure(settings, scope.narrator)
-
-
 def require_readable(checkout: Checkout, whose: str) -> None:
     """Read a checkout's experiments; UsageError if this version cannot."""
     try:
@@ -196,52 +169,44 @@ def require_readable(checkout: Checkout, whose: str) -> None:
         raise UsageError(f"this duetbench cannot read {whose}: {error}") from error
 
 
-def _lock(own: Checkout, file: Path) -> None:
-    """Put a lock in the place of the one of its stack; raises UsageError if there is none."""
-    own.pythons(file.stem)
-    stacks.write_lock(own.lock_file(file.stem), file.read_text("utf-8"))
+def unserved(cases: Sequence[Case], checkout: Checkout) -> Mapping[str, str]:
+    """List the cases whose lock lacks what their server imports, each with the sentence."""
+    locks = {name: checkout.lock(name) for name in {case.stack for case in cases}}
+    reasons = dict[str, str]()
+    for case in cases:
+        names = SERVERS[case.server].needs(case.endpoint.interface, case.loop)
+        if absent := sorted(
+            names - {canonicalize_name(name) for name in locks[case.stack].packages}
+        ):
+            reasons[case.id] = (
+                f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
+                f"{case.server} needs on the loop {case.loop}: add it to the dependency group "
+                f"{case.stack} of apps/pyproject.toml, then `observatory stack lock {case.stack}`"
+            )
+    return reasons
 
 
 def unattainable(
-    cases: Sequence[Case],
-    configured: Declared,
-    lock: Callable[[str], Stack],
-    narrator: Narrator,
+    cases: Sequence[Case], checkout: Checkout, narrator: Narrator
 ) -> Mapping[str, str]:
-    """Make the optional interpreters of cases and their environments, as far as possible.
+    """Install the interpreters of cases, and list those of optional ones that are not to be had.
 
-    Returns case → reason why it cannot be measured here.
+    Raises SetupError for one that is not optional.
     """
-    reasons: dict[tuple[str, str], str] = {}
+    reasons = dict[tuple[str, str], str]()
+    usual = checkout.declared.usual
     for python, stack in sorted({(case.python, case.stack) for case in cases}):
-        if python in configured.usual:
-            continue
         try:
-            declared_interpreters.ensure(configured.adding({python}), narrator)
-            stacks.make_environment(
-                lock(stack), declared_interpreters.locate(python, configured), narrator
-            )
+            interpreter = declared_interpreters.obtain(python, checkout.declared, narrator)
+            if python not in usual:
+                stacks.make_environment(checkout.lock(stack), interpreter, narrator)
         except SetupError as error:
+            if python in usual:
+                raise
             reasons[python, stack] = f"no {python}: {error}"
             narrator.say(f"not measured: {reasons[python, stack]}")
     by_case = {case.id: reasons.get((case.python, case.stack)) for case in cases}
     return {case: reason for case, reason in by_case.items() if reason}
-
-
-def require_packages(cases: Sequence[Case], lock: Callable[[str], Stack]) -> None:
-    """Check that locks have what the servers of the cases import; DeclarationError if not."""
-    locked = {name: lock(name) for name in sorted({case.stack for case in cases})}
-    for case in cases:
-        server, stack, names = SERVERS[case.server], locked[case.stack], _needs(case)
-        if absent := sorted(names - {canonicalize_name(name) for name in stack.packages}):
-            raise DeclarationError(
-                str(stack.lock),
-                "packages",
-                f"no {' and no '.join(absent)}",
-                f"what {case.id} needs, served by {server.name} on the loop {case.loop}: "
-                f"{', '.join(sorted(names))}; add it to the dependency group {case.stack} of "
-                f"apps/pyproject.toml, then `observatory stack lock {case.stack}`",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +265,8 @@ def of_anchor(checkout: Checkout, anchor: Anchor, scope: Scope) -> Anchored:
     part = Part(revision, place, place.cases(), "revision")
     cases = tuple(case for case in part.cases if case.id in wanted)
     lost = dict.fromkeys(wanted.difference(case.id for case in cases), "the anchor lacks it")
-    lost |= unattainable(cases, place.declared, place.lock, scope.narrator)
+    lost |= unattainable(cases, place, scope.narrator)
     cases = tuple(case for case in cases if case.id not in lost)
     missing = tuple(Missing(case=case, reason=lost[case]) for case in sorted(lost))
-    _install(place, cases, scope)
     base = preparation.side_of(part, cases, scope, generator)
     return Anchored(base, missing, part, scope, generator)

@@ -7,11 +7,8 @@ pure Python without dependencies, from a folder on the search path that contains
 import json
 import os
 import platform
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +19,6 @@ from duetbench.host import cache, command, git, machine, paths
 from duetbench.host.command import Tick, last_words
 from duetbench.host.machine import HOLDER
 from duetbench.host.process_session import Session
-from observatory.matrix.checkout import Checkout
-from observatory.matrix.published import read_suites
 
 CONFIGURATION: Final = "asv.conf.json"
 _FOLDERS: Final = ("repo", "benchmark_dir", "results_dir", "env_dir", "html_dir")
@@ -32,64 +27,8 @@ _FAILED: Final = 2  # exit code of asv when a benchmark failed
 
 _INHERITED_FAMILIES: Final = ("ASV_", "DUETBENCH_")  # beside what servers inherit
 
-GUARD: Final = "guard"
-"""A suite that checks interpreter and packages of every stack whose results are recorded."""
-
 FEW_SAMPLES: Final = ("rounds=1", "repeat=(2,5,0.5)")
 """One process per benchmark, with as many samples as fit into half a second: two to five."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteRun:
-    """One call of asv: a suite, expressions for `name(parameters)`, and environments."""
-
-    suite: str
-    benches: tuple[str, ...]
-    environments: tuple[str, ...]
-
-
-def steps(selected: Sequence[str] = (), *, guarded: bool = False) -> tuple[SuiteRun, ...]:
-    """What to run: all suites, or the matches of globs like `gil.Cpu*`, `gil.Cpu.time_tasks(*, 4)`.
-
-    `guarded` runs begin with the guard. Raises UsageError if a glob names no suite.
-    """
-    project = Checkout.here()
-    suites = {suite.suite: suite for suite in read_suites(project.root)}
-    selected = [f"{glob}.*" if glob in suites else glob for glob in selected or ["*"]]
-    guard = SuiteRun(GUARD, (expression("*", GUARD),), environments(project, project.stacks))
-    runs = [guard] if guarded else []
-    unmatched = set(selected)
-    for name, suite in suites.items():
-        globs = [glob for glob in selected if fnmatchcase(name, glob.partition(".")[0])]
-        if globs:
-            benches = tuple(expression(glob, name) for glob in globs)
-            runs.append(SuiteRun(name, benches, environments(project, suite.stacks)))
-        unmatched -= set(globs)
-    if unmatched:
-        raise UsageError(
-            f"{' and '.join(sorted(unmatched))}: expected globs over benchmark names, which begin "
-            f"with {', '.join(f'{name}.' for name in suites)}, for example 'gil.Cpu*'"
-        )
-    return tuple(runs)
-
-
-def expression(glob: str, suite: str) -> str:
-    """Convert a glob over a suite's benchmarks into asv's expression; without parameters: any."""
-    # `translate` ends in an anchor, but parameters may follow a name.
-    inner = re.sub(r"\\[Zz]$", "", translate(glob))
-    params = "" if "(" in glob else r"(\(.*\))?"
-    return rf"^(?={suite}\.){inner}{params}$"
-
-
-def environments(project: Checkout, on: Iterable[str]) -> tuple[str, ...]:
-    """The environments of some stacks, by asv's names."""
-    from asv.environment import get_env_name  # noqa: PLC0415 - only runs of asv wait for it
-
-    return tuple(
-        str(get_env_name("duetbench", python, {"stack": stack}, {}))
-        for stack in on
-        for python in project.pythons(stack)
-    )
 
 
 def require_commit(root: Path) -> tuple[str, bool]:
@@ -112,58 +51,42 @@ def require_commit(root: Path) -> tuple[str, bool]:
     return commit, dirty
 
 
-def configure(project: Checkout, folder: Path, results: Path | None) -> Path:
-    """Write a configuration for asv to a folder; SetupError if asv.conf.json is wrong.
+def configure(root: Path, folder: Path, results: Path) -> Path:
+    """Write a checkout's configuration for asv to a folder, with absolute folders.
 
-    It has absolute folders, the interpreters and stacks that are declared now, and the folder
-    `results`, by default the checkout's.
+    asv keeps its results in `results`. Raises SetupError if asv.conf.json is wrong.
     """
-    from asv.util import UserError, load_json  # noqa: PLC0415 - see `environments`
+    from asv.util import UserError, load_json  # noqa: PLC0415 - only runs of asv wait for it
 
-    root, file = project.root, project.root / CONFIGURATION
+    file = root / CONFIGURATION
     try:
         conf: dict[str, Any] = dict(load_json(str(file), js_comments=True))
     except (UserError, OSError, ValueError) as problem:
         raise SetupError(f"{file}: expected asv's configuration, found: {problem}") from problem
-    for name in _FOLDERS:
-        if name in conf:
-            conf[name] = str((root / conf[name]).resolve())
-    if results is not None:
-        conf["results_dir"] = str(results)
+    conf |= {name: str((root / conf[name]).resolve()) for name in _FOLDERS if name in conf}
+    conf["results_dir"] = str(results)
     if not os.access(root, os.W_OK):  # another user's checkout, which we only read
         conf["env_dir"] = str(paths.cache_dir() / "asv")
-    pythons, stacks = tuple(project.declared.usual), project.stacks
-    conf["pythons"], conf["matrix"] = pythons, {"req": {"stack": list(stacks)}}
-    conf["exclude"] = [
-        {"python": re.escape(python), "req": {"stack": re.escape(stack)}}
-        for stack in stacks
-        for python in pythons
-        if python not in project.pythons(stack)
-    ]
     configuration = folder / CONFIGURATION
     configuration.write_text(json.dumps(conf), "utf-8")
     return configuration
 
 
-def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick: Tick) -> bool:
-    """Let asv measure a step at HEAD, and return whether all benchmarks ran.
+def run(benches: Sequence[str], config: Path, root: Path, log: Path, tick: Tick) -> bool:
+    """Let asv measure benchmarks at HEAD, and return whether all of them ran.
 
-    asv and all its processes end with this call. Raises SetupError or LaunchError if asv fails.
+    `benches`: asv's expressions for `name(parameters)`; none: all. asv and all its processes end
+    with this call. Raises SetupError or LaunchError if asv fails.
     """
     argv = [sys.executable, "-m", "asv", "run", "--config", str(config), "HEAD"]
-    for option, values in (
-        ("--bench", step.benches),
-        ("-E", step.environments),
-        ("-a", FEW_SAMPLES),
-    ):
-        for value in values:
-            argv += [option, value]
+    for option, values in (("--bench", benches), ("-a", FEW_SAMPLES)):
+        argv += [word for value in values for word in (option, value)]
     argv += ["--record-samples", "--show-stderr"]
     env = {
         **os.environ,
         "DUETBENCH_ROOT": str(root),
         HOLDER: str(os.getpid()),
-        "TMPDIR": str(scratch),
+        "TMPDIR": str(config.parent),
         "PYTHONUNBUFFERED": "1",
         "PYTHONIOENCODING": "utf-8",
     }
@@ -173,7 +96,7 @@ def run(step: SuiteRun, config: Path, root: Path, scratch: Path, log: Path, tick
         code = session.poll()
     if code not in {0, _FAILED}:
         words = last_words(command.read_log(log))
-        raise SetupError(f"asv failed on suite {step.suite} ({code}): {words}. Log: {log}")
+        raise SetupError(f"asv failed ({code}): {words}. Log: {log}")
     return code == 0
 
 
@@ -183,14 +106,13 @@ def runner_variables(
     """Environment of a process that runs benchmarks of `checkout`, with few variables of ours."""
     import asv_runner  # noqa: PLC0415 - only runs of asv wait for it
 
-    inherited = {
-        name: value
-        for name, value in inherited.items()
-        if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
-    }
     place = str(cache.isolate(Path(asv_runner.__file__).parent, paths.cache_dir() / "tools"))
     return {
-        **inherited,
+        **{
+            name: value
+            for name, value in inherited.items()
+            if name in INHERITED or name.startswith(_INHERITED_FAMILIES)
+        },
         "PATH": os.pathsep.join((str(executable.parent), inherited.get("PATH", os.defpath))),
         # asv_runner removes the first variable's folders from the path unless the second has them.
         "PYTHONPATH": place,

@@ -153,8 +153,7 @@ def _section(
 
 def _variants(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
     """Make the table of a benchmark that does the same work in several ways."""
-    # A skipped combination (large files) has no row; a failed one has.
-    readings = [r for r in snapshot.of(table.benchmark) if r.status != "skipped"]
+    readings = snapshot.of(table.benchmark)
     names = (*table.keys, str(table.variant))
     pythons = sorted({reading.python for reading in readings})
     keys = dict.fromkeys(tuple(r.param[name] for name in names) for r in readings)
@@ -226,7 +225,7 @@ def _figures(snapshot: Snapshot, table: SuiteTable) -> FigureTable:
     places = [(column.python, column.stack) for column in table.columns]
     by_row: dict[str, dict[tuple[str | None, str | None], Reading]] = {}
     for reading in snapshot.of(table.benchmark):
-        if (place := (reading.python, reading.stack)) in places and reading.status != "skipped":
+        if (place := (reading.python, reading.stack)) in places:
             by_row.setdefault(label(reading.benchmark, reading.params), {})[place] = reading
     rows = []
     for name, readings in by_row.items():
@@ -305,7 +304,7 @@ def _divide(above: Interval | None, below: Interval | None) -> Interval | None:
 
 def _cell(reading: Reading | None, published: str = "") -> Cell:
     """Return a figure, or `failed`; a dash if the benchmark does not apply."""
-    if reading is None or reading.status == "skipped":
+    if reading is None:
         return Cell(formats.MISSING, published=published)
     value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
     return Cell("failed" if value is None else form(value), published=published)

@@ -10,7 +10,8 @@ from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show.changes import describe
 from observatory.store.change import Change
-from observatory.trend.quotes import MEMORY, Key, Quote, quote_of
+from observatory.trend.quotes import Key, Quote, quote_of
+from observatory.trend.releases import MEMORY
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 

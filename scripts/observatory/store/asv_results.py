@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -23,7 +23,7 @@ from observatory.store.kinds import kind_of
 if TYPE_CHECKING:
     from asv.results import Results
 
-ReadingStatus = Literal["measured", "failed", "skipped"]
+ReadingStatus = Literal["measured", "failed"]
 _MACHINE: Final = "machine.json"
 LIST: Final = "benchmarks.json"  # asv's list of benchmarks, beside the folders of its machines
 
@@ -36,25 +36,18 @@ class Reading:
     params: tuple[tuple[str, str], ...]  # parameter → value, as text
     python: str
     stack: str
-    unit: str  # asv's name: seconds, bytes, instructions, …
-    status: ReadingStatus  # `skipped`: it does not apply there
+    unit: str  # asv's name: seconds, bytes, …
+    status: ReadingStatus
     # The median of the samples, or the tracked figure; None unless measured.
     value: float | None = None
-    # Ends of the middle half of the samples, which are not all independent; None for a single one.
-    quartiles: tuple[float, float] | None = None
+    # Larger distance of a quartile of the samples, which are not all independent, from the median,
+    # relative to it; None for a single one.
+    spread: float | None = None
     samples: tuple[float, ...] = ()  # all of them, if they were recorded
 
     @property
     def param(self) -> dict[str, str]:
         return dict(self.params)
-
-    @property
-    def spread(self) -> float | None:
-        """The larger distance of a quartile from the median, relative to the median."""
-        if self.quartiles is None or not self.value:
-            return None
-        low, high = self.quartiles
-        return max(high - self.value, self.value - low) / abs(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +64,8 @@ class Snapshot:
 
     def of(self, *prefixes: str) -> tuple[Reading, ...]:
         """The readings of benchmarks whose names start with one of these, whole words only."""
-        return tuple(
-            reading
-            for reading in self.readings
-            if any(f"{reading.benchmark}.".startswith(f"{prefix}.") for prefix in prefixes)
-        )
+        names = tuple(f"{prefix}." for prefix in prefixes)
+        return tuple(r for r in self.readings if f"{r.benchmark}.".startswith(names))
 
     def has(self, *prefixes: str) -> bool:
         """Whether any of them was measured."""
@@ -91,29 +81,23 @@ def read(results: Path, problems: list[str] | None = None) -> tuple[Snapshot, ..
     if not (results / LIST).is_file():
         return ()
     faults: list[str] = []
-    lists = kinds.read_each([results / LIST], _benchmarks, faults)
-    loaded = kinds.read_each(_paths(results) if lists else (), partial(_load, lists), faults)
+    groups = defaultdict[tuple[str, str], list["Results"]](list)
+    benchmarks: Any = None
+    for benchmarks in kinds.read_each([results / LIST], _benchmarks, faults):
+        for _, result in _usable(results, benchmarks, faults):
+            groups[str(result.params["machine"]), str(result.commit_hash)].append(result)
     if problems is None and faults:
         raise RecordError(faults[0])
     if problems is not None:
         problems += faults
-    commits: dict[tuple[str, str], list[Results]] = {}
-    for result in loaded:
-        key = (str(result.params["machine"]), str(result.commit_hash))
-        commits.setdefault(key, []).append(result)
-    snapshots = (_snapshot(results, lists[0]) for results in commits.values())
+    snapshots = (_snapshot(of_commit, benchmarks) for of_commit in groups.values())
     return tuple(sorted(snapshots, key=lambda s: (-s.committed, -s.started, s.commit)))
 
 
 def copy_usable(results: Path, target: Path) -> tuple[str, ...]:
     """Link what asv can read of its `results_dir` to another folder; return why not the rest."""
-    lists, problems = [_benchmarks(results / LIST)], list[str]()
-
-    def check(path: Path) -> Path:
-        _load(lists, path)
-        return path
-
-    usable = kinds.read_each(_paths(results), check, problems)
+    problems: list[str] = []
+    usable = [path for path, _ in _usable(results, _benchmarks(results / LIST), problems)]
     for path in (results / LIST, *usable, *{path.with_name(_MACHINE) for path in usable}):
         place = target / path.relative_to(results)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -121,27 +105,29 @@ def copy_usable(results: Path, target: Path) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _paths(results: Path) -> list[Path]:
-    return [path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE]
-
-
-def _load(lists: Sequence[Any], path: Path) -> Results:
-    """Read one of asv's files with its machine's description; check that it yields readings."""
+def _usable(results: Path, benchmarks: Any, problems: list[str]) -> Sequence[tuple[Path, Results]]:
+    """Read asv's files with their machines' descriptions, as far as they yield readings."""
     from asv.results import Results  # noqa: PLC0415 - only readers of results wait for asv
 
-    for file in (path.with_name(_MACHINE), path):
-        below = f"asv/{file.parent.name}/{file.name}"
-        if (kind := kind_of(below)) is None:
-            raise RecordError(f"{file}: expected a name that duetbench gives to a file of asv's")
-        kind.read(files.contents(file), below, str(file))
-    result = Results.load(str(path), machine_name=path.parent.name)
-    _snapshot([result], lists[0])
-    return result
+    def load(path: Path) -> tuple[Path, Results]:
+        for file in (path.with_name(_MACHINE), path):
+            below = f"asv/{file.parent.name}/{file.name}"
+            if (kind := kind_of(below)) is None:
+                raise RecordError(
+                    f"{file}: expected a name that duetbench gives to a file of asv's"
+                )
+            kind.read(files.contents(file), below, str(file))
+        result = Results.load(str(path), machine_name=path.parent.name)
+        _snapshot([result], benchmarks)
+        return path, result
+
+    paths = (path for path in sorted(results.glob("*/*.json")) if path.name != _MACHINE)
+    return kinds.read_each(paths, load, problems)
 
 
 def _benchmarks(file: Path) -> Any:
     """Read asv's list of benchmarks, which has their names and units."""
-    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `_load`
+    from asv.benchmarks import Benchmarks  # noqa: PLC0415 - see `_usable`
     from asv.config import Config  # noqa: PLC0415
 
     conf = Config()
@@ -172,6 +158,7 @@ def _snapshot(results: Sequence[Results], benchmarks: Any) -> Snapshot:
 
 
 def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator[Reading]:
+    """Yield a benchmark's readings, without combinations that do not apply, which are NaN."""
     axes = benchmark["params"]
     figures = zip(
         product(*axes),
@@ -181,11 +168,13 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
         strict=True,
     )
     for combination, value, statistics, samples in figures:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        skipped = isinstance(value, float) and math.isnan(value)
-        measured = number and not skipped
-        several = measured and statistics and statistics.get("repeat", 2) >= 2
-        low, high = (statistics.get(end) if several else None for end in ("q_25", "q_75"))
+        measured = isinstance(value, int | float) and not isinstance(value, bool)
+        if measured and math.isnan(value):
+            continue
+        spread = None
+        if measured and value and statistics and statistics.get("repeat", 2) >= 2:
+            ends = [statistics.get(end) for end in ("q_25", "q_75")]
+            spread = None if None in ends else max(abs(end - value) for end in ends) / abs(value)
         yield Reading(
             benchmark=name,
             params=tuple(
@@ -195,9 +184,9 @@ def _readings(result: Results, name: str, benchmark: dict[str, Any]) -> Iterator
             python=str(result.params["python"]),
             stack=str(result.params.get("stack", "")),
             unit=str(benchmark.get("unit", "")),
-            status="skipped" if skipped else "measured" if number else "failed",
+            status="measured" if measured else "failed",
             value=float(value) if measured else None,
-            quartiles=None if low is None or high is None else (float(low), float(high)),
+            spread=spread,
             samples=tuple(samples or ()) if measured else (),
         )
 

@@ -185,5 +185,4 @@ class Candidates(Artefact):
 
     format: Literal[1] = FORMAT_VERSION
     candidates: tuple[Change, ...] = ()
-    unexplained: tuple[Step, ...] = Field(default=(), description="Without a change of a stack.")
     known: int = Field(default=0, ge=0, description="Candidates that were already judged.")

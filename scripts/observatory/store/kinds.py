@@ -20,7 +20,6 @@ from duetbench.core.model import Artefact, Frozen, Run
 from duetbench.host import files
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
 
 _T = TypeVar("_T")
@@ -35,7 +34,6 @@ class File:
     path: str  # below `results/`
     data: bytes  # the checked content
     replaceable: bool  # whether other content may replace it
-    settled: bool = False  # whether a file that is already there stays, as it is as good
 
 
 def _finite_or_nan(value: float) -> float:
@@ -76,10 +74,10 @@ class AsvMachine(AsvFile):
 class AsvResults(AsvFile):
     """What asv measured at a commit in one environment."""
 
-    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-{0.env_name}.json"
+    place: ClassVar[str] = "asv/{0.params[machine]}/{0.commit_hash:.8}-duetbench-{0.where}.json"
 
     commit_hash: str = Field(pattern="^[0-9a-f]{40}$")
-    env_name: _Text
+    env_name: str = Field(pattern=r"^duetbench-[^\n]{1,200}$")
     date: int = Field(ge=946_684_800_000, lt=7_258_118_400_000)  # ms: in 2000 to 2199
     params: _Texts
     python: _Text
@@ -89,6 +87,11 @@ class AsvResults(AsvFile):
     results: dict[str, list[Any]]
     durations: dict[str, _Number]
     version: Literal[2]
+
+    @property
+    def where(self) -> str:
+        """Its interpreter and stack."""
+        return self.env_name.removeprefix("duetbench-")
 
     @model_validator(mode="after")
     def _names_and_rows(self) -> Self:
@@ -132,10 +135,9 @@ class Kind:
     """One kind of file."""
 
     model: type[Artefact] | type[AsvFile]  # the content, which names its place
-    replaceable: bool = False  # whether it may change; a measurement may not
-    # Whether the first file of a name stays: asv measures a commit once, and nights without a new
-    # commit would measure it again.
-    settled: bool = False
+    # Whether it may change: a measurement may not, except asv's, which every night without a new
+    # commit repeats.
+    replaceable: bool = False
 
     def read(self, data: bytes, path: str, name: str) -> Any:
         """The value of a file at `path` below `results/`; RecordError calls the file `name`."""
@@ -161,21 +163,17 @@ KINDS: Final = (
     Kind(Points),
     Kind(NightRecord, replaceable=True),
     Kind(Change, replaceable=True),
-    Kind(PackageRecord, replaceable=True),
-    Kind(AsvResults, settled=True),
+    Kind(AsvResults, replaceable=True),
     Kind(AsvMachine, replaceable=True),
 )
 """All kinds. To add one, add a row here."""
-
-_OTHERS: Final = re.compile(r"asv/.*/[0-9a-f]{8}-(?!duetbench-).*")
-"""Files at the places above that are not ours: asv's own environments, and files for its site."""
 
 
 def kind_of(path: str) -> Kind | None:
     """The kind of a path below `results/`; None if it does not belong to the history."""
     for kind in KINDS:
         pattern = _NAME.join(map(re.escape, re.split("{.*?}", kind.model.place)))
-        if re.fullmatch(pattern, path) and not _OTHERS.fullmatch(path):
+        if re.fullmatch(pattern, path):
             return kind
     return None
 
@@ -207,7 +205,7 @@ def collect(folder: Path) -> tuple[tuple[File, ...], tuple[Any, ...], tuple[str,
         value = kind.read(data, place, str(path))
         if place in accepted:
             continue
-        accepted[place] = File(place, data, kind.replaceable, kind.settled)
+        accepted[place] = File(place, data, kind.replaceable)
         values.append(value)
     return tuple(accepted.values()), tuple(values), tuple(others)
 

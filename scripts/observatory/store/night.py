@@ -1,17 +1,30 @@
-"""The plan of a night in shards, the shard of one machine, and the record of the night."""
+"""A night: its plan in shards, the shard of one machine, and the record of what came of it.
 
+A series consists of the figures of one machine, so a case that moves to another one starts a new
+series. `[tool.observatory.fleet]` therefore declares which machine measures which cases.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from duetbench.core.errors import UsageError
-from duetbench.core.model import Artefact, Frozen, Moment, Plan, Profile, Run
+from duetbench.core.errors import DeclarationError, UsageError
+from duetbench.core.model import Artefact, Case, Frozen, Moment, Plan, Profile, Run
 from duetbench.host import files
 
 FORMAT_VERSION: Final = 1
 """Version of both files. 1: first published format (2026-11)."""
+
+RUNNER: Final = "duetbench"  # label of every runner; each also has its machine's id as a label
+
+AWAY: Final = timedelta(days=7)
+"""A machine has left if its newest night is older than that of any other by more than this."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"
 
@@ -71,6 +84,15 @@ class NightRecord(Artefact):
     def missing(self) -> tuple[ShardRecord, ...]:
         return tuple(shard for shard in self.shards if shard.missing)
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is missing, one sentence per shard."""
+        return tuple(
+            f"shard {shard.shard}{f' ({shard.machine})' if shard.machine else ''}: "
+            f"{len(shard.missing)} of {shard.planned} cases are missing: {shard.reason}"
+            for shard in self.missing
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -124,3 +146,92 @@ def assignment(path: Path | None, number: int | None) -> Assignment | None:
     if shard is None:
         raise UsageError(f"--shard {number}: night {night.id} has shards 1 to {len(night.shards)}")
     return Assignment(night.id, night.commit, shard)
+
+
+def share_out(plan: Plan, fleet: Mapping[str, Sequence[str]]) -> tuple[Shard, ...]:
+    """Give each machine of the fleet the cases that its globs match; no fleet: one shard for any.
+
+    A case may be measured by several machines; a machine without a case has no shard.
+
+    Raises:
+        DeclarationError: No machine measures some of the cases.
+    """
+    if not fleet:
+        return (Shard(number=1, machine=None, plan=plan),)
+    shares: dict[str, tuple[Case, ...]] = {
+        machine: tuple(
+            case for case in plan.cases if any(fnmatchcase(case.id, glob) for glob in globs)
+        )
+        for machine, globs in fleet.items()
+    }
+    measured = {case.id for cases in shares.values() for case in cases}
+    if homeless := [case.id for case in plan.cases if case.id not in measured]:
+        raise DeclarationError(
+            "pyproject.toml", "tool.observatory.fleet", f"no machine for {', '.join(homeless)}",
+            "globs that match every case of the night",
+        )  # fmt: skip
+    used = [(machine, cases) for machine, cases in shares.items() if cases]
+    return tuple(
+        Shard(number=number, machine=machine, plan=plan.model_copy(update={"cases": cases}))
+        for number, (machine, cases) in enumerate(used, start=1)
+    )
+
+
+def present(latest: Mapping[str, str]) -> frozenset[str]:
+    """Return the machines that still measure nights; `latest`: machine → id of its newest run.
+
+    A step on a machine that has left cannot be confirmed: the job would wait for it every night.
+    """
+    began: dict[str, datetime] = {}
+    for machine, run in latest.items():
+        with suppress(ValueError):  # not one of duetbench's ids
+            began[machine] = datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%S%z")
+    last = max(began.values(), default=None)
+    return frozenset(
+        machine for machine, when in began.items() if last is not None and last - when <= AWAY
+    )
+
+
+def outcome(plan: NightPlan, runs: Sequence[Run]) -> NightRecord:
+    """Compare the runs that arrived with the plan; those of other nights do not count.
+
+    The record follows from these arguments alone, so a repeated store writes the same. Why a case
+    has failed, or no point, is in the files of its run and of its points.
+    """
+    runs = [run for run in runs if run.night == plan.id]
+    shards = tuple(_arrived(shard, runs) for shard in plan.shards)
+    usable = any(result.usable for run in runs for result in run.results)
+    complete = not any(shard.missing for shard in shards)
+    return NightRecord(
+        id=plan.id,
+        created=plan.created,
+        commit=plan.commit,
+        profile=plan.shards[0].plan.profile,
+        status="empty" if not usable else "complete" if complete else "incomplete",
+        shards=shards,
+    )
+
+
+def _arrived(shard: Shard, runs: Sequence[Run]) -> ShardRecord:
+    runs = sorted(
+        (run for run in runs if run.shard == shard.number), key=lambda run: (run.machine.id, run.id)
+    )
+    # A missing interpreter on a machine is a result, too.
+    launched = {
+        result.case.id
+        for run in runs
+        for result in run.results
+        if result.launches or result.missing
+    }
+    cases = [case.id for case in shard.plan.cases]
+    missing = tuple(case for case in cases if case not in launched)
+    partial = any(run.status == "partial" for run in runs)
+    reason = "its run ended before it came to them" if partial else "its run does not hold them"
+    return ShardRecord(
+        shard=shard.number,
+        machine=shard.machine,
+        planned=len(cases),
+        runs=tuple(f"{run.machine.id}/{run.id}" for run in runs),
+        missing=missing,
+        reason=(reason if runs else "no run of this shard arrived") if missing else "",
+    )

@@ -32,9 +32,6 @@ When = Annotated[AwareDatetime, AfterValidator(in_our_time)]
 NORMAL: Final = 1.959964  # standard errors on either side of a 95 % interval
 MOST_SERIES: Final = 500  # of a file: each has a page
 
-CANARY: Final = "anchor/"
-"""Prefix of a case's id for the anchor measured against a copy of itself."""
-
 Origin = Literal["night", "backfill"]
 
 STARTS: Final = ", starts"  # end of the label if servers were started without load

@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,14 +32,14 @@ from duetbench.host import cache, command, git
 from duetbench.host.console import Narrator
 from duetbench.host.machine import measuring
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.duet_loop import Instruments, Loop, Reporter, duet_seconds
+from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
+from duetbench.judge.instruments import Real
 from duetbench.judge.pairs import CaseDuets, Mode, Pair, Side
 from duetbench.judge.preparation import Scope
 from observatory.matrix.anchor import Anchor
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.sides import Anchored, of_anchor
-from observatory.store.points import CANARY, AnchoredPoint, CasePoints, Origin, Points
-from observatory.trend import nights
+from observatory.store.points import AnchoredPoint, CasePoints, Origin, Points
 
 DUET_PROTOCOL: Final = 2
 """Version of the protocol of duets. An anchor belongs to one version, as ratios to it may differ
@@ -58,12 +58,13 @@ COUNT_SECONDS: Final = 600.0  # limit; a group of cases takes some 20 s
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class Effort:
     """How many duets of a case are enough: as many as reach this standard error of its logarithm.
 
     The standard error of few duets may be small by chance. So at least `least` are measured, and at
     most `most`. If `least` duets of a slow case take more than `seconds`, the number that
-    fits into them is enough, but not fewer than `fewest`.
+    fits into them is enough, but not fewer than `fewest`. All takes at most `limit` seconds, in an
+    order that follows from `seed`.
     """
 
     se: float = 0.005
@@ -71,33 +72,28 @@ class Precision:
     most: int = 20
     fewest: int = 3
     seconds: float = math.inf
+    limit: float = math.inf
+    seed: int = 1
 
     def least_of(self, seconds: float) -> int:
         """Return the fewest duets of a case if each takes `seconds`."""
         fitting = math.inf if seconds == 0 else self.seconds / seconds
         return self.least if fitting >= self.least else max(self.fewest, int(fitting))
 
-    def _least(self, duets: CaseDuets) -> int:
-        seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
-        return self.least_of(statistics.fmean(seconds))
-
     def missing(self, duets: CaseDuets) -> int:
-        """Return how many usable duets a case lacks at least."""
-        return max(0, self._least(duets) - len(duets.usable))
-
-    def wants(self, duets: CaseDuets) -> bool:
-        """Whether another duet is needed."""
+        """Return how many usable duets a case lacks at least; 0: it needs no other."""
         if duets.void or len(duets.all) >= self.most:
-            return False
+            return 0
+        seconds = [duet.seconds for duet in duets.all] or [sum(duet_seconds(duets.case))]
+        least = self.least_of(statistics.fmean(seconds))
         # Launches in turn scatter too widely to reach the standard error; starts take less time.
-        few = self._least(duets) < self.least or duets.mode is Mode.ALONE
-        if self.missing(duets) or few:
-            return self.missing(duets) > 0
-        names = [name for name in duets.metrics if name in duets.leading][:1]
-        return any(standard_error(duets, name) > self.se for name in names)
+        if len(duets.usable) < least or least < self.least or duets.mode is Mode.ALONE:
+            return max(0, least - len(duets.usable))
+        leading = [metric for metric in duets.metrics if metric in duets.leading][:1]
+        return int(any(standard_error(duets, metric) > self.se for metric in leading))
 
 
-NIGHTLY: Final = Precision(least=5, seconds=40.0)
+NIGHTLY: Final = Effort(least=5, seconds=40.0)
 """A night's: with its launches it takes an hour on two cores. A closed loop gets 5 duets or
 more, of 4 s each; a case that waits for seconds gets 3."""
 
@@ -135,98 +131,96 @@ class Wanted:
 class Head:
     """A stack that is measured against the anchor.
 
-    `lost`: cases that cannot be measured, with the reason. `added` is called after every duet.
+    `lost`: cases that cannot be measured, with the reason. `counts`: instructions by case.
     """
 
     wanted: Wanted
     side: Side
     pairs: Sequence[Pair]
     lost: tuple[Missing, ...] = ()
-    seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    added: Callable[[], object] = bool
-    by_case: dict[str, Pair] = field(init=False)
     counts: dict[str, Instructions | str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        label = self.wanted.label
-        self.by_case = {pair.case.id: replace(pair, label=label) for pair in self.pairs}
-
-    def add(self, duet: Duet) -> None:
-        """Add a duet."""
-        self.seconds += duet.seconds
-        self.by_case[duet.case].add(duet)
-        self.added()
-
-    def count(
-        self, instruments: Instruments, left: Callable[[], float], reporter: Reporter
-    ) -> None:
-        """Count instructions of all cases.
-
-        The canary has none: counts of one state are equal. Nor have starts, as in a comparison.
-        """
-        sides = {case: p.sides for case, p in self.by_case.items() if not case.startswith(CANARY)}
-        if not sides or any(pair.mode is Mode.START for pair in self.pairs):
-            return
-        reporter.say(f"{self.wanted.label}: counting instructions")
-        counted.count_each(
-            instruments.instructions, sides, self.counts,
-            lambda: min(COUNT_SECONDS, left()), reporter.note,
-        )  # fmt: skip
+    def count(self, instruments: Real, left: Callable[[], float], reporter: Reporter) -> None:
+        """Count instructions of all cases, except of starts, as in a comparison."""
+        if self.pairs and not self.wanted.start:
+            reporter.say(f"{self.wanted.label}: counting instructions")
+            counted.count_each(
+                instruments.instructions, {pair.case.id: pair.sides for pair in self.pairs},
+                self.counts, lambda: min(COUNT_SECONDS, left()), reporter.note,
+            )  # fmt: skip
 
     def points(self) -> tuple[tuple[CasePoints, ...], tuple[Missing, ...]]:
         """Return points of its cases, and the cases without any."""
-        lost = list(self.lost)
-        places = [
-            (case, pair.case, [*_points(pair, lost), *self._count_of(case)])
-            for case, pair in self.by_case.items()
-        ]
-        return tuple(
-            CasePoints(case=name, stack=case.stack, python=case.python, points=tuple(points))
-            for name, case, points in places
-            if points
-        ), tuple(lost)
-
-    def _count_of(self, name: str) -> list[AnchoredPoint]:
-        if not isinstance(count := self.counts.get(name), Instructions):
-            return []
-        point = AnchoredPoint(
-            metric=INSTRUCTIONS,
-            ratio=round(count.head / count.base, 7),
-            se=round(count.spread * RANGE, 7),
-            anchor=round(count.base),
-            duets=1,
-            excluded=0,
+        cases, lost = list[CasePoints](), {one.case: one.reason for one in self.lost}
+        for pair in self.pairs:
+            case, reason, points = pair.case, pair.void, list[AnchoredPoint]()
+            if not reason and len(pair.usable) < 2:
+                problem = pair.disturbances() or "the measurement ended"
+                reason = f"{len(pair.usable)} usable duets: {problem}"
+            if reason:
+                lost[case.id] = reason
+            else:
+                points += _points(pair)
+            if isinstance(count := self.counts.get(case.id), Instructions):
+                points.append(_count(count))
+            if points:
+                place = {"case": case.id, "stack": case.stack, "python": case.python}
+                cases.append(CasePoints(**place, points=tuple(points)))
+        # Reasons quote servers and installers, with folders of this machine.
+        missing = (
+            Missing(case=case, reason=short(command.scrub(reason), REASON))
+            for case, reason in lost.items()
         )
-        return [point]
+        return tuple(cases), tuple(missing)
+
+    def file(self, anchor: Anchor, began: datetime) -> Points:
+        """Return the file of its points."""
+        cases, lost = self.points()
+        wanted, side = self.wanted, self.side.record
+        digest = cache.digest(anchor.name, wanted.label)[:6]
+        return Points(
+            id=f"{began:%Y%m%dT%H%M%SZ}-{wanted.origin}-{digest}",
+            anchor=anchor.name,
+            origin=wanted.origin,
+            label=wanted.label,
+            when=wanted.when,
+            release=wanted.release,
+            started=began,
+            seconds=sum(duet.seconds for pair in self.pairs for duet in pair.all),
+            duetbench=__version__,
+            commit=wanted.commit or side.commit,
+            machine=self.side.testbed.machine,
+            interpreters=side.interpreters,
+            stacks=side.stacks,
+            cases=cases,
+            missing=lost,
+            notes=tuple(self.notes),
+        )
 
 
-def _points(duets: CaseDuets, lost: list[Missing]) -> list[AnchoredPoint]:
-    """Return the points of a case's duets; add the reason to `lost` if there are none."""
-    case = duets.case.id
-    reason = duets.void
-    if not reason and len(duets.usable) < 2:
-        problem = duets.disturbances() or "the measurement ended"
-        reason = f"{len(duets.usable)} usable duets: {problem}"
-    if reason:
-        lost.append(Missing(case=case, reason=reason))
-        return []
-    points = []
-    for metric in duets.metrics:
-        if not (figures := [d.base[metric] for d in duets.usable if metric in d.base]):
-            continue  # a tail of all answers together is no figure of a launch
-        mean = statistics.geometric_mean(figures)
-        points.append(
-            AnchoredPoint(
+def _points(pair: Pair) -> Iterator[AnchoredPoint]:
+    for metric in pair.metrics:
+        if figures := [d.base[metric] for d in pair.usable if metric in d.base]:
+            yield AnchoredPoint(
                 metric=metric,
-                ratio=round(math.exp(duets.logs(metric).mean()), 7),
-                se=round(standard_error(duets, metric), 7),
-                anchor=float(f"{mean:.5g}"),
-                duets=len(duets.usable),
-                excluded=len(duets.all) - len(duets.usable),
+                ratio=round(math.exp(pair.logs(metric).mean()), 7),
+                se=round(standard_error(pair, metric), 7),
+                anchor=float(f"{statistics.geometric_mean(figures):.5g}"),
+                duets=len(pair.usable),
+                excluded=len(pair.all) - len(pair.usable),
             )
-        )
-    return points
+
+
+def _count(count: Instructions) -> AnchoredPoint:
+    return AnchoredPoint(
+        metric=INSTRUCTIONS,
+        ratio=round(count.head / count.base, 7),
+        se=round(count.spread * RANGE, 7),
+        anchor=round(count.base),
+        duets=1,
+        excluded=0,
+    )
 
 
 class _UntilPrecise(Loop):
@@ -235,53 +229,55 @@ class _UntilPrecise(Loop):
     def __init__(
         self,
         heads: Sequence[Head],
-        precision: Precision,
-        instruments: Instruments,
+        instruments: Real,
         reporter: Reporter,
-        seed: int,
+        effort: Effort,
+        added: Callable[[Head], object],
     ) -> None:
-        super().__init__(instruments, reporter, seed)
-        self.heads = {pair: head for head in heads for pair in head.by_case.values()}
-        self.precision = precision
+        super().__init__(instruments.duets, reporter, effort.seed)
+        self.heads = {pair: head for head in heads for pair in head.pairs}
+        self.effort = effort
         self.queue: set[Pair] = set()
+        self.added = added
 
     def open(self) -> Mapping[Pair, int]:
-        wanted = (p for p in self.heads if p not in self.queue and self.precision.wants(p))
-        return {pair: self.precision.missing(pair) for pair in wanted}
+        missing = {pair: self.effort.missing(pair) for pair in self.heads.keys() - self.queue}
+        return {pair: missing[pair] for pair in self.heads if missing.get(pair)}
 
     def take_turns(self, nights: int, night: int) -> None:
         """Keep one case in `nights`; the next night keeps the next ones."""
         self.queue = {p for n, p in enumerate(self.open()) if n % nights != night % nights}
 
     def add(self, pair: Pair, duet: Duet) -> None:
-        self.heads[pair].add(duet)
+        super().add(pair, duet)
+        self.added(self.heads[pair])
 
 
 def run_duets(
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
-    *,
-    precision: Precision,
-    seed: int,
-    ends: float = math.inf,
+    effort: Effort,
+    added: Callable[[Head], object] = bool,
 ) -> bool:
-    """Run duets of heads and their bases; return whether all ended by `ends` (monotonic clock).
+    """Run duets of heads and their bases; return whether all ended within the limit.
 
-    If there is no time for the fewest duets of every case, cases take turns; `seed` counts nights.
+    If there is no time for the fewest duets of every case, cases take turns; the seed counts
+    nights. `added` is called after every duet.
     """
-    cases = sum(len(head.by_case) for head in heads)
-    loop = _UntilPrecise(heads, precision, instruments, reporter, seed)
+    ends = time.monotonic() + effort.limit
+    loop = _UntilPrecise(heads, instruments, reporter, effort, added)
+    cases = sum(len(head.pairs) for head in heads)
     reporter.start(f"cases against the anchor: {cases}", loop.remaining(loop.open()))
     try:
         for head in heads:
             head.count(instruments, lambda: ends - time.monotonic(), reporter)
-        needed = precision.fewest * loop.seconds(*loop.open())
+        needed = effort.fewest * loop.seconds(*loop.open())
         left = max(1.0, ends - time.monotonic())
         nights = min(math.ceil(needed / left), len(loop.open()))
         if nights > 1:
-            loop.take_turns(nights, seed)
-            note = f"no time for {precision.fewest} duets of each case: one in {nights} has a turn"
+            loop.take_turns(nights, effort.seed)
+            note = f"no time for {effort.fewest} duets of each case: one in {nights} has a turn"
             for head in heads:
                 head.notes.append(note)
             reporter.note(note)
@@ -313,64 +309,19 @@ def fetch(root: Path, anchor: Anchor) -> None:
         ) from error
 
 
-def _points_of(anchor: Anchor, head: Head, began: datetime) -> Points:
-    """Return the file of a head's points."""
-    cases, lost = head.points()
-    # Reasons quote servers and installers, with folders of this machine.
-    lost = tuple(
-        Missing(case=case.case, reason=short(command.scrub(case.reason), REASON)) for case in lost
-    )
-    wanted, side = head.wanted, head.side.record
-    digest = cache.digest(anchor.name, wanted.label)[:6]
-    return Points(
-        id=f"{began:%Y%m%dT%H%M%SZ}-{wanted.origin}-{digest}",
-        anchor=anchor.name,
-        origin=wanted.origin,
-        label=wanted.label,
-        when=wanted.when,
-        release=wanted.release,
-        started=began,
-        seconds=head.seconds,
-        duetbench=__version__,
-        commit=wanted.commit or side.commit,
-        machine=head.side.testbed.machine,
-        interpreters=side.interpreters,
-        stacks=side.stacks,
-        cases=cases,
-        missing=lost,
-        notes=tuple(head.notes),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How a measurement goes on: how precisely, in which order, and for at most so many seconds.
-
-    `canary`: the anchor is measured against itself, too.
-    """
-
-    precision: Precision = field(default_factory=Precision)
-    seed: int = 1
-    limit: float = math.inf
-    canary: bool = False
-
-
 def measure(
     project: Checkout,
     anchor: Anchor,
     wanted: Sequence[Wanted],
     scope: Scope,
     reporter: Reporter,
-    instruments: Instruments,
+    instruments: Real,
     effort: Effort,
-    *,
-    keep: Callable[[Points], object] | None = None,
-    ready: Callable[[Side], object] = bool,
+    keep: Callable[[Points], object] = bool,
 ) -> Iterator[Points]:
     """Measure stacks against an anchor; yield the points of each, unless all were known.
 
-    `keep` gets the points so far after every duet, and at an interruption. `ready` is called when a
-    stack is installed.
+    `keep` gets the points so far after every duet, and at an interruption.
 
     Raises:
         HistoryError: The anchor's commit cannot be fetched.
@@ -379,17 +330,12 @@ def measure(
     """
     fetch(project.root, anchor)
     base = of_anchor(project, anchor, scope)
-    order = list(wanted)
-    random.Random(effort.seed).shuffle(order)  # noqa: S311 - a repeatable order
+    order = random.Random(effort.seed).sample(wanted, len(wanted))  # noqa: S311 - repeatable
     with measuring():
         for first in range(0, len(order), AT_ONCE):
             try:
-                some = [_head(base, one, reporter) for one in order[first : first + AT_ONCE]]
+                some = [_head(base, stack, reporter) for stack in order[first : first + AT_ONCE]]
                 heads = [head for head in some if head.pairs or head.lost]
-                for head in heads:
-                    ready(head.side)
-                    if effort.canary:
-                        _add_canary(head, base.base, anchor)
                 yield from _measure(anchor, heads, instruments, reporter, effort, keep)
             finally:
                 # Stacks may share an environment; when they are measured none needs it.
@@ -402,50 +348,38 @@ def _head(base: Anchored, wanted: Wanted, reporter: Reporter) -> Head:
     """Prepare a stack for its duets."""
     side, lost = base.head(wanted.label, partial(wanted.lock, base.base.subject, reporter))
     pairs = [
-        Pair(SideCase(case, base.base.testbed), SideCase(case, side.testbed), start=wanted.start)
+        Pair(
+            SideCase(case, base.base.testbed), SideCase(case, side.testbed),
+            label=wanted.label, start=wanted.start,
+        )
         for case in side.cases
         if case.id not in wanted.known
-    ]
-    turns = nights.without_duets([pair.case.id for pair in pairs if pair.mode is Mode.ALONE])
-    return Head(wanted, side, pairs, lost, notes=[turns] if turns else [])
-
-
-def _add_canary(head: Head, base: Side, anchor: Anchor) -> None:
-    for case in base.cases:
-        if case.id == anchor.canary:
-            again = case.model_copy(update={"id": f"{CANARY}{case.id}"})
-            sides = SideCase(case, base.testbed), SideCase(again, base.testbed)
-            # A server that it shared with a case would be measured on the other's side.
-            head.by_case[again.id] = Pair(*sides, label=CANARY)
+    ]  # fmt: skip
+    return Head(wanted, side, pairs, lost)
 
 
 def _measure(
     anchor: Anchor,
     heads: Sequence[Head],
-    instruments: Instruments,
+    instruments: Real,
     reporter: Reporter,
     effort: Effort,
-    keep: Callable[[Points], object] | None,
+    keep: Callable[[Points], object],
 ) -> Iterator[Points]:
     began = datetime.now(UTC)
 
-    def added(head: Head) -> None:
-        if keep is not None:
-            keep(_points_of(anchor, head, began))
+    def added(head: Head, note: str = "") -> Points:
+        head.notes += [note] if note else []
+        points = head.file(anchor, began)
+        keep(points)
+        return points
 
-    for head in heads:
-        head.added = partial(added, head)
     try:
-        whole = run_duets(
-            heads, instruments, reporter, precision=effort.precision, seed=effort.seed,
-            ends=time.monotonic() + effort.limit,
-        )  # fmt: skip
+        whole = run_duets(heads, instruments, reporter, effort, added)
     except InterruptedRun:
         for head in heads:
-            head.notes.append("it was interrupted")
-            head.added()
+            added(head, "it was interrupted")
         raise
+    ended = "" if whole else "the time was up before all cases were precise enough"
     for head in heads:
-        if not whole:
-            head.notes.append("the time was up before all cases were precise enough")
-        yield _points_of(anchor, head, began)
+        yield added(head, ended)

@@ -73,17 +73,17 @@ def dates(first: date, last: date, every: str) -> tuple[date, ...]:
     if last < first:
         raise UsageError(f"--from {first} --to {last}: expected the earlier date first")
     if every in STEPS:
-        days = range(0, (last - first).days + 1, STEPS[every])
-        return tuple(first + timedelta(number) for number in days)
+        count = (last - first).days + 1
+        return tuple(first + timedelta(number) for number in range(0, count, STEPS[every]))
     if every != "month":
         raise UsageError(f"--every {every!r}: expected day, week or month")
-    moments = []
-    for number in range((last.year - first.year) * 12 + last.month - first.month + 1):
-        years, month = divmod(first.month - 1 + number, 12)
-        year, month = first.year + years, month + 1
-        # In a month without such a day, its last day.
-        moments.append(date(year, month, min(first.day, monthrange(year, month)[1])))
-    return tuple(moment for moment in moments if moment <= last)
+    months = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    # In a month without such a day, its last day.
+    days = (
+        date(year, month + 1, min(first.day, monthrange(year, month + 1)[1]))
+        for year, month in (divmod(number, 12) for number in months)
+    )
+    return tuple(day for day in days if day <= last)
 
 
 def releases(
@@ -96,33 +96,24 @@ def releases(
     """
     at = functools.cache(lambda day: newest(day, None))
 
-    def between(low: date, high: date) -> Iterator[date]:
+    def changes(low: date, high: date) -> Iterator[date]:
         """Yield days with another newest release than the day before, after `low` to `high`."""
-        if at(low) == at(high):
-            return
-        if (high - low).days == 1:
-            yield high
-            return
-        middle = low + (high - low) // 2
-        yield from between(low, middle)
-        yield from between(middle, high)
-
-    def released(day: date, before: str | None) -> Iterator[str]:
-        """Yield releases after `before` up to a day, the newest first."""
-        version = at(day)
-        # After a release is yanked, an older one is the newest, but it is not new.
-        while version is not None and (before is None or Version(version) > Version(before)):
-            yield version
-            version = newest(day, version) if day != first else None
+        if at(low) != at(high):
+            middle = low + (high - low) // 2
+            yield from (*changes(low, middle), *changes(middle, high)) if middle > low else [high]
 
     wanted: list[Wanted] = []
     before: str | None = None
-    for day in (first, *between(first, last)):
-        previous = before
-        for version in reversed(list(released(day, before))):
-            release = Release(package=package, version=version, previous=previous)
+    for day in (first, *changes(first, last)):
+        version, new = at(day), list[str]()
+        # After a release is yanked, an older one is the newest, but it is not new.
+        while version is not None and (before is None or Version(version) > Version(before)):
+            new.append(version)
+            version = newest(day, version) if day != first else None
+        for version in reversed(new):
+            release = Release(package=package, version=version, previous=before)
             wanted.append(of_release(day, release, start=start))
-            previous = version
+            before = version
         before = at(day) or before
     return tuple(wanted)
 

@@ -15,10 +15,11 @@ them came. Only its cases get duets; the series of the other stacks are listed w
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
 import numpy as np
@@ -29,15 +30,19 @@ from duetbench.core.metrics import row as metric_row
 from duetbench.core.model import Verdict
 from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
-from observatory.store.points import CANARY, NORMAL
+from observatory.store.points import NORMAL
 from observatory.trend.levels import fit, interval
-from observatory.trend.table import STATES, Table, bumps
+from observatory.trend.table import STATES, Table
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
 PLACED: Final = 4.0
 """Height of a step, in standard errors of a single point, from which its night is certain: no point
 lies on the other level by chance."""
+
+SLACK: Final = 1
+"""Nights between a step that is not certain in this way and the change of the stack that may have
+caused it."""
 
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
@@ -48,99 +53,150 @@ _MEASURED: Final = STATES.index("measured")
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """A step, and its places in the table: the last night `before` it, and the first `night` on it.
-
-    `placed`: no other night is possible.
-    """
+    """A step of a case on a stack, and the places of the nights at which it may have happened."""
 
     step: Step
-    night: int
-    before: int
-    placed: bool
+    stack: str
+    nights: range
 
 
-def steps(table: Table) -> Iterator[TableStep]:
-    """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
-    for row, case in enumerate(table.cases):
-        if not case.startswith(CANARY):  # a move of the anchor against itself is the instrument's
-            for metric in (*JUDGED, INSTRUCTIONS):
-                if metric in table.metrics:
-                    yield from _of_series(table, row, table.metrics.index(metric))
+@dataclass(slots=True)
+class _Cluster:
+    """Steps that share a possible cause, and the places of the nights with these causes."""
 
-
-def _of_series(table: Table, row: int, column: int) -> Iterator[TableStep]:
-    metric = table.metrics[column]
-    lone = metric == INSTRUCTIONS
-    floor = metric_row(CPU if lone else metric).floor
-    figures = table.figures[:, row, column].astype(float)
-    usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
-    nights = np.flatnonzero(usable & (figures[:, 1] > 0))
-    nights = nights[nights >= len(table.nights) - LONGEST]
-    mean, low, high = figures[nights, :3].T
-    # Intervals of few duets are wider than by the normal distribution: these points count less.
-    errors = np.full(len(nights), REPEATED) if lone else np.log(high / low) / 2 / NORMAL
-    chosen = [table.nights[night].as_of is not None for night in nights.tolist()]
-    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone=lone, chosen=chosen)
-    for left, right in pairwise(pieces):
-        height, error = right.log - left.log, math.hypot(left.se, right.se)
-        if abs(math.expm1(height)) <= floor:
-            continue
-        ratio, sizes = interval(height, error), (left.size, right.size)
-        single = max(left.se * math.sqrt(sizes[0]), right.se * math.sqrt(sizes[1]))
-        before, after = int(nights[right.start - 1]), int(nights[right.start])
-        yield TableStep(
-            step=Step(
-                series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
-                ratio=ratio.estimate,
-                within=ratio.ends,
-                strength=abs(height) / error,
-                before_run=table.nights[before].run,
-                after_run=table.nights[after].run,
-                when=datetime.fromtimestamp(table.nights[after].time, UTC),
-                nights=sizes,
-            ),
-            night=after,
-            before=before,
-            placed=abs(height) >= PLACED * single,
-        )
-
-
-SLACK: Final = 1
-"""Nights between a step that is not `placed` and the change of the stack that may have caused
-it."""
+    nights: set[int]
+    steps: list[Step]
 
 
 def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates:
     """Return the candidates of tables of anchored points that were not `judged` yet."""
     new: list[Change] = []
-    unexplained: list[Step] = []
     known = 0
     for table in tables:
-        candidates, steps_without_change = of_table(table)
-        unexplained += steps_without_change
         places = {night.run: place for place, night in enumerate(table.nights)}
-        for candidate in candidates:
-            earlier = [
-                change
-                for change in judged
-                if change.id == candidate.id or _same(candidate, change, places)
-            ]
+        for candidate in of_table(table):
+            earlier = [c for c in judged if c.id == candidate.id or _same(candidate, c, places)]
             if any(change.final for change in earlier):
                 known += 1
             else:
                 tries = max((change.tries for change in earlier), default=0)
                 new.append(candidate.model_copy(update={"tries": tries}))
-    return Candidates(candidates=tuple(_unite(new)), unexplained=tuple(unexplained), known=known)
+    return Candidates(candidates=tuple(_unite(new)), known=known)
+
+
+def of_table(table: Table) -> Iterator[Change]:
+    """Yield a machine's candidates: a step at which no stack changed is none."""
+    locks: dict[str, str] = {}
+    renewed = defaultdict[str, set[int]](set)
+    for place, night in enumerate(table.nights):
+        for stack, digest in night.stacks.items():
+            if locks.setdefault(stack, digest) != digest:
+                renewed[stack].add(place)
+            locks[stack] = digest
+    explained = defaultdict[str, list[_Cluster]](list)
+    for step in steps(table):
+        if near := renewed[step.stack].intersection(step.nights):
+            explained[step.stack].append(_Cluster(near, [step.step]))
+    for stack, causes in sorted(explained.items()):
+        yield from (_candidate(table, stack, cluster) for cluster in _join(causes))
+
+
+def steps(table: Table) -> Iterator[TableStep]:
+    """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
+    metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
+    for row, metric in product(range(len(table.cases)), metrics):
+        yield from _of_series(table, row, metric)
+
+
+def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
+    counted = metric == INSTRUCTIONS
+    floor = metric_row(CPU if counted else metric).floor
+    figures = table.figures[:, row, table.metrics.index(metric)].astype(float)
+    usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
+    nights = np.flatnonzero(usable & (figures[:, 1] > 0))
+    nights = nights[nights >= len(table.nights) - LONGEST]
+    mean, low, high = figures[nights, :3].T
+    # Intervals of few duets are wider than by the normal distribution: these points count less.
+    errors = np.full(len(nights), REPEATED) if counted else np.log(high / low) / 2 / NORMAL
+    lone = [counted or table.nights[night].as_of is not None for night in nights.tolist()]
+    pieces = fit(np.log(mean).tolist(), errors.tolist(), lone)
+    for left, right in pairwise(pieces):
+        height, error = right.log - left.log, math.hypot(left.se, right.se)
+        if abs(math.expm1(height)) <= floor:
+            continue
+        ratio = interval(height, error)
+        before, after = int(nights[right.start - 1]), int(nights[right.start])
+        single = max(piece.se * math.sqrt(piece.size) for piece in (left, right))
+        slack = 0 if abs(height) >= PLACED * single else SLACK
+        step = Step(
+            series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
+            ratio=ratio.estimate,
+            within=ratio.ends,
+            strength=abs(height) / error,
+            before_run=table.nights[before].run,
+            after_run=table.nights[after].run,
+            when=datetime.fromtimestamp(table.nights[after].time, UTC),
+            nights=(left.size, right.size),
+        )
+        # Nights between the two levels may be disturbed: the step was at any of them.
+        first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
+        stack = table.nights[after].cases[table.cases[row]].stack
+        yield TableStep(step, stack, range(first, last + 1))
+
+
+def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
+    """Join the steps of one stack that share a possible cause.
+
+    A step with several possible causes joins the strongest of the clusters that need only some of
+    these, and does not unite them.
+    """
+    clusters: list[_Cluster] = []
+    for cause in sorted(causes, key=lambda cause: (len(cause.nights), -cause.steps[0].strength)):
+        if within := [cluster for cluster in clusters if cluster.nights <= cause.nights]:
+            strongest = max(within, key=lambda cluster: max(s.strength for s in cluster.steps))
+            strongest.steps += cause.steps
+            continue
+        for touching in [cluster for cluster in clusters if cluster.nights & cause.nights]:
+            clusters.remove(touching)
+            cause.nights |= touching.nights
+            cause.steps += touching.steps
+        clusters.append(cause)
+    return clusters
+
+
+def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
+    head, first = table.nights[max(cluster.nights)], min(cluster.nights)
+    base = next(night for night in reversed(table.nights[:first]) if stack in night.stacks)
+    when = datetime.fromtimestamp(head.time, UTC)
+    states = [
+        StackState(stack=stack, digest=night.stacks[stack], as_of=night.as_of)
+        for night in (base, head)
+    ]
+    digest = cache.digest(table.machine, *(state.digest for state in states))
+    return Change(
+        status="candidate",
+        verdict=Verdict.UNKNOWN,
+        id=f"{when:%Y%m%d}-{stack}-anchored-{digest[:6]}",
+        when=when,
+        before_run=base.run,
+        after_run=head.run,
+        base=states[0],
+        head=states[1],
+        base_commit=base.commit,
+        head_commit=head.commit,
+        packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
+        **figures_of(cluster.steps),
+    )
 
 
 def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
     """Fields of a candidate by its steps, strongest first: the first gives series and figures."""
-    steps = tuple(sorted(steps, key=lambda step: -step.strength))
-    low, high = steps[0].within or (steps[0].ratio, steps[0].ratio)
-    others = tuple(dict.fromkeys(step.series for step in steps[1:]))
+    first, *more = steps = sorted(steps, key=lambda step: -step.strength)
+    low, high = first.within or (first.ratio, first.ratio)
     return {
-        "steps": steps, "series": steps[0].series, "others": others,
-        "ratio": steps[0].ratio, "low": low, "high": high,
+        "steps": tuple(steps), "series": first.series,
+        "others": tuple(dict.fromkeys(step.series for step in more)),
+        "ratio": first.ratio, "low": low, "high": high,
     }  # fmt: skip
 
 
@@ -150,29 +206,29 @@ def _unite(candidates: Iterable[Change]) -> list[Change]:
     The joined candidate is that of the stack to which all the releases came.
     """
 
-    def releases(candidate: Change) -> set[tuple[str, str | None, str | None]]:
-        return {(move.package, move.base, move.head) for move in candidate.packages}
+    def releases(of: Change) -> set[tuple[str, str | None, str | None]]:
+        return {(move.package, move.base, move.head) for move in of.packages}
+
+    def span(of: Change) -> tuple[str | None, ...]:
+        return of.series.machine, of.before_run, of.after_run
 
     def strongest(candidate: Change) -> tuple[float, str]:
         return -candidate.steps[0].strength, candidate.id
 
-    united: list[Change] = []
-    by_size = sorted(candidates, key=lambda change: (-len(releases(change)), *strongest(change)))
-    for candidate in by_size:
-        where = candidate.series.machine, candidate.before_run, candidate.after_run
-        for place, other in enumerate(united):
-            if (
-                where == (other.series.machine, other.before_run, other.after_run)
-                and candidate.base.stack != other.base.stack
-                and releases(candidate)
-                and releases(candidate) <= releases(other)
-            ):
-                steps = (*other.steps, *candidate.steps)
-                united[place] = other.model_copy(update=figures_of(steps))
-                break
+    united: dict[str, Change] = {}
+    for one in sorted(candidates, key=lambda change: (-len(releases(change)), *strongest(change))):
+        with_all = (
+            other
+            for other in united.values()
+            if span(one) == span(other) and one.base.stack != other.base.stack
+            if releases(one) and releases(one) <= releases(other)
+        )
+        if other := next(with_all, None):
+            joined = figures_of((*other.steps, *one.steps))
+            united[other.id] = other.model_copy(update=joined)
         else:
-            united.append(candidate)
-    return sorted(united, key=strongest)
+            united[one.id] = one
+    return sorted(united.values(), key=strongest)
 
 
 def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
@@ -187,87 +243,16 @@ def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     machine_and_stack = candidate.series.machine, candidate.base.stack
     if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False
-    runs = (judged.before_run, candidate.after_run, candidate.before_run, judged.after_run)
-    if None in runs:
+    both = judged, candidate
+    order: list[Any] = [run for one in both for run in (one.before_run, one.after_run)]
+    dates = [side.as_of for one in both for side in (one.base, one.head)]
+    if None in order:
         return False
-    order: Sequence[Any] = runs
-    dates = judged.base.as_of, candidate.head.as_of, candidate.base.as_of, judged.head.as_of
     if judged.confirmed and all(dates):
         # Stacks of past dates are measured in any order, and may be measured again.
-        order = dates
-    elif all(run in places for run in runs):
+        order = [*dates]
+    elif all(run in places for run in order):
         # Commits stand in the order of their dates, whenever they were measured.
-        order = [places[str(run)] for run in runs]
-    return bool(order[0] < order[1] and order[2] < order[3])
-
-
-def of_table(table: Table) -> tuple[tuple[Change, ...], tuple[Step, ...]]:
-    """Return a machine's candidates, and the steps at which no stack changed (see `steps`)."""
-    changed: dict[str, list[int]] = {}
-    for bump in bumps(table):
-        changed.setdefault(bump.stack, []).append(bump.night)
-    explained: dict[str, list[tuple[set[int], Step]]] = {}
-    unexplained: list[Step] = []
-    for step in steps(table):
-        stack = table.nights[step.night].cases[step.step.series.case].stack
-        slack = 0 if step.placed else SLACK
-        near = {
-            night
-            for night in changed.get(stack, ())
-            # Nights between the two levels may be disturbed: the step was at any of them.
-            if step.before - slack < night <= step.night + slack
-        }
-        if near:
-            explained.setdefault(stack, []).append((near, step.step))
-        elif all(stack in table.nights[night].stacks for night in (step.before, step.night)):
-            unexplained.append(step.step)
-        # Otherwise it is unknown whether the stack changed.
-    candidates = (
-        _candidate(table, stack, *cluster)
-        for stack, causes in sorted(explained.items())
-        for cluster in _clusters(causes)
-    )
-    return tuple(candidates), tuple(unexplained)
-
-
-def _clusters(steps: Iterable[tuple[set[int], Step]]) -> list[tuple[set[int], list[Step]]]:
-    """Group the steps of one stack by the changes that may have caused them.
-
-    Steps that share a change are one cluster: the places of the first nights with these changes,
-    and the steps. A step with several possible changes joins the strongest of the clusters that
-    need only some of these changes, and does not unite them.
-    """
-    clusters: list[tuple[set[int], list[Step]]] = []
-    for near, step in sorted(steps, key=lambda cause: (len(cause[0]), -cause[1].strength)):
-        within = [cluster for cluster in clusters if cluster[0] <= near]
-        if within:
-            strongest = max(within, key=lambda cluster: max(step.strength for step in cluster[1]))
-            strongest[1].append(step)
-            continue
-        touching = [cluster for cluster in clusters if cluster[0] & near]
-        clusters = [cluster for cluster in clusters if not cluster[0] & near]
-        nights = near.union(*(cluster[0] for cluster in touching))
-        clusters.append((nights, [step, *(step for cluster in touching for step in cluster[1])]))
-    return clusters
-
-
-def _candidate(table: Table, stack: str, nights: set[int], moved: list[Step]) -> Change:
-    head = table.nights[max(nights)]
-    base = next(night for night in reversed(table.nights[: min(nights)]) if stack in night.stacks)
-    digests = base.stacks[stack], head.stacks[stack]
-    when = datetime.fromtimestamp(head.time, UTC)
-    name = f"{when:%Y%m%d}-{stack}-anchored"
-    return Change(
-        status="candidate",
-        verdict=Verdict.UNKNOWN,
-        id=f"{name}-{cache.digest(table.machine, *digests)[:6]}",
-        when=when,
-        before_run=base.run,
-        after_run=head.run,
-        base=StackState(stack=stack, digest=digests[0], as_of=base.as_of),
-        head=StackState(stack=stack, digest=digests[1], as_of=head.as_of),
-        base_commit=base.commit,
-        head_commit=head.commit,
-        packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
-        **figures_of(moved),
-    )
+        order = [places[run] for run in order]
+    began, ended, first, last = order
+    return bool(began < last and first < ended)

@@ -27,13 +27,13 @@ from duetbench.judge.pairs import Sides
 from duetbench.judge.preparation import Scope
 from duetbench.judge.statistics import direction
 from observatory.matrix.checkout import NIGHTLY, Checkout
-from observatory.store.change import Change, SeriesName, StackState, Step, finding_on, release_of
+from observatory.store.change import Change, SeriesName, StackState, finding_on, release_of
 
 MOST_CASES: Final = 8
 """Cases of a candidate that are measured: the strongest ones. One cause moves many, and measuring
 all of them would not make it surer."""
 
-UNTOUCHED: Final = "none of the packages that moved belongs to these cases"
+UNTOUCHED: Final = "None of the packages that moved belongs to these cases."
 
 LEAST_SECONDS: Final = 60.0  # a shorter comparison would decide nothing
 
@@ -82,30 +82,28 @@ def compare_stacks(
         return compare(project, Contrast(), extent, reporter, prepare=prepare, explain=explain)
 
 
-def find_lock(subject: Checkout, state: StackState, commit: str | None, narrator: Narrator) -> str:
-    """Find a lock as it was, or as the index has it for its date now.
+def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
+    """Find the locks on both sides of a change as they were, or as the index has them for a date.
 
     Raises:
-        HistoryError: It is not found, and has no date.
+        HistoryError: One is not found, and has no date.
         SetupError: uv cannot resolve it.
     """
-    if text := subject.find_lock(state.stack, state.digest, commit):
-        return text
-    if state.as_of is None:
-        raise HistoryError(
-            f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
-            "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
-        )
-    day = date.fromisoformat(state.as_of)
-    return subject.resolve_stack(state.stack, narrator, day).lock.read_text("utf-8")
-
-
-def find_locks(subject: Checkout, change: Change, narrator: Narrator) -> tuple[str, str]:
-    """Find the locks on both sides of a change; raises as `find_lock`."""
-    return (
-        find_lock(subject, change.base, change.base_commit, narrator),
-        find_lock(subject, change.head, change.head_commit, narrator),
-    )
+    states, commits = (change.base, change.head), (change.base_commit, change.head_commit)
+    texts: list[str] = []
+    for state, commit in zip(states, commits, strict=True):
+        if text := subject.find_lock(state.stack, state.digest, commit):
+            texts.append(text)
+        elif state.as_of:
+            day = date.fromisoformat(state.as_of)
+            stack = subject.resolve_stack(state.stack, narrator, day)
+            texts.append(stack.lock.read_text("utf-8"))
+        else:
+            raise HistoryError(
+                f"the lock of the stack {state.stack} at {commit or 'no commit'} is not found any "
+                "more: fetch all of the history (git fetch --unshallow, or fetch-depth: 0)"
+            )
+    return texts[0], texts[1]
 
 
 def _label(state: StackState, run: str | None) -> str:
@@ -149,13 +147,12 @@ def confirm(
     judged: list[Change] = []
     left: dict[str, str] = {}
     for place, candidate in enumerate(candidates):
-        remaining = ends - clock()
+        began, remaining = clock(), ends - clock()
         share = max(LEAST_SECONDS, remaining / (len(candidates) - place))
         if remaining < LEAST_SECONDS:
             left[candidate.id] = "the time was up"
             continue
         log(f"{candidate.id}: {share / 60:.0f} min for {len(candidate.steps)} series that moved")
-        began = clock()
         try:
             comparison = judge(candidate, CONFIRMING * share)
         except (HistoryError, SetupError, UsageError) as problem:
@@ -183,8 +180,11 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     cases that were not measured are listed as unconfirmed. Steps that were measured and did not
     move are dropped.
     """
-    pairs = ((s, finding_on(comparison, judged_as(s.series))) for s in candidate.steps)
-    judged = [(step, finding) for step, finding in pairs if finding is not None]
+    judged = [
+        (step, finding)
+        for step in candidate.steps
+        if (finding := finding_on(comparison, judged_as(step.series))) is not None
+    ]
     confirmed = [
         (step, finding)
         for step, finding in judged
@@ -192,10 +192,16 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
         if (finding.ratio > 1) == (step.ratio > 1)
     ]
     if not confirmed:
-        verdict, note = _dismissed([finding for _, finding in judged], untouched(comparison))
-        update: dict[str, object] = {"status": "dismissed", "verdict": verdict, "note": note}
-        update |= {"tries": candidate.tries + 1, "evidence": comparison.id}
-        return candidate.model_copy(update=update)
+        verdict, note = _dismissed(comparison, [finding for _, finding in judged])
+        return candidate.model_copy(
+            update={
+                "status": "dismissed",
+                "verdict": verdict,
+                "note": note,
+                "tries": candidate.tries + 1,
+                "evidence": comparison.id,
+            }
+        )
     # The largest certain change: by the end of its interval that is nearer to no change.
     main, finding = max(
         confirmed,
@@ -203,30 +209,35 @@ def conclude(candidate: Change, comparison: Comparison) -> Change:
     )
     series, machine = judged_as(main.series), comparison.machine.id
     moved = dict.fromkeys(judged_as(step.series) for step, _ in confirmed)
-    unplayed = (step.series for step in candidate.steps if not _measured(comparison, step.series))
-    worse = finding.verdict is Verdict.WORSE
+    played = {case.case.id for case in comparison.cases}
+    worse, here = finding.verdict is Verdict.WORSE, machine == candidate.series.machine
     return candidate.model_copy(
         update={
             **{name: getattr(finding, name) for name in ("ratio", "low", "high", "verdict")},
             "status": "open" if worse else "closed",
             "series": series,
             "others": tuple(other for other in moved if other != series),
-            "unplayed": tuple(unplayed),
+            "unplayed": tuple(s.series for s in candidate.steps if s.series.case not in played),
             "steps": (),
             "tries": 0,
             "culprit": release_of(candidate.packages),
             "evidence": comparison.id,
             "why": comparison.why,
-            "confirmed_on": None if machine == candidate.series.machine else machine,
-            "method": _method(main, finding, machine),
+            "confirmed_on": None if here else machine,
+            "method": (
+                f"A step{' of instructions' * (main.series.metric == INSTRUCTIONS)} compared with "
+                f"an anchor (points before it: {main.nights[0]}, after it: {main.nights[1]}), "
+                f"confirmed by {finding.n} duets between the two stacks on "
+                f"{'the same machine' if here else f'another machine, {machine}'}."
+            ),
             "note": "" if worse else IMPROVED,
         }
     )
 
 
-def _dismissed(judged: Sequence[Finding], unloaded: bool) -> tuple[Verdict, str]:
-    if unloaded:
-        return Verdict.SAME, f"N{UNTOUCHED[1:]}."
+def _dismissed(comparison: Comparison, judged: Sequence[Finding]) -> tuple[Verdict, str]:
+    if not (comparison.planned or comparison.findings or comparison.missing):
+        return Verdict.SAME, UNTOUCHED
     if judged and all(finding.verdict is Verdict.SAME for finding in judged):
         return Verdict.SAME, "The duets of the two stacks showed no change."
     verdicts = ", ".join(sorted({str(finding.verdict) for finding in judged}))
@@ -240,22 +251,13 @@ def judged_as(series: SeriesName) -> SeriesName:
     return series.model_copy(update={"metric": CPU}) if counted else series
 
 
-def _method(main: Step, judged: Finding, machine: str) -> str:
-    what = " of instructions" if main.series.metric == INSTRUCTIONS else ""
-    where = "the same machine" if machine == main.series.machine else f"another machine, {machine}"
-    return (
-        f"A step{what} compared with an anchor (points before it: {main.nights[0]}, after it: "
-        f"{main.nights[1]}), confirmed by {judged.n} duets between the two stacks on {where}."
-    )
-
-
 def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tuple[Change, ...]:
     """Close open changes that a later confirmed one undid; return their new states.
 
     A change is undone when both together leave the series no worse than before, within the metric's
     limit. `evidence` has comparisons by id, for effects of a change on other series.
     """
-    new = []
+    closed = []
     for record in records:
         undone = (
             later.id
@@ -263,12 +265,12 @@ def close(records: Sequence[Change], evidence: Mapping[str, Comparison]) -> tupl
             if record.status == "open" and later.when > record.when
             if record.measured_on == later.measured_on
             if (ratio := _ratio_of(later, record.series, evidence)) is not None
-            if _worse(record.series.metric, record.ratio * ratio) <= 0
+            if not _worse(record.series.metric, record.ratio * ratio)
         )
         if by := next(undone, None):
             note = f"{record.note} Undone by the change {by}.".lstrip()
-            new.append(record.model_copy(update={"status": "closed", "note": note}))
-    return tuple(new)
+            closed.append(record.model_copy(update={"status": "closed", "note": note}))
+    return tuple(closed)
 
 
 def _ratio_of(
@@ -280,22 +282,11 @@ def _ratio_of(
     comparison = evidence.get(record.evidence or "")
     if series not in record.others or comparison is None:
         return None
-    judged = finding_on(comparison, series)
-    return None if judged is None else judged.ratio
+    finding = finding_on(comparison, series)
+    return None if finding is None else finding.ratio
 
 
-def _worse(metric: str, ratio: float) -> float:
-    """Return how much a figure became worse, as a logarithm, beyond the limit."""
-    name, log = CPU if metric == INSTRUCTIONS else metric, math.log(ratio)
-    size = abs(log) if direction(name, log) is Verdict.WORSE else -abs(log)
-    return size - math.log1p(row(name).limit)
-
-
-def _measured(comparison: Comparison, series: SeriesName) -> bool:
-    """Whether a comparison measured a series, at least in another metric."""
-    return any(case.case.id == series.case for case in comparison.cases)
-
-
-def untouched(comparison: Comparison) -> bool:
-    """Whether nothing was measured because the two sides cannot differ there."""
-    return not (comparison.planned or comparison.findings or comparison.missing)
+def _worse(metric: str, ratio: float) -> bool:
+    """Return whether a figure became worse by more than its limit."""
+    log = math.log(ratio)
+    return direction(metric, log) is Verdict.WORSE and abs(log) > math.log1p(row(metric).limit)

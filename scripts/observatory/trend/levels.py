@@ -3,7 +3,7 @@
 The cut minimises the squared deviations, each over its variance, plus a price for every piece. The
 cost of one point is limited, however far away it lies. So a few far points are outliers, and form
 no piece of their own (Fearnhead and Rigaill, JASA 114, 2019, doi 10.1080/01621459.2017.1385466). A
-simulation has chosen the prices (docs/method.md).
+simulation has chosen the prices (docs/observatory/method.md).
 """
 
 import math
@@ -19,7 +19,7 @@ from observatory.store.points import NORMAL
 PRICE: Final = 14.0
 """Price of another piece, in squared standard errors. With it, none of 300 series of 60 points that
 do not move showed a step at any time while the points came one by one. With a standard error of
-0.3 to 0.6 %, a step of 2 % is detected at its second point (docs/method.md)."""
+0.3 to 0.6 %, a step of 2 % is detected at its second point (docs/observatory/method.md)."""
 
 LONE: Final = 0.6 * PRICE
 """Highest cost of a point: one alone makes no piece, two do. A point counts as an outlier from
@@ -57,23 +57,19 @@ def interval(log: float, error: float) -> Interval:
 
 
 def fit(
-    logs: Sequence[float],
-    errors: Sequence[float],
-    *,
-    lone: bool = False,
-    chosen: Sequence[bool] | None = None,
+    logs: Sequence[float], errors: Sequence[float], lone: Sequence[bool] | None = None
 ) -> list[Piece]:
     """Cut a series of logarithms, with their standard errors, into pieces.
 
-    With `lone`, one point can be a piece: counts that repeat exactly have no outliers. The same
-    holds for points of `chosen` dates, a month apart: each may be on a level of its own.
+    One `lone` point can be a piece: counts that repeat exactly have no outliers, and points of
+    dates a month apart may each be on a level of their own.
     """
     if not len(logs):
         return []
     y = np.asarray(logs)
-    far = np.zeros(len(y), dtype=bool) if chosen is None else np.asarray(chosen, dtype=bool)
+    far = np.zeros(len(y), dtype=bool) if lone is None else np.asarray(lone, dtype=bool)
     w = 1 / _variances(y, np.asarray(errors), ~(far[1:] | far[:-1]))
-    limit = np.where(far | lone, math.inf, LONE)
+    limit = np.where(far, math.inf, LONE)
     tried = _levels(y, w)
     cost = np.zeros(len(tried))
     since = np.zeros(len(tried), dtype=int)

@@ -15,9 +15,8 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.judge.statistics import direction
 from observatory.store.change import Change
-from observatory.trend.releases import MAIN, START, ReleaseAxis, Result, results
+from observatory.trend.releases import MEMORY, START, ReleaseAxis, Result
 
-MEMORY: Final = "pss_steady"
 _RANKS: Final = (CPU, "throughput", START, MEMORY)
 """Metrics that are quoted: what requests cost first."""
 
@@ -74,27 +73,13 @@ class Quote:
         return math.log(high / low) if low else math.inf
 
 
-def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
-    """Judge every release over the measured one before it, by axis and version.
-
-    All releases are one family, or of many packages some would move by chance.
-    """
-    each = list(axes)
-    steps = [(axis, step) for axis in each for step in axis.steps]
-    by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in each}
-    for (axis, _), result in zip(steps, results(steps), strict=True):
-        by_axis[axis][result.head.version] = result
-    return by_axis
-
-
 def quotes(
     effects: Mapping[ReleaseAxis, Mapping[str, Result]], changes: Iterable[Change]
 ) -> dict[Key, Quote]:
     """Decide the size of every release that moved something, the newest release first.
 
     It is measured alone. The largest effect on requests that reaches its limit counts, then that on
-    starts, on memory. Of several machines, it is the one with the narrowest
-    interval.
+    starts, on memory. Of several machines, it is the one with the narrowest interval.
     """
     known: dict[Key, list[Quote]] = {}
     days = {
@@ -134,14 +119,13 @@ def _alone(effects: Mapping[ReleaseAxis, Mapping[str, Result]]) -> Iterator[Quot
     for axis, by_version in effects.items():
         for version, result in by_version.items():
             for effect in result.effects:
-                if not effect.moved or effect.metric not in (*MAIN, MEMORY):
-                    continue
                 quote = Quote(
                     axis.package, version, result.base.version, result.head.when, True,
                     axis.machine.id, effect.case, effect.python, effect.metric, effect.ratio,
                     effect.verdict or Verdict.UNKNOWN, effect.samples,
                 )  # fmt: skip
-                if effect.metric != MEMORY or quote.reaches_limit:  # pages of memory come and go
+                # Pages of memory come and go.
+                if effect.moved and (effect.metric != MEMORY or quote.reaches_limit):
                     yield quote
 
 

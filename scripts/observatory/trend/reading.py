@@ -8,10 +8,12 @@ newest one make the trend.
 """
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
@@ -20,9 +22,10 @@ from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.packages import PackageRecord
 from observatory.store.points import Points
-from observatory.trend.table import Night, NightCase, builds, figures, fingerprint, of_run
+from observatory.trend.table import Night, NightCase, figures, of_run
+
+_Measured = TypeVar("_Measured", Run, Points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,6 @@ class Sources:
     night_records: tuple[NightRecord, ...] = ()
     # All files of points: those of dated stacks without what is in `nights`.
     points: tuple[Points, ...] = ()
-    packages: tuple[PackageRecord, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
 
@@ -53,46 +55,38 @@ def read(results: Path, *, with_runs: bool = True) -> Sources:
 
 def _read(results: Path, *, with_runs: bool) -> Sources:
     problems: list[str] = []
-
     places: dict[str, Path] = {}
 
-    def once(path: Path, name: str) -> None:
+    def load(kind: type[_Measured], path: Path) -> _Measured:
+        value = kinds.read_at(kind, results, path)
         # Pages and series use the id, whatever folder a file is in.
-        if (other := places.setdefault(name, path)) != path:
+        if (other := places.setdefault(value.id, path)) != path:
             raise RecordError(f"{path}: its id is that of {other}: rename the wrong one")
+        return value
 
-    def run(path: Path) -> tuple[Path, Night]:
-        night = of_run(kinds.read_at(Run, results, path))
-        once(path, night.run)
-        return path, night
-
-    def points_at(path: Path) -> Points:
-        points = kinds.read_at(Points, results, path)
-        once(path, points.id)
-        return points
-
-    anchored = kinds.read_each(files.paths(Points, results), points_at, problems)
-    anchored.sort(key=lambda points: (points.started, points.id))
-    ratios, unchained = of_points(anchored)
+    points = kinds.read_each(files.paths(Points, results), partial(load, Points), problems)
+    points.sort(key=lambda file: (file.started, file.id))
+    ratios, notes = of_points(points)
     # Points of years would fill the memory, and those of dated stacks are in the nights.
-    anchored = [p if p.release else p.model_copy(update={"cases": ()}) for p in anchored]
-    runs = result_files.runs(results)
-    of_runs = kinds.read_each(runs, run, problems) if with_runs else [(path, None) for path in runs]
+    points = [p if p.release else p.model_copy(update={"cases": ()}) for p in points]
+    paths, nights = result_files.runs(results), list[Night]()
+    if with_runs:
+        nights = kinds.read_each(paths, lambda path: of_run(load(Run, path)), problems)
+        names = {night.run for night in nights}
+        paths = [path for path in paths if path.stem in names]
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
-    packages = kinds.read_all(PackageRecord, results, problems)
     return Sources(
-        nights=(*(night for _, night in of_runs if night), *ratios),
-        runs={path.stem: path for path, _ in of_runs},
+        nights=(*nights, *ratios),
+        runs={path.stem: path for path in paths},
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
         problems=tuple(problem.replace(f"{results}/", "") for problem in problems),
         night_records=tuple(sorted(records, key=lambda record: (record.created, record.id))),
-        points=tuple(anchored),
-        packages=tuple(packages),
-        notes=unchained,
+        points=tuple(points),
+        notes=notes,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
     )
 
@@ -100,8 +94,9 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
 def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
     """Return the nights of all points of dated stacks, and sentences about points on no trend."""
     stacks, notes = trend_points(points)
-    cases = [case for stack in stacks for case in stack.cases]
-    places = {case.case: NightCase(case.python, case.stack) for case in cases}
+    places = {
+        case.case: NightCase(case.python, case.stack) for stack in stacks for case in stack.cases
+    }
     return tuple(_night(stack, places) for stack in stacks), notes
 
 
@@ -110,16 +105,14 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
 
     `places`: interpreter and stack of cases without points in it.
     """
-    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
-    for missing in stack.missing:
-        if missing.case not in cases:
-            place = places.get(missing.case, NightCase("", ""))
-            cases[missing.case] = NightCase(
-                place.python, place.stack, status="failed", reason=missing.reason
-            )
     intervals = {
         case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
     }
+    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
+    for missing in stack.missing:
+        place = places.get(missing.case, NightCase("", ""))
+        failed = replace(place, status="failed", reason=missing.reason)
+        cases.setdefault(missing.case, failed)
     metrics, block = figures([intervals.get(case, {}) for case in cases])
     return Night(
         run=stack.id,
@@ -129,8 +122,6 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
         time=int(min(stack.when, stack.started).timestamp()),
         commit=stack.commit,
         machine=stack.machine.id,
-        fingerprint=fingerprint(stack.machine),
-        interpreters=builds(stack.interpreters),
         stacks={lock.name: lock.digest for lock in stack.stacks},
         packages={lock.name: lock.packages for lock in stack.stacks},
         cases=cases,
@@ -149,13 +140,13 @@ def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[st
     dated = [file for file in points if file.release is None]
     dated.sort(key=lambda file: (file.started, file.id))
     newest = {file.machine.id: file.anchor for file in dated}
-    stacks: dict[tuple[str, str], list[Points]] = {}
+    stacks = defaultdict[tuple[str, str], list[Points]](list)
     lost: Counter[tuple[str, str]] = Counter()
     for file in dated:
         anchor = newest[file.machine.id]
         if file.anchor == anchor:
             name = (file.night or file.id) if file.origin == "night" else file.label
-            stacks.setdefault((file.machine.id, name), []).append(file)
+            stacks[file.machine.id, name].append(file)
         else:
             lost[file.anchor, anchor] += sum(len(case.points) for case in file.cases)
     notes = (

@@ -7,11 +7,11 @@ machine are independent, so that of a release over another one is their sum in q
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, islice, pairwise, product
+from itertools import pairwise, product
 from typing import Final
 
 from packaging.utils import canonicalize_name
@@ -26,6 +26,7 @@ from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.levels import Piece, fit, interval
 
 START: Final = "start_cpu"  # sums up a start without load, which alone has it
+MEMORY: Final = "pss_steady"
 MAIN: Final = (CPU, START)
 """Metrics that sum up a release: CPU per request, or CPU to start."""
 Pair = tuple[CasePoints, AnchoredPoint, AnchoredPoint]
@@ -144,13 +145,6 @@ class Result:
         return tuple(effect for effect in self.effects if effect.verdict and effect.metric in MAIN)
 
     @property
-    def others(self) -> tuple[ReleaseEffect, ...]:
-        """All other judged effects."""
-        return tuple(
-            effect for effect in self.effects if effect.verdict and effect.metric not in MAIN
-        )
-
-    @property
     def moved(self) -> tuple[ReleaseEffect, ...]:
         """Main effects that moved: servers first, the largest first."""
         moved = (effect for effect in self.main if effect.moved)
@@ -204,35 +198,33 @@ def _measured(version: str, files: Sequence[Points]) -> MeasuredRelease:
     )
 
 
-def results(
-    on: Sequence[tuple[ReleaseAxis, tuple[MeasuredRelease, MeasuredRelease]]],
-) -> tuple[Result, ...]:
-    """Judge the second release of each step over the first, for each case and metric of both.
+def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:
+    """Judge every release over the measured one before it, by axis and version.
 
-    The main figures of all steps are one family: among many releases without an effect, few get a
-    verdict by chance. The other figures of each step are a family of their own. If a case is at
-    another level from a release on, the effect is the difference of the levels.
+    CPU of all releases is one family, and so is memory: of many releases without an effect, few get
+    a verdict by chance. If a case is at another level from a release on, the effect is the
+    difference of the levels. Counts have no verdict.
     """
-    steps = [step for _, step in on]
-    pairs = [
-        [
-            (case, before, after)
-            for name, case in head.points.items()
+    by_axis: dict[ReleaseAxis, dict[str, Result]] = {axis: {} for axis in axes}
+    steps = [(axis, *step) for axis in by_axis for step in axis.steps]
+    effects: list[list[ReleaseEffect]] = [[] for _ in steps]
+    for family, assess in ((MAIN, judge), ((MEMORY,), judge), ((INSTRUCTIONS,), _counts)):
+        pairs = [
+            (place, (case, before, after))
+            for place, (_, base, head) in enumerate(steps)
+            for case in head.points.values()
             for after in case.points
-            if (before := base.point(name, after.metric)) is not None
+            if after.metric in family and (before := base.point(case.case, after.metric))
+            if scatters(before, after) or assess is _counts
         ]
-        for base, head in steps
-    ]
-    main = [[p for p in step if p[2].metric in MAIN and scatters(*p[1:])] for step in pairs]
-    effects = iter(judge([*chain.from_iterable(main)]))
-    judged = []
-    for (axis, (base, head)), own, step in zip(on, main, pairs, strict=True):
-        of_step = (
-            axis.levels.get((head.version, effect.case, effect.metric), effect)
-            for effect in islice(effects, len(own))
-        )
-        judged.append(Result(base, head, (*of_step, *_others(step))))
-    return tuple(judged)
+        assessed = assess([pair for _, pair in pairs])
+        for (place, _), effect in zip(pairs, assessed, strict=True):
+            axis, _, head = steps[place]
+            key = (head.version, effect.case, effect.metric)
+            effects[place].append(axis.levels.get(key, effect))
+    for (axis, base, head), of_step in zip(steps, effects, strict=True):
+        by_axis[axis][head.version] = Result(base, head, tuple(of_step))
+    return by_axis
 
 
 def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
@@ -246,20 +238,28 @@ def _begins(logs: Sequence[float], left: Piece, right: Piece) -> bool:
     return min(ratios) >= CERTAIN * variance
 
 
-def _others(step: Sequence[Pair]) -> Iterator[ReleaseEffect]:
-    """Judge the figures of a step that are no main ones, and add counts without a verdict."""
-    yield from judge([p for p in step if p[2].metric not in MAIN and scatters(*p[1:])])
-    yield from (_count(*pair) for pair in step if not scatters(*pair[1:]))
-
-
 def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     """Judge the figures of one family, whose points all have a scatter."""
-    ps = []
-    for _, before, after in pairs:
-        of, floor = _sample(before, after), row(after.metric).floor
-        ps.append(float(statistics.moved_ps(of.mean, of.error, of.freedom, floor)))
-    adjusted = statistics.adjust(ps)
-    return [_verdict(*pair, p, len(ps)) for pair, p in zip(pairs, adjusted, strict=True)]
+    samples = [_sample(before, after) for _, before, after in pairs]
+    rows = [row(after.metric) for *_, after in pairs]
+    adjusted = statistics.adjust(
+        [
+            float(statistics.moved_ps(of.mean, of.error, of.freedom, scale.floor))
+            for of, scale in zip(samples, rows, strict=True)
+        ]
+    )
+    effects = []
+    for (case, _, after), of, scale, p in zip(pairs, samples, rows, adjusted, strict=True):
+        low, high = of.interval.ends or (0.0, math.inf)
+        inside = max(high, 1 / low) <= 1 + scale.limit
+        verdict = Verdict.SAME if inside else Verdict.UNKNOWN
+        if p <= RATE:
+            verdict = direction(after.metric, of.mean)
+        detectable = of.detectable(scale.floor, RATE / len(pairs))
+        effects.append(
+            ReleaseEffect(case.case, case.python, after.metric, of.interval, detectable, verdict)
+        )
+    return effects
 
 
 def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
@@ -267,24 +267,15 @@ def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
     return _sample(base, head).interval
 
 
-def _verdict(
-    case: CasePoints, before: AnchoredPoint, after: AnchoredPoint, p: float, family: int
-) -> ReleaseEffect:
-    """Judge one figure; `p` is adjusted for a family of this many figures."""
-    scale, effect = row(after.metric), ratio(before, after)
-    detectable = _sample(before, after).detectable(scale.floor, RATE / family)
-    low, high = effect.ends or (0.0, math.inf)
-    inside = max(high, 1 / low) <= 1 + scale.limit
-    verdict = Verdict.SAME if inside else Verdict.UNKNOWN
-    if p <= RATE:
-        verdict = direction(after.metric, math.log(effect.estimate))
-    return ReleaseEffect(case.case, case.python, after.metric, effect, detectable, verdict)
-
-
-def _count(case: CasePoints, before: AnchoredPoint, after: AnchoredPoint) -> ReleaseEffect:
-    """Return a count's effect, without a verdict."""
-    ratio = interval(after.log - before.log, math.hypot(before.se, after.se))
-    return ReleaseEffect(case.case, case.python, after.metric, ratio)
+def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
+    """Return the effects on counts, without a verdict."""
+    return [
+        ReleaseEffect(
+            case.case, case.python, after.metric,
+            interval(after.log - before.log, math.hypot(before.se, after.se)),
+        )
+        for case, before, after in pairs
+    ]  # fmt: skip
 
 
 def scatters(*points: AnchoredPoint) -> bool:

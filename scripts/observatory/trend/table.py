@@ -5,7 +5,6 @@ fit into memory and are cut into files without a loop over points. Failed and mi
 have no figure (NaN) and a status with a reason. Pure.
 """
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from duetbench.core.comparison import PackageChange, differences
 from duetbench.core.errors import DISTURBING
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
-from duetbench.core.model import CaseResult, InterpreterRecord, Machine, Run
+from duetbench.core.model import CaseResult, Run
 from duetbench.core.units import Interval
 from duetbench.load.summary import intervals
 
@@ -61,13 +59,12 @@ _FEW: Final = 4  # nights needed to know the usual distance
 class NightCase:
     """A case of a night: its interpreter and stack, its status, and notes.
 
-    `definition`: a digest of its declaration. `disturbed`: measured, but nothing is decided from
-    it. `flags` are sorted names; `reason` says why there is no figure.
+    `disturbed`: measured, but nothing is decided from it. `flags` are sorted names; `reason` says
+    why there is no figure.
     """
 
     python: str
     stack: str
-    definition: str = ""
     status: Status = "measured"
     flags: tuple[str, ...] = ()
     reason: str = ""
@@ -83,8 +80,6 @@ class Night:
     time: int  # start, s since 1970; of points the date of the stack
     commit: str | None  # None outside a repository
     machine: str
-    fingerprint: str  # the machine in words; a new fingerprint is a new machine, whatever its id
-    interpreters: Mapping[str, str]  # name → version and build, in words
     stacks: Mapping[str, str]  # name → digest of the lock, if known
     packages: Mapping[str, Mapping[str, str]]  # stack → package → version
     cases: Mapping[str, NightCase]  # by id, in the order of `figures`
@@ -112,10 +107,7 @@ class Table:
 
     @property
     def ratio(self) -> bool:
-        """Whether its figures are ratios to an anchor.
-
-        Another kernel affects both sides of a ratio: it gets a mark, and begins no new series.
-        """
+        """Whether its figures are ratios to an anchor."""
         return self.kind == "anchored"
 
     def length(self, case: str) -> int:
@@ -154,17 +146,6 @@ def figures(cases: Sequence[Mapping[str, Interval]]) -> tuple[tuple[str, ...], F
     return tuple(COLUMNS[column] for column in used.tolist()), clipped
 
 
-def fingerprint(machine: Machine) -> str:
-    """Describe a machine, except its id and memory: a kernel update may change the latter a bit."""
-    fields = machine.model_dump(exclude={"id", "memory"}).items()
-    return "; ".join(f"{key} {field}" for key, field in fields if field is not None)
-
-
-def builds(interpreters: Iterable[InterpreterRecord]) -> dict[str, str]:
-    """Describe interpreters' versions and builds, by name."""
-    return {py.name: f"{py.version}; {py.origin}; {py.build}" for py in interpreters}
-
-
 def of_run(run: Run) -> Night:
     """Return the night of a run; `summary` defines its figures and intervals."""
     metrics, block = figures([intervals(result.usable) for result in run.results])
@@ -175,8 +156,6 @@ def of_run(run: Run) -> Night:
         time=int(datetime.fromisoformat(run.started).timestamp()),
         commit=run.commit,
         machine=run.machine.id,
-        fingerprint=fingerprint(run.machine),
-        interpreters=builds(run.interpreters),
         stacks={stack.name: stack.digest for stack in run.stacks},
         packages={stack.name: stack.packages for stack in run.stacks},
         cases={result.case.id: _case(result) for result in run.results},
@@ -195,7 +174,6 @@ def _case(result: CaseResult) -> NightCase:
     return NightCase(
         python=case.python,
         stack=case.stack,
-        definition=hashlib.sha256(case.model_dump_json().encode()).hexdigest()[:12],
         status="disturbed" if 0 < len(usable) <= 2 * disturbed else status,
         flags=tuple(sorted({str(flag.name) for start in result.launches for flag in start.flags})),
         reason=reason,
@@ -250,87 +228,12 @@ def _interval(mean: float, low: float, high: float, launches: float) -> Interval
     return Interval(mean, low if known else None, high if known else None, int(launches))
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Something besides the stack changed: the figures before and after it are not comparable.
-
-    Ratios are (`Table.ratio`). `night` is the place of the first night after it; `before` and
-    `after` describe the difference.
-    """
-
-    night: int
-    what: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bump:
-    """A stack changed before the night at this place; no packages: only hashes changed."""
-
-    night: int
-    stack: str
-    packages: tuple[PackageChange, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Breaks by case, and pairs of nights with missing nights in between."""
-
-    breaks: dict[str, tuple[Break, ...]]
-    gaps: tuple[tuple[int, int], ...]
-
-
-def events(table: Table) -> Events:
-    """Find all events of a table; with fewer than four nights there are no gaps."""
+def gaps(table: Table) -> tuple[tuple[int, int], ...]:
+    """Find pairs of nights with missing nights in between; with fewer than four there are none."""
     times = [night.time for night in table.nights]
     usual = float(np.median(np.diff(times))) if len(times) >= _FEW else math.inf
-    gaps = (
+    return tuple(
         (place, place + 1)
         for place, (before, after) in enumerate(pairwise(times))
         if after - before > _LONG * usual
     )
-    return Events(breaks(table), tuple(gaps))
-
-
-def breaks(table: Table) -> dict[str, tuple[Break, ...]]:
-    """By case: where the machine, the interpreter's build or the case's definition changed."""
-    by_case: dict[str, list[Break]] = {case: [] for case in table.cases}
-    known: dict[str, dict[str, str]] = {}
-    for place, night in enumerate(table.nights):
-        for name, case in night.cases.items():
-            now = {
-                "machine": night.fingerprint,
-                "interpreter": night.interpreters.get(case.python, case.python),
-                "case": case.definition,
-            }
-            before = known.get(name, now)
-            known[name] = now
-            by_case[name] += [
-                Break(place, key, *_differing(before[key], new))
-                for key, new in now.items()
-                if before[key] != new
-            ]
-    return {case: tuple(breaks_of_case) for case, breaks_of_case in by_case.items()}
-
-
-def _differing(before: str, after: str) -> tuple[str, str]:
-    """Return only the parts that differ; descriptions are `key value; key value; …`."""
-    old, new = before.split("; "), after.split("; ")
-    removed = "; ".join(part for part in old if part not in new)
-    added = "; ".join(part for part in new if part not in old)
-    return removed or "nothing", added or "nothing"
-
-
-def bumps(table: Table) -> tuple[Bump, ...]:
-    """Find where a stack's lock changed, oldest first."""
-    result: list[Bump] = []
-    last: dict[str, Night] = {}
-    for place, night in enumerate(table.nights):
-        for stack, digest in night.stacks.items():
-            before = last.get(stack, night)
-            last[stack] = night
-            if before.stacks[stack] != digest:
-                packages = (state.packages.get(stack, {}) for state in (before, night))
-                result.append(Bump(place, stack, differences(stack, *packages)))
-    return tuple(result)

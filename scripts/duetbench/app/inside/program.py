@@ -72,22 +72,26 @@ def prepare() -> Unit:
     """Open the served application, check its answers, and choose how many requests to count."""
     request = open_served(check=True)
     request.start_threads()
-    paths = request.paths
-    requests, (seconds, work) = FEWEST, _times(request, len(paths))
+    return unit_of(request, len(request.paths))
+
+
+def unit_of(call: Callable[[], object], turns: int = 1) -> Unit:
+    """Choose how many calls to count, of which so many in turn differ from each other."""
+    calls, (seconds, work) = FEWEST, _times(call, turns)
     if work < SLOW:  # it may seem to wait because another process has the core
-        seconds, work = min((seconds, work), *(_times(request, len(paths)) for _ in range(4)))
+        seconds, work = min((seconds, work), *(_times(call, turns) for _ in range(4)))
     slow = seconds >= SLOW
     if not slow:
-        calls = sum(_count_calls(request) for _ in paths) / len(paths)
-        requests = max(FEWEST, REQUESTS // max(1, round(calls / _CALLS)))
-        requests = max(FEWEST, min(requests, int(_WAITING / max(seconds - work, 1e-9))))
-    n = -(-requests // len(paths)) * len(paths)  # rounded up: each path is as often in every round
+        entered = sum(_count_calls(call) for _ in range(turns)) / turns
+        calls = max(FEWEST, REQUESTS // max(1, round(entered / _CALLS)))
+        calls = max(FEWEST, min(calls, int(_WAITING / max(seconds - work, 1e-9))))
+    n = -(-calls // turns) * turns  # rounded up: each path is as often in every round
     return Unit(
-        request,
+        call,
         n=n,
         # After 30 calls, one of 1.9 million instructions still changed by 0.5 %.
         warmup=min(2 * n, WARM) if slow else 2 * n,
-        least=len(paths),
+        least=turns,
         takes=seconds + (LONGER - 1) * work,
     )
 

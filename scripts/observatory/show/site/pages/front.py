@@ -152,8 +152,8 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
         if address != addresses.DOCS:
             yield title, address, "page"
     if site.documented:
-        for path in sorted((site.root / "docs").glob("*.md")):
-            yield from _headings(path)
+        for path in sorted((site.root / "docs").rglob("*.md")):
+            yield from _headings(path, path.relative_to(site.root).with_suffix("").as_posix())
         for flag in FlagName:
             yield (
                 f"{flag.value}: {flag.meaning}",
@@ -164,9 +164,9 @@ def _found(site: Site) -> Iterator[tuple[str, str, str]]:
             yield f"{metric.title} ({metric.name})", f"{addresses.DOCS}reference/#metrics", "word"
 
 
-def _headings(path: Path) -> Iterator[tuple[str, str, str]]:
+def _headings(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
     """Return the places of a page of the documentation; those of the glossary are words."""
-    page = addresses.DOCS + ("" if path.stem == "index" else f"{path.stem}/")
+    page = name.removesuffix("index").rstrip("/") + "/"
     (_, title), *parts = _HEADING.findall(path.read_text("utf-8"))
     yield title, page, "docs"
     for _, text in parts:

@@ -96,7 +96,6 @@ def _package(site: Site, package: ReleasedPackage) -> PageFile:
         rows=rows(site, quotes),
         judged=sum(name == package.name for name, _ in site.judged),
         locked=group((version, stack) for stack, version in package.locked.items()),
-        links=package.labelled_links(),
         chart=_chart(site, own[0], largest) if own else None,
         sections=[(axis, site.effects[axis]) for axis in own],
     )
@@ -133,7 +132,6 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
             }
         ],
         "gaps": [],
-        "breaks": [],
         "changes": [
             {**mark, "name": mark["name"].removeprefix(f"{axis.package} ")}
             for mark in trends.marks(site, case, metric)
@@ -194,7 +192,6 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         version=version,
         figures=before_after(site, quote),
         code=function(site, quote),
-        links=package.labelled_links(version, quote.previous),
         seen=request_table(site, quote, alone),
         state=still_there(site, quote),
         sure=measurements(site, quote, root),

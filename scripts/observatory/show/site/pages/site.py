@@ -7,7 +7,7 @@ the site, and no clock: the same `results/` give the same bytes.
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -29,11 +29,10 @@ from observatory.show.run_view import Section
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
-from observatory.store.packages import PackageRecord, VersionLinks
-from observatory.trend.quotes import Key, Quote, judged, quote_of, quotes
+from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
-from observatory.trend.releases import ReleaseAxis, Result, axes
-from observatory.trend.table import KINDS, Events, Kind, Night, Table, events, tables
+from observatory.trend.releases import ReleaseAxis, Result, axes, judged
+from observatory.trend.table import KINDS, Kind, Night, Table, tables
 
 _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
@@ -99,36 +98,12 @@ class ReleasedPackage:
         name: Its name in locks.
         locked: Stack → version, in the newest lock that was measured.
         versions: Versions with pages: those with a quoted size; oldest first.
-        about: Links of its versions, if its metadata are stored.
     """
 
     name: str
     axes: tuple[ReleaseAxis, ...] = ()
     locked: Mapping[str, str] = field(default_factory=dict)
     versions: tuple[str, ...] = ()
-    about: PackageRecord | None = None
-
-    def links(self, version: str = "") -> VersionLinks:
-        """Return the links of a version, or of the newest; the newest known tag fills a gap."""
-        versions = self.about.versions if self.about else {}
-        if not versions:
-            return VersionLinks()
-        newest = sorted(versions, key=order)
-        links = versions.get(version) or versions[newest[-1]]
-        tags = (versions[number].tag for number in newest[::-1] if versions[number].tag is not None)
-        tag = links.tag if links.tag is not None else next(tags, None)
-        return links.model_copy(update={"tag": tag})
-
-    def labelled_links(self, version: str = "", before: str | None = None) -> list[tuple[str, str]]:
-        """Return labels and addresses of links in its metadata, what tells of a version first."""
-        metadata = self.links(version)
-        links = [
-            (kind.capitalize(), address)
-            for kind, address in metadata.links.items()
-            if not version or kind in {"changelog", "source", "issues"}
-        ]
-        compared = metadata.differences(before, version) if before else None
-        return [*([(f"Source, {before} to {version}", compared)] if compared else []), *links]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +135,6 @@ class Site:
     base: str
     sources: Sources
     tables: Mapping[TableKey, Table]
-    events: Mapping[TableKey, Events]
     nights: Mapping[str, Night]
     newest: tuple[RunSummary, ...]
     changes: tuple[Change, ...]
@@ -287,9 +261,7 @@ def gather(
 ) -> Site:
     """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
     broken: list[str] = []
-    known = {
-        (table.machine, table.kind): (table, moves) for table, moves in _tables(sources, broken)
-    }
+    known = {(table.machine, table.kind): table for table in _tables(sources, broken)}
     # The id of a run begins with its time.
     nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
     changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
@@ -317,8 +289,7 @@ def gather(
         root=root,
         base=base,
         sources=sources,
-        tables={key: table for key, (table, _) in known.items()},
-        events={key: moves for key, (_, moves) in known.items()},
+        tables=known,
         nights=nights,
         newest=newest,
         changes=tuple(changes),
@@ -372,16 +343,12 @@ def raw_files(sources: Sources) -> dict[str, str]:
     return raw
 
 
-def _tables(sources: Sources, broken: list[str]) -> Iterator[tuple[Table, Events]]:
-    """Return the tables with their events, without those of a machine that has impossible ones."""
-
-    def make(nights: Iterable[Night]) -> Sequence[tuple[Table, Events]]:
-        return [(table, events(table)) for table in tables(nights)]
-
+def _tables(sources: Sources, broken: list[str]) -> Iterator[Table]:
+    """Return the tables, without those of a machine that has impossible nights."""
     for machine, nights in sorted(
         group((night.machine, night) for night in sources.nights).items()
     ):
-        yield from spare(broken, f"Nights of {machine}", partial(make, nights), ())
+        yield from spare(broken, f"Nights of {machine}", partial(tables, nights), ())
 
 
 Released = tuple[dict[str, ReleasedPackage], dict[ReleaseAxis, dict[str, Result]], dict[Key, Quote]]
@@ -396,14 +363,12 @@ def _released(sources: Sources, changes: Iterable[Change]) -> Released:
     for night in sorted(sources.nights, key=lambda night: night.time):
         stacks |= night.packages
     versions = group(quoted)
-    metadata = {record.id: record for record in sources.packages}
     packages = {
         name: ReleasedPackage(
             name,
             axes_of.get(name, ()),
             {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
             tuple(sorted(versions.get(name, ()), key=order)),
-            metadata.get(name),
         )
         for name in sorted({*axes_of, *versions})
     }

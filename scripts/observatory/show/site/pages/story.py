@@ -229,7 +229,7 @@ def _further(site: Site, quote: Quote) -> Iterator[Dot]:
     moved = [
         (machine, effect)
         for machine, result in _on(site, quote)
-        for effect in (*result.main, *result.others)
+        for effect in result.effects
         if effect.moved and not _is_repeated(effect, quote)
     ]
     for machine, effect in sorted(moved, key=lambda pair: -pair[1].size):

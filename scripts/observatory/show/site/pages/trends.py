@@ -91,7 +91,6 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
     row = table.cases.index(case)
     headers = [table.nights[night] for night in of.tolist()]
     first, last = int(of[0]), int(of[-1])
-    events = site.events[table.machine, table.kind]
     shown = [metric for metric in metrics(table, case) if only in {"", metric}]
     return {
         "label": table.machine,
@@ -104,14 +103,8 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
         "note": [h.cases[case].reason or ", ".join(h.cases[case].flags) for h in headers],
         "launches": table.figures[of, row, :, 3].max(axis=1).astype(int).tolist(),
         "metrics": [_metric(table, metric, of, row) for metric in shown],
-        "gaps": [table.nights[night].time for night, _ in events.gaps if first < night <= last],
-        "breaks": [
-            {
-                "time": table.nights[event.night].time,
-                "label": f"{event.what}: {event.before} → {event.after}",
-            }
-            for event in events.breaks.get(case, ())
-            if first < event.night <= last
+        "gaps": [
+            table.nights[night].time for night, _ in history.gaps(table) if first < night <= last
         ],
         "changes": [mark for metric in shown for mark in marks(site, case, metric)],
     }

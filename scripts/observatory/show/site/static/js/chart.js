@@ -31,7 +31,6 @@ import { day, interval, named, quotient } from "./formats.js";
  * @property {string[]} note
  * @property {Metric[]} metrics
  * @property {number[]} gaps
- * @property {{time: number, label: string}[]} breaks
  * @property {{metric: string, time: number, name: string, tone: string, label: string, href: string}[]} changes
  */
 /** @typedef {{format: number, tables: Table[]}} Document */
@@ -172,7 +171,7 @@ class Chart {
     const shown = long.length ? long : every.slice(0, 1);
     const [table, figures] = shown[0];
     const lines = shown.map(([table, metric]) => points(table, metric));
-    const cuts = shown.map(([table]) => [...table.gaps.map((time) => time + 1), ...(table.anchor ? [] : table.breaks.map(({ time }) => time - 1))]);
+    const cuts = shown.map(([table]) => table.gaps.map((time) => time + 1));
     const marks = table.changes.filter(({ metric, time }) => metric === this.metric && time >= (lines[0][0]?.x ?? 0));
     const data = columns(lines, cuts);
     this.lines = lines;
@@ -218,7 +217,6 @@ class Chart {
       hooks: {
         draw: [(plot) => {
           marks.forEach(({ time }, place) => upright(plot, time, tones[place]));
-          if (!table.anchor) table.breaks.forEach(({ time }) => upright(plot, time, ink("--ink")));
           arrange(plot, names, marks.map(({ time }) => time));
         }],
         setCursor: [(plot) => this.#say(plot.cursor.idx ?? null)],

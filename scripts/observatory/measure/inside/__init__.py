@@ -1,1 +1,0 @@
-"""Applications of experiments inside one process, by the standard library alone."""
