@@ -187,26 +187,6 @@ class Network:
                     in_mode(mode, functools.partial(_round, client, url), paths)
 
 
-def track_slowest_round() -> float:
-    """Seconds of the slowest of ten rounds done one after another: all at once cannot be faster."""
-    require_stack(STACK)
-    url = _api()
-    with tempfile.TemporaryDirectory() as folder, _client() as client:
-        path = Path(folder) / "0.bin"
-        _round(client, url, path)  # the first one connects
-        return max(_seconds(_round, client, url, path) for _ in range(ROUNDS))
-
-
-track_slowest_round.version = "1"
-track_slowest_round.unit = "seconds"
-
-
-def _seconds(call: Callable[..., object], *arguments: object) -> float:
-    began = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - began
-
-
 def _client() -> Any:
     # The environment's proxies are not for loopback, and there is no certificate to verify.
     return _library("httpx").Client(trust_env=False, verify=False)

@@ -23,8 +23,7 @@ from foreign import MACHINES, shard_run
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import asv_site, build
-from observatory.show.site.pages import experiment, site
-from observatory.show.site.pages import packages as pages
+from observatory.show.site.pages import experiment, site, story
 from observatory.store import kinds
 from observatory.store.night import NightRecord, outcome
 from observatory.trend import candidates, confirm, reading
@@ -183,7 +182,7 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
     culprit = Release(package="fastapi", version="0.10.2", previous="0.10.1")
     known = record.model_copy(update={"id": "known", "culprit": culprit})
     files.save(scene.results, known)
-    monkeypatch.setattr(pages, "trace", broken)
+    monkeypatch.setattr(story, "measurements", broken)
     reason = "fastapi: cannot be shown (RecursionError: as deep as it is)"
     assert use(scene) == (reason,)
     for page in (address, ""):

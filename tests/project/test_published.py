@@ -13,8 +13,8 @@ from duetbench.core.model import Case, Profile
 from duetbench.load.summary import summarise
 from observatory.matrix.published import load_published
 from observatory.matrix.schema import PROFILES
-from observatory.show import run_view
-from observatory.show.claims import Evidence, check
+from observatory.show import tables
+from observatory.show.claims import check
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = load_published(ROOT)
@@ -53,10 +53,10 @@ def test_shapes_and_tables_can_be_filled_from_any_profile(name: str, profile: Pr
     """No row needs an id to be told apart; a run of the published profile has every shape."""
     figures = dict.fromkeys((*synthetic.figures(random.Random(1)), "import_time"), 1.0)
     results = (synthetic.steady_result(c, figures) for c in EXPERIMENTS[name].cases[profile])
-    evidence = Evidence.of([summarise(synthetic.make_run(results))], name)
-    for table in run_view.experiment_tables(tuple(evidence.cases.values()), PUBLISHED[name]):
+    run = summarise(synthetic.make_run(results))
+    for table in tables.of_cases(tuple(run.cases.values()), PUBLISHED[name]):
         assert "case" not in table.keys, table.title
-    answers = check(evidence, PUBLISHED[name])
+    answers = check(PUBLISHED[name], [run])
     if profile == "published":
         assert [answer.statement for answer in answers if answer.ours is None] == []
 
@@ -71,11 +71,11 @@ def test_the_published_figures_have_the_shape_that_is_expected(name: str) -> Non
             for case_id in (published.ids(short)[0] for short in published.figures)
         )
     )
-    for answer in check(Evidence.of([run], name), published):
+    for found in check(published, [run]):
         good = {"holds", "cannot be asked here", "not measured"}
-        assert answer.verdict in good, answer.statement
-        if answer.ours is not None and answer.published is not None:
-            assert answer.ours.estimate == pytest.approx(answer.published)
+        assert found.verdict in good, found.statement
+        if found.ours is not None and found.published is not None:
+            assert found.ours.estimate == pytest.approx(found.published)
 
 
 @pytest.mark.parametrize(

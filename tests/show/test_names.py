@@ -9,7 +9,7 @@ from bench import all_cases
 from duetbench.app import case_names
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.changes import describe
+from observatory.show.quoting import sentence
 from observatory.store.change import SeriesName
 
 JSON = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
@@ -76,5 +76,5 @@ def test_a_move_is_said_in_plain_words(
 
 def test_a_change_is_a_sentence() -> None:
     series = SeriesName(machine="m", case=JSON, metric="pss_steady")
-    text = describe(synthetic.change_record(series=series))
-    assert text.sentence == "A JSON response from FastAPI needs 3.1 % more memory (2.5…3.7 %)"
+    text = sentence(synthetic.change_record(series=series))
+    assert text == "A JSON response from FastAPI needs 3.1 % more memory (2.5…3.7 %)"

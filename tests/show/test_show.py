@@ -30,9 +30,8 @@ from duetbench.report.run import print_cases
 from observatory.cli import experiments
 from observatory.cli.reference import reference_command
 from observatory.matrix.published import Published
-from observatory.show.published_page import make_page
-from observatory.show.run_text import as_markdown, print_page
-from observatory.show.run_view import RunPage
+from observatory.show import findings
+from observatory.show.experiments import Section, of_run
 from observatory.store import kinds
 from repos import write
 
@@ -76,47 +75,36 @@ def demo_run() -> Run:
     return synthetic.make_run([*results, synthetic.steady_result(other, {"throughput": 7.0})])
 
 
-def page_of(run: Run, published: Published | None = PUBLISHED) -> RunPage:
-    return make_page(summarise(run), {"demo": published} if published else {})
+def sections_of(run: Run) -> tuple[Section, ...]:
+    return of_run(summarise(run), {"demo": PUBLISHED})
 
 
-def on_terminal(page: RunPage, width: int) -> str:
+def on_terminal(run: Run, width: int) -> str:
     stream = io.StringIO()
-    print_page(Console(file=stream, width=width, highlight=False), page)
+    console = Console(file=stream, width=width, highlight=False)
+    findings.print_sections(console, run.id, findings.of_sections((), sections_of(run)))
     return stream.getvalue()
 
 
-def test_markdown_literally() -> None:
-    section = as_markdown(page_of(demo_run())).partition("\n\n## ")[2].rpartition("\n\n<sub>")[0]
-    assert section == (
-        "demo\n\n"
-        "Published: A page, 2025.\n\n"
-        "### Does the published shape hold here?\n\n"
-        "| statement | expected | published | ours | verdict |\n"
-        "| --- | ---: | ---: | ---: | --- |\n"
-        "| faster \\[bold\\] without | ≥ 1.5 | — | — | not measured: no figures of json/py3.14t |"
-        "\n\n"
-        "### Main\n\n"
-        "| Python | throughput | mean | ceiling | flags |\n"
-        "| --- | ---: | ---: | ---: | --- |\n"
-        "| 3.14 | 99.7/s (77.7…128/s); published 100/s | 12.5 ms; published 10.0 ms | 200/s "
-        "| host\\_noise |\n"
-        "| 3.14t | failed | — | — |  |\n\n"
-        "- host\\_noise — something else took core time, moved processes, or made "
-        "the load late (for example: 0.2 cores)\n"
-        "- 3.14t: 3 of 3 launches failed: wrong\\_answer: expected a \\| b, found c\n\n"
-        "### Further cases\n\n"
-        "| case | throughput |\n"
-        "| --- | ---: |\n"
-        "| io | 7.00/s |"
-    )
+def test_figures_stand_beside_the_published_ones_and_no_failure_is_a_figure() -> None:
+    answer = "faster [bold] without — not measured; expected ≥ 1.5, published —"
+    lines = [" ".join(line.split()) for line in on_terminal(demo_run(), 200).splitlines()]
+    for line in (
+        "published: A page, 2025",
+        f"{answer}; no figures of json/py3.14t",
+        "3.14 throughput 99.7/s 77.7…128/s 100/s",
+        "mean 12.5 ms 10.0 ms",
+        "3.14t throughput failed",
+        "3.14t: 3 of 3 launches failed: wrong_answer: expected a | b, found c",
+        "io throughput 7.00/s",
+    ):
+        assert line in lines
 
 
 def test_no_figure_is_cut_on_a_narrow_terminal() -> None:
-    page = page_of(demo_run())
-    text = on_terminal(page, 60)
-    rows = [row for section in page.sections for table in section.tables for row in table.rows]
-    for cell in (cell for row in rows for cell in row.cells):
+    text = on_terminal(demo_run(), 60)
+    drawn = (table for section in sections_of(demo_run()) for table in section.tables)
+    for cell in (cell for table in drawn for row in table.rows for cell in row.cells):
         assert all(part in text for part in (cell.ours, cell.interval, cell.published))
 
 

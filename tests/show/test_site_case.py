@@ -1,6 +1,11 @@
 """Pages of cases: their data files, newest figures and commands."""
 
+import inspect
 import json
+import math
+import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +15,17 @@ import made_up
 import site_builds
 import synthetic
 from anchored_files import OTHER, a_file, of, ratio
-from duetbench.core.model import Run
+from duetbench.core.model import CaseResult, Run
 from duetbench.host import files, result_files
 from made_up import History
+from observatory.cli.backfill import backfill_command
 from observatory.show import addresses
+from observatory.show.site import words
 from observatory.show.site.pages import case, trends
 from observatory.show.site.pages.site import Site
+from observatory.show.site.pages.trends import cells, newest
 from observatory.store.change import SeriesName
-from site_builds import JSON, a_run, failed, scattered
+from site_builds import JSON, a_run, disturbed, failed, scattered, steady, table_of
 
 pytestmark = pytest.mark.long
 
@@ -102,21 +110,11 @@ def test_a_case_with_one_point_against_the_anchor_opens_with_its_longer_series(
     files.save(results, a_file(1, of(JSON, ratio(1.0))))
 
     def kinds() -> list[str]:
-        return [table.kind for table in site_builds.gather_site(tmp_path).cases()[JSON]]
+        return [table.kind for table in site_builds.gather_site(tmp_path).cases[JSON]]
 
     assert kinds() == ["load", "anchored"]
     files.save(results, a_file(2, of(JSON, ratio(1.0))))
     assert kinds() == ["anchored", "load"]
-
-
-def test_one_night_has_figures_and_no_chart(tmp_path: Path) -> None:
-    for number, drawn in ((1, False), (2, True)):
-        files.save(tmp_path / "results", a_run(number))
-        pages = {page.path: page.text for page in case.pages(site_builds.gather_site(tmp_path))}
-        html = pages[addresses.file(addresses.case(JSON))]
-        assert ("data-trend" in html) == drawn
-        assert ("One night so far" in html) != drawn
-        assert "5,000/s" in html
 
 
 def test_a_mark_names_a_release_whose_size_is_of_the_charted_figure(tmp_path: Path) -> None:
@@ -138,3 +136,81 @@ def test_a_mark_names_a_release_whose_size_is_of_the_charted_figure(tmp_path: Pa
     files.save(results, synthetic.change_record(series=series, culprit=None))
     assert named(JSON, CPU) == [("release not known", "worse")]
     assert named(site_builds.FREE, CPU) == []
+
+
+def test_a_case_shows_its_ratio_first_and_tells_it_from_its_own_figures(tmp_path: Path) -> None:
+    """1.25 ± 2.228 standard errors of 1 % (ten degrees of freedom)."""
+    for day, value in ((1, 1.0), (2, 1.0), (3, 1.25)):
+        count = ratio(value, se=1e-5, duets=1, metric="instructions")
+        points = a_file(day, of(JSON, ratio(value, se=0.01), count))
+        files.save(tmp_path / "results", points)
+    for day in (18, 19):
+        files.save(tmp_path / "results", a_run(day, machine=a_file(1).machine))
+    site = site_builds.gather_site(tmp_path)
+    pages = {page.path: page.text for page in case.pages(site)}
+    page = pages[addresses.file(addresses.case(JSON))]
+    lead = r"compared with the fixed stack A on.*?<strong>1\.250 ×</strong>.*?±2\.3 %"
+    assert re.search(lead, page, re.DOTALL)
+    assert page.index("Newest ratios to the anchor") < page.index("Newest figures on")
+    assert "instructions, counted" in page
+    ratios, own = site_builds.data_of(site, JSON)
+    assert [(table["label"], table["kind"], table["anchor"]) for table in (ratios, own)] == [
+        ("machine-2c", "anchored", "A"), ("machine-2c", "load", None),
+    ]  # fmt: skip
+    first = ratios["metrics"][0]
+    assert (first["name"], first["unit"], first["better"]) == (CPU, "1", "lower")
+    assert first["mean"] == [1.0, 1.0, 1.25]
+    assert (first["low"][2], first["high"][2]) == pytest.approx(
+        (1.25 * math.exp(-0.02228), 1.25 * math.exp(0.02228)), rel=5e-5
+    )
+
+
+SWITCH = "git switch --detach abababababab && observatory setup && "
+
+
+@pytest.mark.parametrize(
+    ("result", "figure", "beside"),
+    [
+        (steady(), "5,000/s", ""),
+        (scattered(JSON, 5000.0), "5,000/s", ""),
+        # t(2) = 4.303 times 1 % over the root of three, on logarithms: 2.5 %.
+        (scattered(JSON, 4950.0, 5000.0, 5050.0), "5,000/s", "±2.5 %"),
+        (disturbed(JSON), "9.00/s", "disturbed: host_noise"),
+        (failed(), "—", "not_ready: 60 s were not enough"),
+    ],
+)
+def test_a_newest_figure_says_what_it_rests_on(
+    result: CaseResult, figure: str, beside: str
+) -> None:
+    table = table_of(a_run(1), a_run(2, result))
+    found = cells(table, "throughput", newest(table, JSON, "throughput"))
+    assert (found[0], found[1] or found[2]) == (figure, beside)
+
+
+@pytest.mark.parametrize(
+    ("case", "profile", "commit", "expected"),
+    [
+        (JSON, "nightly", None, f"observatory measure --profile nightly --select {JSON}"),
+        (JSON, "asv", None, f"observatory measure --profile nightly --select {JSON}"),
+        ("a/b [c]*", "quick", None, "observatory measure --profile quick --select 'a/b [[]c][*]'"),
+        ("a/b", "quick", "ab" * 20,
+         f"{SWITCH}observatory measure --profile quick --select a/b"),
+        ("a/b", "quick", "$(rm -rf)", "observatory measure --profile quick --select a/b"),
+        ("a/b; rm -rf ~", "quick", None,
+         "observatory measure --profile quick --select 'a/b; rm -rf ~'"),
+    ],
+)  # fmt: skip
+def test_the_command_of_a_figure(
+    case: str, profile: str, commit: str | None, expected: str
+) -> None:
+    night = replace(table_of(a_run(1)).nights[0], profile=profile, commit=commit)
+    assert words.point_command(night, case) == expected
+
+
+def test_the_command_of_a_past_stack_has_options_of_backfill() -> None:
+    night = replace(table_of(a_run(1)).nights[0], kind="anchored", as_of="2026-03-01", commit=None)
+    _, verb, *options = shlex.split(words.point_command(night, "a/b"))
+    assert verb == "backfill"
+    assert options[1::2] == ["2026-03-01", "2026-03-01", "a/b"]
+    offered = inspect.signature(backfill_command).parameters
+    assert {option.removeprefix("--") for option in options[::2]} <= {*offered}

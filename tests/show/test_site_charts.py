@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from functools import partial
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
@@ -15,12 +16,10 @@ from duetbench.core.model import Verdict
 from duetbench.core.units import Interval
 from duetbench.host import paths
 from duetbench.report import formats
-from observatory.show.run_view import Answer
+from observatory.show.claims import Answer
 from observatory.show.site import build
-from observatory.show.site.charts import Caption, Dot, Scale, forest, scale_of
+from observatory.show.site.charts import Caption, PlotRow, Scale, around, bar, interval_plot
 from observatory.show.site.pages.experiment import draw
-
-ABOUT: Final = Caption("x", "Throughput")
 
 
 def rows(markup: str) -> list[ET.Element]:
@@ -49,13 +48,13 @@ def test_statements_stand_where_arithmetic_puts_them() -> None:
     missing = answer(ours=None, verdict="not measured")
     found = rows(str(draw([answer(), lowest, highest, hidden, missing])))
     assert [texts(row)[2:] for row in found] == [
-        ["2.00", "1.60…2.50", "holds (expected ≥ 1.5, published 2.00)"],
-        ["1.00", "", "not decided (expected ≤ 1.2, published 2.00)"],
-        ["8.00", "", "holds (expected ≥ 1.5)"],
-        ["—", "", "not measured (expected ≥ 1.5, published 2.00)"],
+        ["holds expected ≥ 1.5, published 2.00", "2.00", "1.60…2.50"],
+        ["not decided expected ≤ 1.2, published 2.00", "1.00", ""],
+        ["holds expected ≥ 1.5", "8.00", ""],
+        ["not measured expected ≥ 1.5, published 2.00", "—", ""],
     ]
     (dot,) = [n for n in found[0].iter("svg") if n.find("circle[@class='dot']") is not None]
-    assert dot.get("x") == f"{2 + 96 * 1.5 / 4:.2f}%"
+    assert dot.get("x") == f"{2 + 96 * 1.5 / 4}%"
     (band,) = marked(found[0], "band")
     assert band.get("x") == f"{2 + 24 * (math.log2(1.5) + 0.5):.2f}%"
     assert [row.get("class") for row in found] == ["better", "open", "better", ""]
@@ -64,18 +63,34 @@ def test_statements_stand_where_arithmetic_puts_them() -> None:
 
 
 def test_a_change_has_none_in_the_middle_and_an_interval_that_goes_on_has_an_arrow() -> None:
-    wide = Dot("a", Interval(1.02, 0.5, 9.0), Verdict.UNKNOWN)
-    sure = Dot("b", Interval(1.02, 1.01, 1.03), Verdict.WORSE)
-    every = [*[sure] * 19, wide]
+    wide, sure = Interval(1.02, 0.5, 9.0), Interval(1.02, 1.01, 1.03)
     # Nine of ten intervals are whole: 1.15 times 3 %.
-    low, high = pytest.approx(0.9655), pytest.approx(1.0345)
-    assert scale_of(every) == Scale(low, high, 1.0)  # type: ignore[arg-type]
-    title, *found = rows(forest(ABOUT, {"all": every}))
+    scale = around([*[sure] * 19, wide])
+    assert (scale.low, scale.high, scale.zero) == pytest.approx((0.9655, 1.0345, 1.0))
+    row = partial(PlotRow, verdict="▼ worse", figure="+2.0 %", interval="+1.0…+3.0 %")
+    groups = {"all": [row("a", "worse", sure), row("b", "open", wide)]}
+    plot = interval_plot(
+        Caption("x", "Throughput"), groups, scale, str, title="change", samples="duets", sides=True
+    )
+    title, *found = rows(plot)
     assert texts(title) == ["all"]
     assert found[0].get("class") == "worse"
     assert texts(found[0])[2:] == ["▼ worse", "+2.0 %", "+1.0…+3.0 %"]
     assert len(marked(found[-1], "whisker")) == 3, "a line and two arrows"
-    assert scale_of([Dot("c", Interval(1.001), Verdict.SAME)]) == Scale(0.99, 1.01, 1.0)
+    assert around([Interval(1.001)]) == Scale(0.99, 1.01, 1.0)
+
+
+def test_a_bar_is_left_where_it_is_better_whatever_its_sign() -> None:
+    """10 % of a reach of 100 % are 48 · 0.1 per cent of the width."""
+    for ratio, verdict, ends in (
+        (Interval(1.1, 1.05, 1.2), Verdict.WORSE, (50.0, 4.8)),
+        (Interval(0.9, 0.8, 0.95), Verdict.BETTER, (45.2, 4.8)),
+        (Interval(1.1, 1.05, 1.2), Verdict.BETTER, (45.2, 4.8)),  # more requests per second
+    ):
+        drawn = ET.fromstring(str(bar(ratio, verdict)))
+        (box,) = drawn.iter("rect")
+        assert (box.get("x"), box.get("width")) == tuple(f"{end}%" for end in ends)
+        assert verdict.value in str(drawn.get("class"))
 
 
 _TYPES = paths.project_root() / "scripts" / "typescript"

@@ -24,12 +24,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert int(pages) > 5
     feed = Path(place, "changes.atom").read_text()
     assert 'href="https://example.org/bench/changes.atom"' in feed
-    done = CliRunner().invoke(app, [*common, "-o", place, *address])
-    assert done.exit_code == 0, done.output
-    output = done.output.replace("\n", " ")
-    assert f"{place}: {pages} pages" in output
-    assert "0 files written" in output
-    assert f"-d {place}" in output
+    assert f"-d {place}" in done.output.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

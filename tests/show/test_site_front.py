@@ -28,16 +28,6 @@ def front(folder: Path) -> sites.Document:
     return sites.read(site_builds.build(folder) / "index.html")
 
 
-def headline(folder: Path) -> str:
-    """What stands in the largest type, and nothing else does."""
-    html = (site_builds.build(folder) / "index.html").read_text("utf-8")
-    _, *said = html.split('class="news">')
-    document = sites.Document()
-    document.feed("".join(one.partition("</p>")[0] for one in said))
-    document.close()
-    return re.sub(r" (?=[.,:)])|(?<=\() ", "", document.text)
-
-
 def save(folder: Path, **fields: Any) -> Change:
     series = SeriesName(machine="m", case=JSON, metric="server_cpu_per_request")
     record = synthetic.change_record(**{"series": series, **fields})
@@ -50,17 +40,6 @@ def nights(folder: Path, number: int) -> None:
         files.save(folder / "results", a_run(day))
 
 
-def test_without_any_data_it_says_how_to_get_some(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    assert headline(tmp_path) == "Nothing has been measured yet."
-    assert "observatory measure --profile nightly" in front(tmp_path).text
-
-
-def test_nights_without_a_change_are_counted(tmp_path: Path) -> None:
-    nights(tmp_path, 3)
-    assert headline(tmp_path) == "No change was confirmed in 3 nights since 1 Nov 2026."
-
-
 def cards(folder: Path) -> list[str]:
     """The three figures that the page begins with, in words."""
     html = (site_builds.build(folder) / "index.html").read_text("utf-8")
@@ -70,17 +49,6 @@ def cards(folder: Path) -> list[str]:
         document.feed(part.partition("</article>")[0])
         texts.append(re.sub(r" (?=[.,:])", "", document.text))
     return texts
-
-
-def test_the_newest_release_has_its_day_and_size(tmp_path: Path) -> None:
-    nights(tmp_path, 2)
-    save(tmp_path)
-    served = "20 Nov 2026. A JSON response from FastAPI."
-    assert cards(tmp_path) == [f"Newest 3.1 % more CPU (2.5…3.7 %) granian 2.8.7, {served}"]
-    page = front(tmp_path)
-    assert "./p/granian/2.8.7/" in page.links
-    assert "1 slowdown still there" in page.text
-    assert "No change was confirmed" not in page.text
 
 
 def test_newest_worst_and_best_are_three_releases(tmp_path: Path) -> None:
@@ -122,6 +90,7 @@ def test_one_night_is_no_picture_and_two_are(tmp_path: Path) -> None:
         assert any("data-trend" in attrs for _, attrs in page.tags) == drawn
         assert ("A chart needs two nights." in page.text) != drawn
         assert f"Last night {number} Nov 2026" in page.text
+    assert "No change was confirmed in 2 nights since 1 Nov 2026 ." in page.text
 
 
 def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path: Path) -> None:
@@ -135,7 +104,7 @@ def test_the_picture_is_of_requests_against_an_anchor_with_most_nights(tmp_path:
             points = (anchored_files.of(name, anchored_files.ratio(1.0)) for name in cases)
             files.save(results, anchored_files.a_file(day, *points, machine="m"))
         site = site_builds.gather_site(tmp_path)
-        return headline_case(site.cases(), site.changes_by_case())
+        return headline_case(site.cases, site.changes_by_case)
 
     both = (site_builds.FREE, JSON)
     assert chosen(1, cases=(*both, "asgi-wsgi/short/py3.14")) == "asgi-wsgi/long/py3.14"
@@ -194,8 +163,8 @@ def test_the_readme_quotes_the_sizes_of_the_site(reference_site: Site) -> None:
     readme = " ".join((PROJECT / "README.md").read_text("utf-8").split())
     ((package, version, size),) = re.findall(r"; (\w+) ([\d.]+) alone added (\d+) %", readme)
     assert round(100 * reference_site.quotes[package, version].ratio.estimate - 100) == int(size)
-    tables = reference_site.cases()
-    case = headline_case(tables, reference_site.changes_by_case())
+    tables = reference_site.cases
+    case = headline_case(tables, reference_site.changes_by_case)
     assert case
     finding = trends.year(reference_site, case, tables[case][0])[1]
     assert str(finding).partition(" than ")[0] + " than a year ago" in readme

@@ -23,7 +23,7 @@ from duetbench.core.model import CaseResult, Flag, InterpreterRecord, Missing, R
 from duetbench.host import files, paths, result_files
 from made_up import History
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.site import Site, gather
+from observatory.show.site.pages.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
@@ -249,13 +249,12 @@ def build(folder: Path) -> Path:
 def gather_site(folder: Path) -> Site:
     """Gather the site of the folder's `results`, without building it."""
     results = folder / "results"
-    sources = made_up.read(results)
-    return gather(paths.project_root(), results, sources)
+    return Site(paths.project_root(), results, made_up.read(results))
 
 
 def data_of(site: Site, name: str) -> list[dict[str, Any]]:
     """The tables in the data file of a case."""
-    series = {table: trends.nights(table, name) for table in site.cases()[name]}
+    series = {table: trends.nights(table, name) for table in site.cases[name]}
     tables: list[dict[str, Any]] = trends.document(site, name, series)["tables"]
     return tables
 

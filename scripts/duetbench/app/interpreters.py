@@ -205,7 +205,7 @@ def choose(root: Path, asked: str | None, narrator: Narrator) -> Interpreter:
         except SetupError as error:
             raise SetupError(f"{error}; choose another one by --with python=") from error
     if found.jit != jit:
-        raise SetupError(f"{found.executable} has no JIT: run `observatory setup --optional`")
+        raise SetupError(f"{found.executable} has no JIT: install a CPython that is built with it")
     for folder, python in ours.items():
         if python.executable == found.executable and python.jit == jit:
             cache.touch(folder)

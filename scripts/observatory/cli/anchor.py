@@ -25,7 +25,7 @@ from observatory.cli.options import (
 )
 from observatory.matrix.anchor import Anchor, anchor_file, anchor_text, load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.show.run_text import print_points
+from observatory.show.findings import print_points
 from observatory.store.night import assignment
 from observatory.store.points import Points
 from observatory.trend import anchored

@@ -22,7 +22,7 @@ from duetbench.judge.preparation import Scope
 from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.show.run_text import print_points
+from observatory.show.findings import print_points
 from observatory.trend import anchored, backfill
 from observatory.trend.anchored import Effort, Wanted
 

@@ -5,27 +5,24 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from duetbench.cli.options import ReportsOption, reports
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import RecordError
 from duetbench.core.model import Run
 from duetbench.host import files, result_files
 from duetbench.host.console import STANDARD, Console, write
 from duetbench.load.summary import summarise
+from duetbench.report.run import facts, title
 from observatory.cli.options import ResultsOption
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import load_published, read_suites
-from observatory.show import inprocess, published_page
-from observatory.show.findings import write_findings
-from observatory.show.published_page import reference_runs
-from observatory.show.run_text import as_markdown, print_page, print_points
+from observatory.show import findings
+from observatory.show.experiments import experiment, names, of_run, reference_runs
 from observatory.store import asv_results, kinds
 from observatory.store.points import Points
 
 
 def show_command(
     run: Annotated[str, Argument(help="Id or part of it, file, or 'latest'.")] = "latest",
-    output: ReportsOption = None,
     results: ResultsOption = None,
 ) -> None:
     """Show a run beside the published figures, with what it says about each statement.
@@ -38,15 +35,12 @@ def show_command(
     results = results or project.results
     points = {path.stem: path for path in files.paths(Points, results)}
     if run in points or Path(run) in points.values():
-        print_points(Console(), files.read(Points, points.get(run, Path(run))))
+        findings.print_points(Console(), files.read(Points, points.get(run, Path(run))))
         return
     summary = summarise(files.read(Run, result_files.find(run, results)))
-    published, reference = load_published(project.root), reference_runs(project.results)
-    page = published_page.make_page(summary, published, reference=reference)
-    for path in reports(output, ".md"):
-        write(as_markdown(page), path)
-    if not output:
-        print_page(Console(), page)
+    sections = of_run(summary, load_published(project.root))
+    page = findings.of_sections(facts(summary), sections)
+    findings.print_sections(Console(), title(summary), page)
 
 
 def findings_command(
@@ -74,7 +68,7 @@ def findings_command(
     links = {path.stem: path.relative_to(results).as_posix() for path in stored}
     snapshots, suites = asv_results.read(results / "asv"), read_suites(root)
     experiments = {
-        name: inprocess.experiment(name, summaries, snapshots, published, suites, comparisons)
-        for name in inprocess.names(published, suites)
+        name: experiment(name, summaries, snapshots, published, suites, comparisons)
+        for name in names(published, suites)
     }
-    write(write_findings(experiments, links), output or STANDARD)
+    write(findings.write_findings(experiments, links), output or STANDARD)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +16,8 @@ from duetbench.host.console import Console, Narrator, errors, print_json
 from observatory.matrix.checkout import Checkout
 from observatory.matrix.published import read_suites
 from observatory.measure import asv_runs as runs
-from observatory.show import inprocess as pages
-from observatory.show.run_text import print_page
+from observatory.show import findings
+from observatory.show.experiments import of_suites, where
 from observatory.store import asv_results
 from observatory.store.asv_results import Snapshot
 
@@ -71,11 +72,15 @@ def inprocess_command(
         with narrator.step("in-process suites", "asv runs them") as tick:
             runs.run(bench or (), config, root, log, tick)
         snapshots = _of_now(asv_results.read(results), commit, began)
-    page = pages.make_page(snapshots, read_suites(root))
+    sections = of_suites(snapshots, read_suites(root))
     if as_json:
-        print_json(pages.as_json(snapshots, page))
+        records = [{"name": section.experiment, **asdict(section)} for section in sections]
+        print_json({"snapshots": [*map(asdict, snapshots)], "sections": records})
     else:
-        print_page(Console(), page)
+        head = [("measured", where(snapshots[0]))]
+        findings.print_sections(
+            Console(), "Inside the process", findings.of_sections(head, sections)
+        )
     failed = dict.fromkeys(
         f"{reading.benchmark} on {reading.python}, {reading.stack}"
         for snapshot in snapshots

@@ -40,8 +40,6 @@ _OWN_VARIABLES: Final = {
     "DUETBENCH_SITE": "The site's address for links in issues; default: that of GitHub Pages.",
     "DUETBENCH_HISTORY_REMOTE": "Remote with the history's branch; default: origin.",
     "DUETBENCH_SELECT": "`--select` of `observatory plan`.",
-    "DUETBENCH_LAUNCHES": "`--launches` of `observatory plan`.",
-    "DUETBENCH_SECONDS": "`--seconds` of `observatory plan`.",
     "DUETBENCH_CPYTHON_ARCHIVE": "Path or address of CPython's source, if no mirror has it.",
     "GITHUB_TOKEN": "Token for GitHub: `duetbench ci` and `observatory`.",
     "GITHUB_REPOSITORY": "Repository on GitHub, OWNER/NAME; Actions sets it.",

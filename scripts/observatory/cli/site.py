@@ -53,9 +53,6 @@ def site_command(
     for note in site.notes:
         narrator.say(f"note: {note}")
     passed = duration(time.monotonic() - began)
-    narrator.say(
-        f"{output}: {site.pages} pages; "
-        f"{site.written} files written, {site.removed} removed, in {passed}"
-    )
+    narrator.say(f"{output}: {site.pages} pages, in {passed}")
     folder = shlex.quote(str(output))
     narrator.say(f"to view it: python3 -m http.server -b 127.0.0.1 -d {folder}")

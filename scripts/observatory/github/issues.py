@@ -14,10 +14,11 @@ from duetbench.ci import api
 from duetbench.ci.actions import BOT
 from duetbench.ci.api import GitHub
 from duetbench.ci.comments import cut, is_ours, marker, marker_values, plain
+from duetbench.core.metrics import row
 from duetbench.core.text import short
+from duetbench.report import formats
 from observatory.show import addresses
-from observatory.show.changes import describe
-from observatory.show.quoting import finding_of
+from observatory.show.quoting import cause, finding_of
 from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote, quote_of
 
@@ -118,13 +119,13 @@ def _title(record: Change, quotes: Mapping[Key, Quote]) -> str:
 
 def _body(record: Change, site: str, quotes: Mapping[Key, Quote]) -> str:
     """Return the issue's text, in Markdown: the finding, its facts, and where the rest is."""
-    summary = describe(record)
+    change, ends = formats.change(record.interval), formats.ends(record.interval)
     facts = {
-        "seen as": f"{summary.change} ({summary.interval}, 95 % interval) {summary.title}",
+        "seen as": f"{change} ({ends}, 95 % interval) {row(record.series.metric).title}",
         "case": record.series.case,
         "since": f"{record.when.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": record.series.machine,
-        "caused by": summary.cause or "not known yet; this issue will name it",
+        "caused by": cause(record) or "not known yet; this issue will name it",
         "note": record.remarks,
     }
     links = [f"[The evidence]({site}{addresses.change(record.id)})"]

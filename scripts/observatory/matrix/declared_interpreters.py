@@ -30,10 +30,8 @@ class InterpreterSpec(InterpreterKind):
     """One interpreter to measure with."""
 
     version: PatchVersion
-    optional: bool = Field(
-        default=False,
-        description="Installed only for cases that use it.",
-    )
+    free_threaded: bool = Field(default=False, description="As its name says, which ends in t.")
+    optional: bool = Field(default=False, description="Installed only for cases that use it.")
 
 
 ARCHIVE: Final = "DUETBENCH_CPYTHON_ARCHIVE"

@@ -111,9 +111,8 @@ class SuiteColumn(Frozen):
 class SuiteTable(Frozen):
     """A table of one benchmark that does the same work in several ways, or of many benchmarks.
 
-    `variant` is the parameter that names the way. With it, each interpreter has the time, the
-    speed-up over the way `base`, and the best possible time. Without it, a row is a benchmark with
-    its parameters and a column is an environment.
+    `variant` is the parameter that names the way. A row is a benchmark with its parameters, and a
+    column is an environment.
     """
 
     title: str
@@ -121,35 +120,8 @@ class SuiteTable(Frozen):
     name: str = Field(default="", pattern="^[a-z0-9-]*$", description="For shapes and anchors.")
     keys: tuple[str, ...] = Field(default=(), description="Its parameters besides the variant.")
     variant: str | None = None
-    base: str | None = Field(default=None, description="The variant that others are compared with.")
-    times: str | None = Field(
-        default=None, description="The parameter with how many times the work of `base` it does."
-    )
-    shared: str | None = Field(
-        default=None,
-        description="The parameter with the number of parts of `base`'s work that cores can share: "
-        "the shortest possible time follows from it.",
-    )
-    slowest: str | None = Field(
-        default=None,
-        description="The benchmark that tracks the slowest single round: the shortest possible "
-        "time.",
-    )
-    columns: tuple[SuiteColumn, ...] = ()
+    columns: tuple[SuiteColumn, ...] = Field(min_length=1)
     note: str = ""
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if (self.variant is None) != (self.base is None) or not (self.variant or self.columns):
-            raise ValueError("variant and base belong together; a table without them has columns")
-        return self
-
-    @property
-    def at_best(self) -> str:
-        """Describe the shortest possible time; empty if it is not known."""
-        if self.slowest:
-            return "the slowest single round"
-        return f"{self.base} / min({self.shared}, cores)" if self.shared else ""
 
 
 class PublishedTimes(Frozen):
@@ -230,8 +202,7 @@ class SuiteDeclaration(Frozen):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        names = (name for table in self.tables for name in (table.benchmark, table.slowest))
-        return tuple(dict.fromkeys(filter(None, names)))
+        return tuple(dict.fromkeys(table.benchmark for table in self.tables))
 
     def table(self, name: str) -> SuiteTable:
         return next(table for table in self.tables if table.name == name)

@@ -1,24 +1,79 @@
-"""A quoted size in words: the same on every page, in the feed, in issues and in the README."""
+"""Changes and quoted sizes in words: the same on every page, in the feed and in issues."""
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from duetbench.app import case_names
+from duetbench.core.change import Release
+from duetbench.core.comparison import Attribution
 from duetbench.core.metrics import INSTRUCTIONS, METRICS, row
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from observatory.show.changes import describe
-from observatory.store.change import Change
+from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote, quote_of
 from observatory.trend.releases import MEMORY
 
 _ARTICLES: Final = ("A ", "An ", "The ")
 
 
-def amount(ratio: Interval) -> str:
-    """Write a size without its sign: `20 %`, or `2.3 times`."""
-    return formats.change(ratio).lstrip("+−").replace("×", " times")
+def sentence(record: Change) -> str:
+    """Put a change into words, with what is served for the case (see `CaseName.what`)."""
+    # A size without an interval was counted, and cannot scatter.
+    within = formats.within(record.interval) or "counted"
+    what = case_names.name(record.series.case).what
+    return f"{what} {formats.movement(record.series.metric, record.interval)} ({within})"
+
+
+def cause(record: Change) -> str:
+    """Name the releases behind a change, each with its share; empty while they are unknown."""
+    several = len(record.shares) > 1
+    names = (
+        share.names + (f": {formats.change(share.interval)}" if several else "")
+        for share in record.shares
+    )
+    return ", ".join(names) or str(record.culprit or "")
+
+
+def commands(record: Change) -> tuple[tuple[str, str], ...]:
+    """Return the commands that measure a change again, each with its purpose."""
+    options = ["--select", record.series.case, "--profile", "nightly"]
+    options += [] if record.why else ["--why"]
+    base, head = record.base.as_of, record.head.as_of
+    lines = []
+    if base and head and base != head:
+        words = ["compare", "--base", f"as-of={base}", "--head", f"as-of={head}", *options]
+        lines.append(("The stacks of both days, measured together", words))
+    if record.culprit is not None and record.culprit.previous:
+        other = f"{record.culprit.package}=={record.culprit.previous}"
+        words = ["compare", "--head", other, *options]
+        lines.append(("The locks against the release before", words))
+    return tuple((label, shlex.join(["observatory", *words])) for label, words in lines)
+
+
+def contains(record: Attribution, releases: Iterable[Release]) -> bool:
+    """Whether each of these releases lies between the versions that were counted."""
+    moves = {move.package: move for move in record.packages}
+    return all(
+        (move := moves.get(release.package)) is not None
+        and order(move.base or "") < order(release.version) <= order(move.head or "")
+        for release in releases
+    )
+
+
+def between(record: Attribution, releases: Collection[Release]) -> str:
+    """Which versions were counted, if these contain the releases; otherwise empty.
+
+    `Counted from fastapi 0.141.1 → 0.143.2, together with 14 other packages.`
+    """
+    if not releases or not contains(record, releases):
+        return ""
+    named = {release.package for release in releases}
+    own = [str(move) for move in record.packages if move.package in named]
+    more = formats.quantity(len(record.packages) - len(own), "other package")
+    others = f", together with {more}" if len(record.packages) > len(own) else ""
+    return f"Counted from {', '.join(own)}{others}."
 
 
 def served(case: str) -> str:
@@ -31,8 +86,8 @@ def served(case: str) -> str:
 
 def effect(metric: str, ratio: Interval, *, within: bool = False) -> str:
     """Say by how much a figure moved: `needs 20 % more CPU`, `within` its interval."""
-    words = row(metric).effect(amount(ratio), rose=ratio.estimate >= 1)
-    words = words.removesuffix(" per request")
+    amount = formats.change(ratio).lstrip("+−").replace("×", " times")
+    words = row(metric).effect(amount, rose=ratio.estimate >= 1).removesuffix(" per request")
     return f"{words} ({formats.within(ratio)})" if within else words
 
 
@@ -44,21 +99,18 @@ def size(quote: Quote) -> str:
 def finding(quote: Quote, *, within: bool = False) -> str:
     """Say what a release did: `fastapi 0.142.0 needs 20 % more CPU for a JSON response`."""
     words = effect(quote.metric, quote.ratio, within=within)
-    link = " " if words.endswith("to start") else " for "
-    if within and "to start (" in words:
-        link = ": "
+    link = " " if words.endswith("to start") else ": " if "to start (" in words else " for "
     also = f" with {', '.join(quote.together)}" if quote.together else ""
     # FastAPI's own release needs no "from FastAPI".
-    what = re.sub(
-        rf" from {re.escape(quote.package)}\b", "", served(quote.case), flags=re.IGNORECASE
-    )
+    own = rf" from {re.escape(quote.package)}\b"
+    what = re.sub(own, "", served(quote.case), flags=re.IGNORECASE)
     return f"{quote.package} {quote.version}{also} {words}{link}{what}"
 
 
 def finding_of(record: Change, quotes: Mapping[Key, Quote]) -> str:
     """Write a change as a finding: its release with the quoted size, if that is known."""
     quote = quote_of(record, quotes)
-    return finding(quote, within=True) if quote else describe(record).sentence
+    return finding(quote, within=True) if quote else sentence(record)
 
 
 def title(metric: str) -> str:
@@ -77,8 +129,5 @@ def place(quote: Quote) -> str:
 def affected(quote: Quote) -> list[str]:
     """Make the lines of arguments that show what a release does to a reader's own application."""
     base = [f"--base {quote.package}=={quote.previous}"] if quote.previous else []
-    return [
-        *base,
-        f"--head {quote.package}=={quote.version}",
-        "--app shop.main:app --path /items/7",
-    ]
+    head = f"--head {quote.package}=={quote.version}"
+    return [*base, head, "--app shop.main:app --path /items/7"]

@@ -156,15 +156,6 @@ class Change(Artefact):
         rest = f"The {which} is among {', '.join(self.suspects)}: {self.unsettled}."
         return f"{rest} {self.note}".strip() if self.unsettled else self.note
 
-    def blame(self, package: PackageChange) -> str:
-        """Whether a package caused it: `no` only if a search tested the change without it."""
-        blamed = [release for share in self.shares for release in share.releases]
-        if package.package in {release.package for release in (*blamed, self.culprit) if release}:
-            return "yes"
-        if not self.suspects and self.culprit is None:
-            return "not tested"
-        return "possible" if package.package in self.suspects else "no"
-
     def blames(self, package: str, version: str) -> bool:
         """Whether a release is a cause of it."""
         return any(

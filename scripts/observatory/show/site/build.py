@@ -1,11 +1,10 @@
 """Builds the whole site from `results/`: pages, raw files, and asv's own site.
 
-A second build gives the same bytes, except in asv's site, and writes only what has changed.
-`addresses` defines where everything is.
+The same results give the same bytes, except in asv's site. `addresses` defines where everything is.
 """
 
-import errno
 import io
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ from duetbench.report.html.comparison_page import STYLES
 from observatory.show import addresses
 from observatory.show.site import asv_site
 from observatory.show.site.pages import case, experiment, front, packages, sides
-from observatory.show.site.pages.site import PageFile, Site, gather, group, raw_files, render
+from observatory.show.site.pages.site import PageFile, Site, group, render
 from observatory.trend import reading
 from observatory.trend.reading import Sources
 
@@ -34,76 +33,51 @@ OURS: Final = (
     *("asv", "b", "c", "cmp", "data", "method", "p", "points", "raw", "runs", "sides"),
     *("static", "why", "x"),
 )
-"""Folders that hold only the site: a build removes files there that it did not make."""
+"""Folders that hold only the site: a build begins by removing them."""
 
-_PARTIAL: Final = ".partial"
 _LEVEL: Final = 3  # of compression: a tenth larger than by the usual one, in half the time
-_OF_ALL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS})
-"""Errors that no other file would escape."""
-
-_NEEDED: Final = (MARKER, addresses.INDEX)  # without these there is no site
 
 
 @dataclass(slots=True)
 class Folder:
-    """The files of a site: a build writes those that changed, and removes old ones.
+    """The files of a site.
 
-    `lost`: sentences on files that could not be made or written, whose names or contents come from
-    a file of the results.
+    `lost`: sentences on files that could not be made, as of a file of the results that is gone.
     """
 
     root: Path
-    written: int = 0
     names: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
 
     def put(self, name: str, make: Callable[[], bytes]) -> None:
-        """Write a file unless it has these bytes; raises RecordError if no file can be written."""
-        if not name or name.startswith("/") or ".." in name.split("/"):
+        """Write a file, the first of each name; raises RecordError if no file can be written."""
+        if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self.lost.append(f"{name!r}: expected the name of a file inside the site")
             return
-        path = self.root / name
+        if name in self.names:
+            return
         try:
             data = make()
         except Exception as problem:  # of one file, whatever it is
             self.lost.append(f"{name}: left out ({type(problem).__name__}: {problem!s:.200})")
             return
+        path = self.root / name
         try:
-            if not path.is_file() or path.read_bytes() != data:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                beside = path.with_name(path.name + _PARTIAL)
-                beside.write_bytes(data)
-                beside.replace(path)
-                self.written += 1
-            self.names.add(name)
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem)
-            if isinstance(problem, OSError) and (problem.errno in _OF_ALL or name in _NEEDED):
-                raise RecordError(
-                    f"{path}: cannot be written ({reason}); {ADVICE}, or name another folder (-o)"
-                ) from problem
-            self.lost.append(f"{name}: cannot be written ({reason})")
-
-    def remove_others(self) -> int:
-        """Remove the site's files that this build did not make; return their number."""
-        paths = (path for ours in OURS for path in (self.root / ours).rglob("*"))
-        others = [
-            path
-            for path in paths
-            if not path.is_dir() and path.relative_to(self.root).as_posix() not in self.names
-        ]
-        for path in others:
-            path.unlink()
-        return len(others)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as problem:
+            raise RecordError(
+                f"{path}: cannot be written ({problem.strerror}); {ADVICE}, or name another "
+                "folder (-o)"
+            ) from problem
+        self.names.add(name)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """The number of pages, of files written and removed, and notes as sentences."""
+    """The number of pages, and notes as sentences."""
 
     pages: int
-    written: int
-    removed: int
     notes: tuple[str, ...]
 
 
@@ -117,7 +91,7 @@ def build(
     with_asv: bool = True,
     sources: Sources | None = None,
 ) -> BuildReport:
-    """Bring the site up to date with the results, or with `sources` that were read before.
+    """Build the site of the results, or of `sources` that were read before.
 
     `base`: address of the site, with a slash at its end; empty if unknown.
 
@@ -127,6 +101,9 @@ def build(
         RecordError: No file can be written, as on a full disk.
     """
     sources = reading.read(results) if sources is None else sources
+    documented = (output / addresses.file(addresses.DOCS)).is_file()
+    site = Site(root, results, sources, base, documented)
+    _ = site.tables, site.experiments  # a wrong declaration is no fault of a page
     folder = _folder(output)
     folder.put(f"static/{STYLES.name}", lambda: STYLES.read_bytes() + OWN_STYLES.read_bytes())
     for path in sorted(STATICS.rglob("*.*")):
@@ -134,30 +111,24 @@ def build(
     no_asv, unread = asv_site.LEFT_OUT, list[str]()
     if with_asv:
         no_asv = asv_site.bring(root, results, folder.put, narrator, unread)
-    _copy(folder, results, sources)
-    documented = (output / addresses.file(addresses.DOCS)).is_file()
-    site = gather(root, results, sources, base=base, documented=documented)
-    missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
+    _copy(folder, site)
     others = []
     if no_asv:
         how = "In a checkout with asv's results, `observatory site` builds them"
         title = "This site has no pages of asv"
         others = [render(site, "missing.html.j2", addresses.ASV, title, reason=f"{no_asv}. {how}")]
-    made: set[str] = set()
-    for page in chain(*(_pages(kind, site) for kind in KINDS), others):
-        if page.path not in made:  # if two names share a digest, the first keeps the address
-            made.add(page.path)
-            folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
+    pages = [page for kind in KINDS for page in _pages(kind, site)] + others
+    for page in pages:
+        folder.put(page.path, partial(page.text.encode, "utf-8", "replace"))
+    missing = [*unread, *([no_asv] if no_asv and with_asv else [])]
     return BuildReport(
-        pages=sum(name.endswith(".html") for name in made),
-        written=folder.written,
-        removed=folder.remove_others(),
-        notes=(*site.sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
+        pages=len({page.path for page in pages if page.path.endswith(".html")}),
+        notes=(*sources.problems, *sources.notes, *missing, *site.broken, *folder.lost),
     )
 
 
 def _folder(output: Path) -> Folder:
-    """Return the site's folder; raises UsageError for a file, or a folder with other content."""
+    """Empty the site's folder; raises UsageError for a file, or a folder with other content."""
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: expected a folder, found a file; name another place (-o)")
     there = {path.name for path in output.glob("*")} - {addresses.DOCS.strip("/")}
@@ -166,6 +137,8 @@ def _folder(output: Path) -> Folder:
             f"{output}: expected an empty folder, or a site that duetbench built (it removes old "
             "files there); found something else: name another folder (-o)"
         )
+    for ours in OURS:
+        shutil.rmtree(output / ours, ignore_errors=True)
     folder = Folder(output)
     folder.put(MARKER, lambda: b"Built by `observatory site`, which can rebuild it at any time.\n")
     return folder
@@ -190,20 +163,21 @@ def _pages(kind: Callable[[Site], Iterator[PageFile]], site: Site) -> Iterator[P
         site.broken.append(f"{name}: some pages are missing ({type(problem).__name__})")
 
 
-def _copy(folder: Folder, results: Path, sources: Sources) -> None:
+def _copy(folder: Folder, site: Site) -> None:
     """Write the raw files."""
+    results, sources = site.results, site.sources
     paths = {record.id: results / record.path for record in sources.points} | sources.runs
-    places = group((place, paths[name]) for name, place in raw_files(sources).items())
+    places = group((place, paths[name]) for name, place in site.raw.items())
     for place, of_place in places.items():
         own = place.endswith(".json")
         make = of_place[0].read_bytes if own else partial(_archive, sorted(of_place))
         folder.put(addresses.file(place), make)
-    for address, records in (
-        (addresses.change_file, sources.changes),
-        (addresses.comparison_file, sources.comparisons),
-    ):
-        for record in records:
-            folder.put(addresses.file(address(record.id)), (results / record.path).read_bytes)
+    records = chain(
+        ((addresses.change_file(change.id), change.path) for change in sources.changes),
+        ((addresses.comparison_file(one.id), one.path) for one in sources.comparisons),
+    )
+    for address, path in records:
+        folder.put(addresses.file(address), (results / path).read_bytes)
 
 
 def _archive(paths: Iterable[Path]) -> bytes:

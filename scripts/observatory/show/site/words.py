@@ -12,7 +12,6 @@ import jinja2
 from markupsafe import Markup, escape
 
 from duetbench.app.case_names import name
-from duetbench.core.model import Verdict
 from duetbench.core.text import visible
 from duetbench.report import formats
 from duetbench.report.formats import quantity
@@ -33,12 +32,6 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 def iso(time: float | str | datetime) -> str:
     """Write a moment for programs: `2026-11-20T03:00:00Z`."""
     return f"{utc(time):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def moment(time: float | str | datetime) -> str:
-    """Write a moment for readers, to the minute: `20 Nov 2026, 03:00 UTC`."""
-    when = utc(time)
-    return f"{when.day} {when:%b %Y, %H:%M} UTC"
 
 
 def utc(time: float | str | datetime) -> datetime:
@@ -114,8 +107,17 @@ def _environment() -> jinja2.Environment:
     own = jinja2.PackageLoader("observatory.show.site.pages", "templates")
     loaders = [own] if shared.loader is None else [own, shared.loader]
     site = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
-    filters = (day, iso, moment, prose, labelled, formats.change, formats.within, formats.size)
+    filters = (
+        day,
+        iso,
+        prose,
+        labelled,
+        formats.change,
+        formats.ends,
+        formats.within,
+        formats.size,
+    )
     site.filters = {**shared.filters, **{function.__name__: function for function in filters}}
-    names = {"at": addresses, "topic_of": experiment, "ends": formats.ends}
-    site.globals = {**shared.globals, **names, "verdicts": Verdict, "words": sys.modules[__name__]}
+    names = {"at": addresses, "topic_of": experiment}
+    site.globals = {**shared.globals, **names, "words": sys.modules[__name__]}
     return site

@@ -6,24 +6,21 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from duetbench.core.model import Case
-from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
 from observatory.show.site import words
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.experiment import page_of
 from observatory.show.site.pages.site import PageFile, Site, explanations, guard, render
-from observatory.show.site.pages.story import request_table, trace
+from observatory.show.site.pages.story import request_table
 from observatory.store.change import Change
 from observatory.trend.table import Table
 
 
 def pages(site: Site) -> Iterator[PageFile]:
     """Make a page and a data file for each case that any run planned."""
-    tables = site.cases()
+    tables = site.cases
     newest_runs = {case: run for run, night in site.nights.items() for case in night.cases}
-    changes_by_case = site.changes_by_case()
+    changes_by_case = site.changes_by_case
     for case in dict.fromkeys((*tables, *newest_runs)):
         of_case, changes = tables.get(case, ()), changes_by_case.get(case, ())
         make = partial(_of_case, site, case, of_case, changes, newest_runs[case])
@@ -34,14 +31,9 @@ def _of_case(
     site: Site, case: str, tables: tuple[Table, ...], changes: tuple[Change, ...], newest_run: str
 ) -> Iterator[PageFile]:
     views = [_view(site, table, case) for table in tables]
-    summaries = [summary for summary in site.newest if case in summary.cases]
-    newest = max(summaries, key=lambda summary: summary.run.started, default=None)
-    summary = newest.cases[case] if newest else None
     # The command measures the newest night of the first kind again.
     last = (view["night"] for view in views if view["table"].kind == tables[0].kind)
     night = max(last, key=lambda night: night.time, default=site.nights[newest_run])
-    place = night.cases[case]
-    facts = [("Python", place.python), ("stack", place.stack)]
     experiment = page_of(case)
     main = next(iter(trends.metrics(tables[0], case)), "") if tables else ""
     # One night makes no line: its figures are below.
@@ -58,13 +50,13 @@ def _of_case(
         since=trends.since(tables[0], case) if has_line else None,
         chart=trends.trend(case, tables[0]) if has_line else None,
         changes=sorted(
-            ((describe(record), site.quote(record)) for record in changes),
+            ((record, site.quote(record)) for record in changes),
             key=lambda change: change[1] is None or change[1].metric != main,
         ),
         # What has no release has no page but this one.
         traces=[
             (
-                trace(site, record),
+                record,
                 explanations([record]),
                 request_table(site, None, record.evidence),
             )
@@ -72,7 +64,6 @@ def _of_case(
             if not site.quote(record) and record.series.case == case
         ],
         file=site.raw.get(newest_run, ""),
-        facts=_declared_facts(summary.case) if summary else facts,
         command=words.point_command(night, case),
         data=addresses.data_file(case) if tables else "",
     )
@@ -96,23 +87,3 @@ def _view(site: Site, table: Table, case: str) -> dict[str, Any]:
         ],
         "file": site.raw.get(night.run, ""),
     }
-
-
-def _declared_facts(case: Case) -> list[tuple[str, str]]:
-    endpoint, load = case.endpoint, case.load
-    connections = formats.quantity(load.connections, "connection")
-    model = f"closed loop, {connections}"
-    if load.rate is not None:
-        model = (
-            f"{'open' if load.open else 'paced'}, {load.rate:g} requests/s, at most {connections}"
-        )
-    method = "" if endpoint.method == "GET" else f"{endpoint.method} "
-    further = len({endpoint.path, *endpoint.paths}) - 1
-    request = f"{method}{endpoint.path}" + (f" and {further} more" if further else "")
-    return [
-        ("endpoint", f"{request} ({endpoint.interface.upper()}, {endpoint.app})"),
-        ("Python", case.python),
-        ("stack", case.stack),
-        ("server", f"{case.server}, event loop {case.loop}"),
-        ("load", f"{model}, {load.duration:g} s"),
-    ]

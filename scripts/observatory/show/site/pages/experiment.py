@@ -5,7 +5,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,39 +12,15 @@ from markupsafe import Markup
 
 from duetbench.core.units import Interval
 from duetbench.report import formats
-from duetbench.report.run import facts
-from observatory.matrix import titles
 from observatory.matrix.published import Published
 from observatory.matrix.schema import PROFILES
 from observatory.show import addresses
-from observatory.show.run_view import ANSWERED, Answer, ratio
-from observatory.show.site.charts import (
-    DISC,
-    Caption,
-    ChartRow,
-    Scale,
-    axis,
-    interval_key,
-    interval_plot,
-    mark,
-    picture,
-)
+from observatory.show.claims import Answer, ratio
+from observatory.show.site.charts import Caption, PlotRow, Scale, interval_plot
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 
-_DIAMOND: Final = '<path class="published" d="M0-5L5 0 0 5-5 0z"/>'
-_BAND: Final = '<rect class="band" x="{}" y="{}" width="{}" height="{}"/>'
 _TONES: Final = {"holds": "better", "does not hold here": "worse", "not decided": "open"}
 _NUMBERS: Final = re.compile(r"([0-9]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """An experiment in a list: its finding, the question, and its first answer."""
-
-    name: str
-    question: str
-    title: str
-    first: Answer | None
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -63,50 +38,29 @@ def _list(site: Site) -> Iterator[PageFile]:
         addresses.EXPERIMENTS,
         "Experiments",
         "Questions about the Python web stack, each with its answer and figures.",
-        questions=list(questions(site)),
+        questions=site.experiments.values(),
     )
 
 
-def questions(site: Site) -> Iterator[Topic]:
-    """Return each experiment with its finding."""
-    for name in site.experiments:
-        yield _topic(site, name)
-
-
-def _topic(site: Site, name: str) -> Topic:
-    """Title an experiment by its first statement that holds here, or else by what it is about."""
-    section = site.experiments[name][1]
-    holding = (answer for answer in section.answers if answer.verdict == "holds")
-    answered = (answer for answer in section.answers if answer.verdict in ANSWERED)
-    first, question = next(holding, next(answered, None)), section.question
-    if first and first.verdict == "holds":
-        return Topic(name, question, first.statement[:1].upper() + first.statement[1:], first)
-    topic = titles.experiment(name)
-    return Topic(name, question, (topic if topic != name else question) or name, first)
-
-
 def _page(site: Site, name: str) -> Iterator[PageFile]:
-    (evidence, section), about = site.experiments[name], _topic(site, name)
-    profile = evidence.runs[0].run.profile if evidence.runs else "nightly"
+    section = site.experiments[name]
+    profile = section.runs[0].run.profile if section.runs else "nightly"
     profile = profile if profile in PROFILES else "nightly"
     select = ("--profile", profile, "--select", f"{glob.escape(name)}/*")
-    served = name in site.published or evidence.cases
-    command = ("observatory", *(("measure", *select) if served else ("inprocess",)))
+    served = name in site.published or section.runs
     answers = section.answers
     yield render(
         site,
         "experiment.html.j2",
         addresses.experiment(name),
-        about.title,
-        about.question or f"Figures of the experiment {name}.",
-        about=about,
+        section.title,
+        section.question or f"Figures of the experiment {name}.",
         chart=draw(answers),
         reasons=[(answer.statement, f"{answer.verdict}: {answer.reason}") for answer in answers],
         section=section,
         published=site.published.get(name, Published()),
-        runs=[(run.run.id, facts(run)) for run in evidence.runs],
-        compared=sorted({name for answer in answers for name in answer.comparisons}),
-        command=shlex.join(command),
+        compared=sorted({answer.comparison for answer in answers if answer.comparison}),
+        command=shlex.join(("observatory", *(("measure", *select) if served else ("inprocess",)))),
         cases=sorted((case for case in site.planned if page_of(case) == name), key=_natural),
     )
 
@@ -132,35 +86,33 @@ def draw(answers: Sequence[Answer]) -> Markup | None:
     if not ends:
         return None
     scale = Scale(math.log2(min(ends)) - 0.5, math.log2(max(ends)) + 0.5)
-    legend = [interval_key("duets or launches")]
-    legend.append(("s0", "what the statement expects", _BAND.format(2, 2, 24, 10)))
-    if any(answer.published for answer in asked):
-        legend.append(("published", "published, on another machine", mark("14", 7, _DIAMOND)))
     about = Caption("statements", "Every statement", "A ratio, or a figure, on a logarithmic axis.")
-    labels = axis(scale, lambda tick: f"{2**tick:.3g}", "1")
-    rows = {"": [_row(answer, scale) for answer in asked]}
-    return interval_plot(about, "measured here", labels, rows, legend)
+    rows = {"": [_row(answer) for answer in asked]}
+    title, samples = "measured here", "duets or launches"
+    return interval_plot(about, rows, scale, _label, title=title, samples=samples)
 
 
-def _row(answer: Answer, scale: Scale) -> ChartRow:
+def _label(tick: float) -> str:
+    return f"{2**tick:.3g}"
+
+
+def _row(answer: Answer) -> PlotRow:
     ours, logs = answer.ours, None
-    low, high = (
-        float(scale.at(math.log2(end)).rstrip("%")) if end else default
-        for end, default in ((answer.least, 0.0), (answer.most, 100.0))
-    )
-    band = _BAND.format(f"{low:.2f}%", 4, f"{max(0.0, high - low):.2f}%", 18)
     if ours and min(ours.estimate, *(ours.ends or (1.0,))) > 0:
-        ends = (math.log2(end) for end in ours.ends) if ours.ends else (None, None)
-        logs = Interval(math.log2(ours.estimate), *ends)
-    place = math.log2(answer.published) if answer.published else math.inf
-    above = [mark(scale.at(place), 13, _DIAMOND)] if scale.holds(place) else []
-    return ChartRow(
+        low, high = map(math.log2, ours.ends) if ours.ends else (None, None)
+        logs = Interval(math.log2(ours.estimate), low, high)
+    published = f", published {ratio(answer.published)}" if answer.published else ""
+    return PlotRow(
         answer.statement,
-        "",
         _TONES.get(answer.verdict, ""),
-        picture(scale, logs, DISC, below=[band], above=above),
+        logs,
+        answer.verdict,
         ratio(ours.estimate) if ours else formats.MISSING,
         "…".join(map(ratio, ours.ends)) if ours and ours.ends else "",
-        f"{answer.verdict} (expected {answer.expected}"
-        + (f", published {ratio(answer.published)})" if answer.published else ")"),
+        note=f"expected {answer.expected}{published}",
+        expected=(
+            math.log2(answer.least) if answer.least else -math.inf,
+            math.log2(answer.most) if answer.most else math.inf,
+        ),
+        published=math.log2(answer.published) if answer.published else None,
     )

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,9 +16,7 @@ from duetbench.core.model import Verdict
 from duetbench.report.attribution import RowText
 from observatory.matrix import titles
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
 from observatory.show.site.pages import trends
-from observatory.show.site.pages.experiment import questions
 from observatory.show.site.pages.site import PageFile, Site, guard, render
 from observatory.show.site.pages.story import function, rows
 from observatory.show.site.words import fill
@@ -26,7 +24,6 @@ from observatory.store.change import Change
 from observatory.trend.quotes import Key, Quote
 from observatory.trend.table import Table
 
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _YEAR: Final = timedelta(days=366)
 _ROWS: Final = 10  # releases of the newest year that the page draws
 _HEADING: Final = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
@@ -49,12 +46,13 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 def _first(site: Site) -> Iterator[PageFile]:
     longest = max((table.nights for table in site.tables.values()), key=len, default=())
-    tables = site.cases()
-    headline = headline_case(tables, site.changes_by_case())
+    tables = site.cases
+    headline = headline_case(tables, site.changes_by_case)
     chart, finding = None, ""
     if headline:
         chart, finding = trends.year(site, headline, tables[headline][0])
-    year = [quote for quote in site.quotes.values() if newest_day(site) - quote.when < _YEAR]
+    newest = next((quote.when for quote in site.quotes.values()), None)
+    year = [q for q in site.quotes.values() if newest and newest - q.when < _YEAR]
     by_size = sorted(year, key=lambda quote: -quote.size)
     yield render(
         site,
@@ -72,14 +70,9 @@ def _first(site: Site) -> Iterator[PageFile]:
         record=next(iter(site.sources.night_records[-1:]), None),
         slower=len({site.story(c) for c in site.open_changes if c.verdict is Verdict.WORSE}),
         rows=rows(site, by_size[:_ROWS]),
-        questions=[*questions(site)],
+        questions=site.experiments.values(),
         problems=(*site.sources.problems, *site.broken),
     )
-
-
-def newest_day(site: Site) -> datetime:
-    """Return the day of the newest release with a quote."""
-    return max((quote.when for quote in site.quotes.values()), default=_NEVER)
 
 
 def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText | None]]:
@@ -91,16 +84,13 @@ def cards(site: Site, year: Sequence[Quote]) -> list[tuple[str, Quote, RowText |
     still = [quote for change in site.open_changes if (quote := site.quote(change))]
     candidates = {
         "Newest": sorted(large, key=lambda quote: (quote.dated, quote.when), reverse=True),
-        "Worst, still there": [
-            quote
-            for quote in sorted(still, key=lambda quote: -quote.size)
-            if quote.verdict is Verdict.WORSE
-        ],
-        "Best for requests this year": [
-            quote
-            for quote in sorted(large, key=lambda quote: (*quote.rank, -quote.size))
-            if quote.verdict is Verdict.BETTER
-        ],
+        "Worst, still there": sorted(
+            (quote for quote in still if quote.verdict is Verdict.WORSE), key=lambda q: -q.size
+        ),
+        "Best for requests this year": sorted(
+            (quote for quote in large if quote.verdict is Verdict.BETTER),
+            key=lambda quote: (*quote.rank, -quote.size),
+        ),
     }
     chosen: dict[Key, tuple[str, Quote, RowText | None]] = {}
     for title, quotes in candidates.items():
@@ -134,7 +124,7 @@ def feed(
 
     `base`: address of the site, with a slash at its end; if empty, links are relative to the feed.
     """
-    entries = [(describe(record), quoting.finding_of(record, quotes or {})) for record in changes]
+    entries = [(record, quoting.finding_of(record, quotes or {})) for record in changes]
     return fill("changes.atom.j2", base=base, changes=entries) + "\n"
 
 

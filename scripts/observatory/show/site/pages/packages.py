@@ -15,9 +15,8 @@ from duetbench.core.metrics import CPU
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
 from observatory.show.site.charts import Caption
-from observatory.show.site.pages import trends
+from observatory.show.site.pages import story, trends
 from observatory.show.site.pages.site import (
     PageFile,
     ReleasedPackage,
@@ -26,15 +25,6 @@ from observatory.show.site.pages.site import (
     group,
     guard,
     render,
-)
-from observatory.show.site.pages.story import (
-    before_after,
-    function,
-    measurements,
-    request_table,
-    rows,
-    still_there,
-    trace,
 )
 from observatory.trend import releases
 from observatory.trend.quotes import Quote
@@ -51,54 +41,48 @@ def pages(site: Site) -> Iterator[PageFile]:
         yield from guard(site, address, package.name, make)
 
 
-def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
-    yield _package(site, package)
-    for version in package.versions:
-        yield _release(site, package, version)
-
-
 def _list(site: Site) -> Iterator[PageFile]:
     by_size = sorted(site.quotes.values(), key=lambda quote: -quote.size)
-    measured = [release.when for axis in site.effects for release in axis.measured]
-    unknown = [describe(record) for record in site.changes if not site.quote(record)]
+    measured = (release.when for axis in site.effects for release in axis.measured)
     yield render(
         site,
         "packages.html.j2",
         addresses.PACKAGES,
         "Releases",
         "What each release of the Python web stack's packages did to requests.",
-        rows=rows(site, by_size),
-        unknown=unknown,
+        rows=story.rows(site, by_size),
+        unknown=[record for record in site.changes if not site.quote(record)],
         judged=Counter(package for package, _ in site.judged),
         since=min(measured, default=None),
     )
     for record in site.changes:  # issues link these
-        address, to = addresses.change(record.id), site.story(record)
         title = quoting.finding_of(record, site.quotes)
+        address, to = addresses.change(record.id), site.story(record)
         yield render(site, "moved.html.j2", address, title, f"{title}.", to=to)
 
 
-def _package(site: Site, package: ReleasedPackage) -> PageFile:
-    address = addresses.package(package.name)
-    own_quotes = (site.quotes[package.name, version] for version in package.versions)
-    quotes = sorted(own_quotes, key=lambda quote: -quote.size)
+def _of_package(site: Site, package: ReleasedPackage) -> Iterator[PageFile]:
+    own = (site.quotes[package.name, version] for version in package.versions)
+    quotes = sorted(own, key=lambda quote: -quote.size)
     largest = quotes[0] if quotes else None
-    own = sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
-    return render(
+    axes = sorted(package.axes, key=lambda a: not largest or a.machine.id != largest.machine)
+    yield render(
         site,
         "package.html.j2",
-        address,
+        addresses.package(package.name),
         package.name,
         quoting.finding(largest, within=True) + "."
         if largest
         else f"The effect of each measured release of {package.name} on requests.",
         package=package,
-        rows=rows(site, quotes),
+        rows=story.rows(site, quotes),
         judged=sum(name == package.name for name, _ in site.judged),
         locked=group((version, stack) for stack, version in package.locked.items()),
-        chart=_chart(site, own[0], largest) if own else None,
-        sections=[(axis, site.effects[axis]) for axis in own],
+        chart=_chart(site, axes[0], largest) if axes else None,
+        sections=[(axis, site.effects[axis]) for axis in axes],
     )
+    for quote in quotes:
+        yield _release(site, package, quote)
 
 
 def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | None:
@@ -113,6 +97,11 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     figures = [figure for _, figure, _ in points]
     if len(figures) - figures.count(None) < 2:
         return None
+    marks = [
+        {**mark, "name": mark["name"].removeprefix(f"{axis.package} ")}
+        for mark in trends.marks(site, case, metric)
+        if mark["name"].startswith(f"{axis.package} ")
+    ]
     line = {
         "label": axis.machine.id,
         "kind": "releases",
@@ -132,20 +121,19 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
             }
         ],
         "gaps": [],
-        "changes": [
-            {**mark, "name": mark["name"].removeprefix(f"{axis.package} ")}
-            for mark in trends.marks(site, case, metric)
-            if mark["name"].startswith(f"{axis.package} ")
-        ],
+        "changes": marks,
     }
-    written = [
-        (f"{release.when:%Y-%m-%d}", release.version, formats.change(figure), formats.ends(figure),
-         note)
+    rows = [
+        (f"{release.when:%Y-%m-%d}", release.version, *_words(figure), note)
         for release, figure, note in reversed(points)
-    ]  # fmt: skip
+    ]
     about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
     config = {"document": {"format": trends.FORMAT, "tables": [line]}, "metric": metric}
-    return trends.figure(about, config, "change since the first", written)
+    return trends.figure(about, config, "change since the first", rows)
+
+
+def _words(figure: Interval | None) -> tuple[str, str]:
+    return formats.change(figure), formats.ends(figure)
 
 
 def over_first(
@@ -168,19 +156,12 @@ def over_first(
             yield release, releases.ratio(first, point), ""
 
 
-def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
-    name, address = package.name, addresses.release(package.name, version)
-    root = addresses.root(addresses.file(address))
-    quote = site.quotes[name, version]
+def _release(site: Site, package: ReleasedPackage, quote: Quote) -> PageFile:
+    name, version = quote.key
+    address = addresses.release(name, version)
     caused = [record for record in site.changes if record.blames(name, version)]
-    told = group((site.quote(record) == quote, record) for record in caused)
+    own = [record for record in caused if site.quote(record) == quote]
     alone = next((record.evidence for record in caused if len(record.releases) == 1), None)
-    sections = [
-        (axis, release, site.effects[axis].get(version))
-        for axis in sorted(package.axes, key=lambda axis: axis.machine.id != quote.machine)
-        for release in axis.releases
-        if release.version == version
-    ]
     return render(
         site,
         "release.html.j2",
@@ -189,30 +170,19 @@ def _release(site: Site, package: ReleasedPackage, version: str) -> PageFile:
         f"{quoting.finding(quote, within=True)}.",
         package=package,
         quote=quote,
-        version=version,
-        figures=before_after(site, quote),
-        code=function(site, quote),
-        seen=request_table(site, quote, alone),
-        state=still_there(site, quote),
-        sure=measurements(site, quote, root),
-        sections=sections,
-        neighbours=_neighbours(site, package, version),
-        traces=[
-            trace(site, record, f"around-{number}" if number else "around")
-            for number, record in enumerate(told.get(True, ()))
+        figures=story.before_after(site, quote),
+        code=story.function(site, quote),
+        seen=story.request_table(site, quote, alone),
+        state=story.still_there(site, quote),
+        sure=story.measurements(site, quote, addresses.root(addresses.file(address))),
+        sections=[
+            (axis, result, _command(name, result), _differences(result))
+            for axis, result in story.results(site, quote)
         ],
-        others=told.get(False, ()),
+        traces=own,
+        others=[record for record in caused if record not in own],
         why=explanations(site.changes, quote.key),
-        differences=_differences,
-        command=partial(_command, name),
     )
-
-
-def _neighbours(site: Site, package: ReleasedPackage, version: str) -> list[tuple[str, Quote]]:
-    """Return the nearest releases that did something, before and after one."""
-    place, names = package.versions.index(version), package.versions
-    near = (("Before it", names[:place][-1:]), ("After it", names[place + 1 :][:1]))
-    return [(label, site.quotes[package.name, name]) for label, of in near for name in of]
 
 
 def _command(name: str, result: Result) -> str:

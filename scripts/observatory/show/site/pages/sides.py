@@ -1,7 +1,6 @@
 """Two ways to serve the same, side by side, and the page of every stored comparison."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,20 +13,13 @@ from duetbench.core.metrics import METRICS
 from duetbench.core.model import Verdict
 from duetbench.report.html.comparison_page import one_file
 from observatory.show import addresses, quoting
+from observatory.show.site.charts import bar
 from observatory.show.site.pages.site import PageFile, Site, group, guard, render
-from observatory.show.site.pages.story import bar
 
 _MOST: Final = 3  # figures of a row
 
-
-@dataclass(frozen=True, slots=True)
-class SideRow:
-    """What a case does on the second side: its largest effect, drawn, and others in words."""
-
-    comparison: Comparison
-    name: CaseName
-    bar: Markup
-    effects: tuple[tuple[Verdict, str], ...]
+SideRow = tuple[Comparison, CaseName, Markup, list[tuple[Verdict, str]]]
+"""What a case does on the second side: its largest effect, drawn, and others in words."""
 
 
 def pages(site: Site) -> Iterator[PageFile]:
@@ -51,14 +43,15 @@ def _sides(site: Site) -> Iterator[PageFile]:
         if comparison.base.kind in {"interpreter", "setting"}
         for case in comparison.cases
     }
-    rows = ((_title(c), row) for (_, case), c in newest.items() if (row := _row(c, case)))
+    rows = [row for (_, case), record in newest.items() for row in _rows(record, case)]
+    rows.sort(key=lambda row: row[0].base.kind != "setting")
     yield render(
         site,
         "sides.html.j2",
         addresses.SIDES,
         "Side by side",
         "What another server, event loop, interpreter or setting changes, measured side by side.",
-        groups=group(sorted(rows, key=lambda row: row[1].comparison.base.kind != "setting")),
+        groups=group((_title(row[0]), row) for row in rows),
     )
 
 
@@ -67,24 +60,21 @@ def _title(comparison: Comparison) -> str:
     return f"{what}{comparison.base.label} → {comparison.head.label}"
 
 
-def _row(comparison: Comparison, case: str) -> SideRow | None:
-    """Return a case's row; None if nothing is known of it."""
+def _rows(comparison: Comparison, case: str) -> Iterator[SideRow]:
+    """Return a case's row; none if nothing is known of it."""
     known = [
-        finding
+        (finding, finding.interval)
         for finding in comparison.findings
         if finding.case == case and finding.subject in METRICS and finding.interval
     ]
-    moved = [finding for finding in known if finding.moved] or known[:1]
-    shown = [(finding.verdict, _words(finding)) for finding in moved[:_MOST]]
-    if not moved or not moved[0].interval:
-        return None
-    drawn = bar(moved[0].interval, moved[0].verdict) if moved[0].moved else Markup("")
-    return SideRow(comparison, case_names.name(case), drawn, tuple(shown))
+    shown = [pair for pair in known if pair[0].moved][:_MOST] or known[:1]
+    for first, ratio in shown[:1]:
+        drawn = bar(ratio, first.verdict) if first.moved else Markup("")
+        words = [(finding.verdict, _words(finding)) for finding, _ in shown]
+        yield comparison, case_names.name(case), drawn, words
 
 
 def _words(finding: Finding) -> str:
-    if not finding.interval:
-        return ""
-    if finding.moved:
+    if finding.moved and finding.interval:
         return quoting.effect(finding.subject, finding.interval).partition(" ")[2]
     return f"{METRICS[finding.subject].title}: {finding.verdict}"

@@ -1,4 +1,4 @@
-"""The content of all pages, gathered once, and the file that a page becomes.
+"""The content of all pages, and the file that a page becomes.
 
 Every kind of page is a module with a function `pages(site) -> Iterator[PageFile]` and a template
 `templates/<kind>.html.j2` that extends `base.html.j2`; `build.KINDS` lists them. Pages read only
@@ -9,23 +9,19 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from duetbench.core.change import Release
 from duetbench.core.comparison import Comparison
 from duetbench.core.errors import HistoryError
 from duetbench.host import git
 from duetbench.load.summary import RunSummary
 from duetbench.report.attribution import AttributionText
 from observatory.matrix.published import Published, load_published, read_suites
-from observatory.show import addresses, inprocess, quoting
-from observatory.show.changes import between, contains
-from observatory.show.claims import Evidence
-from observatory.show.published_page import reference_runs
-from observatory.show.run_view import Section
+from observatory.show import addresses, experiments, quoting
+from observatory.show.experiments import Section, reference_runs
+from observatory.show.quoting import between, contains
 from observatory.show.site.words import fill
 from observatory.store import asv_results
 from observatory.store.change import Change, order
@@ -42,10 +38,6 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 W = TypeVar("W")
 
-TableKey = tuple[str, Kind]
-"""A machine's id and a kind of figures, which together have a table."""
-
-
 _MONTH: Final = len("202611")  # begins the id of a run, and of points
 _MONTHS: Final = 3  # whose raw files are not in an archive
 
@@ -58,24 +50,16 @@ def group(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     return {key: tuple(values) for key, values in groups.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class ExplanationText(AttributionText):
-    """An attribution in words; `releases` are those behind the change that it explains."""
+def explanations(
+    changes: Iterable[Change], cause: Key | None = None
+) -> list[tuple[AttributionText, str]]:
+    """Return attributions in words, of changes or of those that a release caused.
 
-    releases: tuple[Release, ...] = ()
-
-    @property
-    def between(self) -> str:
-        return between(self.record, self.releases)
-
-
-def explanations(changes: Iterable[Change], cause: Key | None = None) -> list[ExplanationText]:
-    """Return the attributions of changes, or of those that a release caused.
-
-    An attribution of versions that lack the change's releases is left out.
+    With each comes which versions were counted. One whose versions lack the change's releases is
+    left out.
     """
     return [
-        ExplanationText(change.why, change.releases)
+        (AttributionText(change.why), between(change.why, change.releases))
         for change in changes
         if change.why and contains(change.why, change.releases)
         if cause is None or change.blames(*cause)
@@ -106,7 +90,7 @@ class ReleasedPackage:
     versions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, since it keeps what it has computed
 class Site:
     """The content of all pages.
 
@@ -114,47 +98,135 @@ class Site:
         root: The checkout.
         base: Address of the site, with a slash at its end; empty if unknown. Links are relative
             anyway.
-        tables: All nights by machine and kind.
-        nights: Every night by its run's id, also of profiles without a trend, and every stack
-            that was measured against an anchor; oldest first.
-        newest: The newest runs of each machine and profile, summarised.
-        changes: Confirmed changes, newest first.
-        comparisons: By id, newest first.
-        experiments: The declared ones, then others that have cases, with their evidence.
-        planned: All cases with a page: those that any night planned.
-        packages: All packages with a page, by name.
-        effects: What each release did, by axis and version.
-        quotes: The size of each release that did something, newest first.
-        raw: Addresses of the files of runs and points, or of the archives with them, by id.
         documented: Whether the site has the documentation, at `addresses.DOCS`.
-        repository: Address of the repository that publishes it; empty if unknown.
         broken: Sentences on pages that could not be made so far.
     """
 
     root: Path
-    base: str
+    results: Path
     sources: Sources
-    tables: Mapping[TableKey, Table]
-    nights: Mapping[str, Night]
-    newest: tuple[RunSummary, ...]
-    changes: tuple[Change, ...]
-    comparisons: Mapping[str, Comparison]
-    published: Mapping[str, Published]
-    experiments: Mapping[str, tuple[Evidence, Section]]
-    planned: frozenset[str]
-    packages: Mapping[str, ReleasedPackage]
-    effects: Mapping[ReleaseAxis, Mapping[str, Result]]
-    quotes: Mapping[Key, Quote]
-    raw: Mapping[str, str]
+    base: str = ""
     documented: bool = False
-    repository: str = ""
     broken: list[str] = field(default_factory=list)
+
+    @cached_property
+    def repository(self) -> str:
+        """Address of the repository that publishes it; empty if unknown."""
+        try:
+            remote = git.ask_or_none(self.root, "remote", "get-url", "origin")
+        except HistoryError:
+            remote = None
+        return repository(os.environ, remote)
+
+    @cached_property
+    def published(self) -> Mapping[str, Published]:
+        return load_published(self.root)
+
+    @cached_property
+    def tables(self) -> Mapping[tuple[str, Kind], Table]:
+        """All nights by machine and kind, without those of a machine that has impossible ones."""
+        known: dict[tuple[str, Kind], Table] = {}
+        by_machine = group((night.machine, night) for night in self.sources.nights)
+        for machine, nights in sorted(by_machine.items()):
+            for table in spare(self.broken, f"Nights of {machine}", partial(tables, nights), ()):
+                known[table.machine, table.kind] = table
+        return known
+
+    @cached_property
+    def nights(self) -> Mapping[str, Night]:
+        """Every night by its run's id, also of profiles without a trend; oldest first."""
+        # The id of a run begins with its time.
+        return {n.run: n for n in sorted(self.sources.nights, key=lambda night: night.run)}
+
+    @cached_property
+    def planned(self) -> frozenset[str]:
+        """All cases with a page: those that any night planned."""
+        return frozenset(case for night in self.nights.values() for case in night.cases)
+
+    @cached_property
+    def newest(self) -> tuple[RunSummary, ...]:
+        """The newest runs of each machine and profile, summarised."""
+        runs = reference_runs(self.results)
+        return tuple(summary for summary in runs if summary.run.id in self.sources.runs)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Confirmed changes, newest first."""
+        by_time = sorted(self.sources.changes, key=lambda c: (c.when, c.id), reverse=True)
+        return tuple(by_time)
 
     @property
     def open_changes(self) -> tuple[Change, ...]:
         return tuple(record for record in self.changes if record.status == "open")
 
-    @property
+    @cached_property
+    def comparisons(self) -> Mapping[str, Comparison]:
+        """By id, newest first."""
+        return {record.id: record for record in reversed(self.sources.comparisons)}
+
+    @cached_property
+    def experiments(self) -> Mapping[str, Section]:
+        """The declared ones, then others that have cases."""
+        suites, folder = read_suites(self.root), self.results / "asv"
+        read = partial(asv_results.read, folder, [])
+        inside = spare(self.broken, "asv's results", read, ())
+        declared = experiments.names(self.published, suites)
+        of_runs = {case.partition("/")[0] for run in self.newest for case in run.cases}
+        rest = (self.newest, inside, self.published, suites, self.sources.comparisons)
+        return {
+            name: spare(
+                self.broken, name, partial(experiments.experiment, name, *rest), Section(name)
+            )
+            for name in (*declared, *sorted(of_runs - {*declared}))
+        }
+
+    @cached_property
+    def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
+        """What each release did, by axis and version."""
+        every = [axis for of in axes(self.sources.points).values() for axis in of]
+        return spare(self.broken, "Releases", lambda: judged(every), {})
+
+    @cached_property
+    def quotes(self) -> Mapping[Key, Quote]:
+        """The size of each release that did something, newest first."""
+        return spare(self.broken, "Releases", lambda: quotes(self.effects, self.changes), {})
+
+    @cached_property
+    def packages(self) -> Mapping[str, ReleasedPackage]:
+        """All packages with a page, by name."""
+        axes_of = group((axis.package, axis) for axis in self.effects)
+        versions = group(self.quotes)
+        stacks: dict[str, Mapping[str, str]] = {}
+        for night in sorted(self.sources.nights, key=lambda night: night.time):
+            stacks |= night.packages
+        return {
+            name: ReleasedPackage(
+                name,
+                axes_of.get(name, ()),
+                {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
+                tuple(sorted(versions.get(name, ()), key=order)),
+            )
+            for name in sorted({*axes_of, *versions})
+        }
+
+    @cached_property
+    def raw(self) -> Mapping[str, str]:
+        """Addresses of the files of runs and points, or of the archives with them, by id.
+
+        A machine's newest months have files of their own.
+        """
+        points = {record.id: Path(record.path) for record in self.sources.points}
+        paths = (points | self.sources.runs).items()
+        raw = {}
+        for (kind, machine), names in group((p.parts[-4:-2], n) for n, p in paths).items():
+            own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
+            for name in names:
+                archive = addresses.raw(f"{kind}/", f"{machine}-{name[:_MONTH]}", "zip")
+                file = addresses.raw(f"{kind}/", name)
+                raw[name] = file if name[:_MONTH] in own else archive
+        return raw
+
+    @cached_property
     def judged(self) -> frozenset[Key]:
         """Releases with a known effect: compared with the one before on a machine, or quoted."""
         compared = {(axis.package, version) for axis, on in self.effects.items() for version in on}
@@ -171,8 +243,9 @@ class Site:
         case = record.series.case
         return f"{addresses.case(case)}#{record.id}" if case in self.planned else addresses.PACKAGES
 
-    def cases(self) -> dict[str, tuple[Table, ...]]:
-        """Return each case of a trend with its tables, by kind (`KINDS`), longest first.
+    @cached_property
+    def cases(self) -> Mapping[str, tuple[Table, ...]]:
+        """Each case of a trend with its tables, by kind (`KINDS`), longest first.
 
         A kind with only one point of a case comes last, as it has no line to show.
         """
@@ -191,8 +264,9 @@ class Site:
 
         return group(sorted(lengths, key=place))
 
-    def changes_by_case(self) -> dict[str, tuple[Change, ...]]:
-        """Return the changes that moved each case, newest first."""
+    @cached_property
+    def changes_by_case(self) -> Mapping[str, tuple[Change, ...]]:
+        """The changes that moved each case, newest first."""
         return group(
             (case, record)
             for record in self.changes
@@ -216,17 +290,9 @@ def render(
     addresses), `quoting`, and the functions and filters of `words`.
     """
     path = addresses.file(address)
-    html = fill(
-        template,
-        site=site,
-        path=path,
-        root=addresses.root(path) if root is None else root,
-        title=title,
-        description=description,
-        quoting=quoting,
-        **context,
-    )
-    return PageFile(path, html)
+    context |= {"site": site, "path": path, "title": title, "description": description}
+    way = addresses.root(path) if root is None else root
+    return PageFile(path, fill(template, root=way, quoting=quoting, **context))
 
 
 def guard(
@@ -237,9 +303,7 @@ def guard(
     A file may be well-formed and make no sense: it must not stop the pages of others.
     """
     pages = spare(site.broken, title, lambda: [*make()], None)
-    if pages is None:
-        pages = [render(site, "missing.html.j2", address, title, reason=site.broken[-1])]
-    yield from pages
+    yield from pages or [render(site, "missing.html.j2", address, title, reason=site.broken[-1])]
 
 
 def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V | W:
@@ -251,69 +315,6 @@ def spare(broken: list[str], title: str, make: Callable[[], V], instead: W) -> V
         return instead
 
 
-def gather(
-    root: Path,
-    results: Path,
-    sources: Sources,
-    *,
-    base: str = "",
-    documented: bool = False,
-) -> Site:
-    """Gather a `Site`; raises DeclarationError if a declaration of the checkout is wrong."""
-    broken: list[str] = []
-    known = {(table.machine, table.kind): table for table in _tables(sources, broken)}
-    # The id of a run begins with its time.
-    nights = {night.run: night for night in sorted(sources.nights, key=lambda night: night.run)}
-    changes = sorted(sources.changes, key=lambda change: (change.when, change.id), reverse=True)
-    planned = frozenset(chain.from_iterable(night.cases for night in nights.values()))
-    newest = tuple(s for s in reference_runs(results) if s.run.id in sources.runs)
-    published, suites = load_published(root), read_suites(root)
-    inside = spare(broken, "asv's results", partial(asv_results.read, results / "asv", []), ())
-    declared = inprocess.names(published, suites)
-    of_runs = {case.partition("/")[0] for summary in newest for case in summary.cases}
-    found = {
-        name: spare(
-            broken,
-            name,
-            partial(
-                inprocess.experiment,
-                *(name, newest, inside, published, suites, sources.comparisons),
-            ),
-            (Evidence(), Section(name)),
-        )
-        for name in (*declared, *sorted(of_runs - {*declared}))
-    }
-    none: Released = {}, {}, {}
-    released = spare(broken, "Releases", lambda: _released(sources, changes), none)
-    return Site(
-        root=root,
-        base=base,
-        sources=sources,
-        tables=known,
-        nights=nights,
-        newest=newest,
-        changes=tuple(changes),
-        comparisons={record.id: record for record in reversed(sources.comparisons)},
-        published=published,
-        experiments=found,
-        planned=planned,
-        packages=released[0],
-        effects=released[1],
-        quotes=released[2],
-        raw=raw_files(sources),
-        documented=documented,
-        repository=repository(os.environ, _remote(root)),
-        broken=broken,
-    )
-
-
-def _remote(root: Path) -> str | None:
-    try:
-        return git.ask_or_none(root, "remote", "get-url", "origin")
-    except HistoryError:
-        return None
-
-
 def repository(environment: Mapping[str, str], remote: str | None) -> str:
     """Return the address of the repository whose workflow builds the site, or of a `remote`.
 
@@ -323,53 +324,3 @@ def repository(environment: Mapping[str, str], remote: str | None) -> str:
         return f"{environment.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
     known = re.fullmatch(_REMOTE, remote or "")
     return f"https://{known['host']}/{known['name']}" if known else ""
-
-
-def raw_files(sources: Sources) -> dict[str, str]:
-    """Return the addresses of the files of runs and points, or of the archives with them, by id.
-
-    A machine's newest months have files of their own.
-    """
-    paths = {record.id: Path(record.path) for record in sources.points} | sources.runs
-    raw = {}
-    for (kind, machine), names in group(
-        (path.parts[-4:-2], n) for n, path in paths.items()
-    ).items():
-        own = sorted({name[:_MONTH] for name in names})[-_MONTHS:]
-        for name in names:
-            month, folder = name[:_MONTH], f"{kind}/"
-            archive = addresses.raw(folder, f"{machine}-{month}", "zip")
-            raw[name] = addresses.raw(folder, name) if month in own else archive
-    return raw
-
-
-def _tables(sources: Sources, broken: list[str]) -> Iterator[Table]:
-    """Return the tables, without those of a machine that has impossible nights."""
-    for machine, nights in sorted(
-        group((night.machine, night) for night in sources.nights).items()
-    ):
-        yield from spare(broken, f"Nights of {machine}", partial(tables, nights), ())
-
-
-Released = tuple[dict[str, ReleasedPackage], dict[ReleaseAxis, dict[str, Result]], dict[Key, Quote]]
-"""Packages by name, the effects of their releases by axis and version, and the sizes of these."""
-
-
-def _released(sources: Sources, changes: Iterable[Change]) -> Released:
-    axes_of = axes(sources.points)
-    effects = judged(axis for of_package in axes_of.values() for axis in of_package)
-    quoted = quotes(effects, changes)
-    stacks: dict[str, Mapping[str, str]] = {}
-    for night in sorted(sources.nights, key=lambda night: night.time):
-        stacks |= night.packages
-    versions = group(quoted)
-    packages = {
-        name: ReleasedPackage(
-            name,
-            axes_of.get(name, ()),
-            {stack: lock[name] for stack, lock in sorted(stacks.items()) if name in lock},
-            tuple(sorted(versions.get(name, ()), key=order)),
-        )
-        for name in sorted({*axes_of, *versions})
-    }
-    return packages, effects, quoted

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +14,11 @@ from duetbench.core.metrics import HEADLINES, METRICS
 from duetbench.core.units import Interval
 from duetbench.report import formats
 from observatory.show import addresses, quoting
-from observatory.show.changes import describe
+from observatory.show.claims import over
+from observatory.show.site import words
 from observatory.show.site.charts import TONES, Caption
 from observatory.show.site.pages.site import Site
 from observatory.show.site.words import day, drawing
-from observatory.store.change import Change
 from observatory.trend import table as history
 from observatory.trend.table import KINDS, STATES, Figures, Point, Table
 
@@ -27,8 +26,6 @@ FORMAT: Final = 5
 """Version of the data files; it rises with every change of their meaning."""
 YEAR: Final = 400
 """Newest nights on the first page."""
-AROUND: Final = 45
-"""Nights on the chart of a release, both before and after it."""
 ROWS: Final = 150
 """Most rows of the table below a chart; the data file has all figures."""
 
@@ -128,13 +125,7 @@ def _metric(table: Table, metric: str, of: Nights, row: int) -> dict[str, Any]:
 
 def _round(figures: Figures, digits: int) -> list[float | None]:
     """Round figures to some significant digits; None stands for a missing figure."""
-    known = ~np.isnan(figures)
-    exact = np.where(known, figures, 0).astype(float)
-    size = np.floor(np.log10(np.abs(np.where(exact, exact, 1))))
-    shift = digits - 1 - size
-    scale, whole = 10 ** np.abs(shift), shift >= 0
-    rounded = np.where(whole, np.rint(exact * scale) / scale, np.rint(exact / scale) * scale)
-    return [one if there else None for one, there in zip(rounded.tolist(), known, strict=True)]
+    return [None if math.isnan(one) else float(f"{one:.{digits}g}") for one in figures.tolist()]
 
 
 def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
@@ -159,7 +150,7 @@ def marks(site: Site, case: str, metric: str) -> Iterator[dict[str, Any]]:
                 "time": int(record.when.timestamp()),
                 "name": "release not known",
                 "tone": TONES.get(record.verdict, "open"),
-                "label": describe(record).sentence,
+                "label": quoting.sentence(record),
                 "href": site.story(record),
             }
 
@@ -190,31 +181,11 @@ def since(table: Table, case: str) -> tuple[str, str, Interval] | None:
     return f"{name.what} takes what it took in {month}", begun, change
 
 
-def over(base: Interval, head: Interval) -> Interval:
-    """Return one ratio to an anchor over another, whose errors are independent."""
-    half = math.hypot(*(math.log(f.ends[1] / f.ends[0]) / 2 for f in (base, head) if f.ends))
-    ratio = head.estimate / base.estimate
-    return Interval(ratio, ratio / math.exp(half), ratio * math.exp(half), min(base.n, head.n))
-
-
 def trend(case: str, table: Table) -> Markup:
     """Make a case's chart, which a script draws from its data file; `table` is the first there."""
     metric = next(iter(metrics(table, case)), "")
     config = {"source": addresses.data_file(case), "metric": metric}
-    return _chart(config, case, table, nights(table, case), "trend", _reading(table))
-
-
-def trend_around(site: Site, table: Table, record: Change, place: str) -> Markup | None:
-    """Chart the nights around a change, with data in the page; None without the series."""
-    case, metric = record.series.case, record.series.metric
-    if case not in table.cases or metric not in metrics(table, case):
-        return None
-    planned = nights(table, case)
-    times = [table.nights[night].time for night in planned.tolist()]
-    first = int(np.searchsorted(times, record.when.timestamp()))
-    near = planned[max(0, first - AROUND) : first + AROUND]
-    config = {"document": document(site, case, {table: near}, metric), "metric": metric}
-    return _chart(config, case, table, near, place, _reading(table))
+    return _chart(config, case, table, nights(table, case), "trend")
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -229,24 +200,24 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
     of = nights(table, case)[-YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
-    text += f"On {name.variant}. {_reading(table)}"
-    return _chart(config, case, table, of, "trend", text), finding
-
-
-def _reading(table: Table) -> str:
-    if not table.ratio:
-        return "Band: 95 % interval."
-    return (
-        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
-        "figure by themselves."
-    )
+    return _chart(config, case, table, of, "trend", f"{text}On {name.variant}. "), finding
 
 
 def _chart(
-    config: Mapping[str, Any], case: str, table: Table, of: Nights, place: str, text: str
+    config: Mapping[str, Any], case: str, table: Table, of: Nights, place: str, text: str = ""
 ) -> Markup:
+    text += (
+        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
+        "figure by themselves."
+        if table.ratio
+        else "Band: 95 % interval."
+    )
     metric = config["metric"]
-    rows = _rows(table, case, metric, of[-ROWS:]) if metric else ()
+    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
+    rows = (  # the newest first
+        (f"{words.utc(point.night.time):%Y-%m-%d}", point.night.run, *cells(table, metric, point))
+        for point in reversed(points)
+    )
     return figure(Caption(place, quoting.title(metric), text), config, title(metric, table), rows)
 
 
@@ -259,10 +230,3 @@ def figure(
     can choose among all figures.
     """
     return drawing("plot.html.j2", about=about, config=config, title=title, rows=[*rows])
-
-
-def _rows(table: Table, case: str, metric: str, of: Nights) -> Iterator[Sequence[str]]:
-    """Return the rows of the table below a chart, newest first."""
-    for point in reversed(history.points(table, case, metric, of.tolist())):
-        day = f"{datetime.fromtimestamp(point.night.time, UTC):%Y-%m-%d}"
-        yield day, point.night.run, *cells(table, metric, point)

@@ -1,0 +1,250 @@
+"""What an experiment found: its question, its answers and its tables, of servers and of asv.
+
+Runs, comparisons and asv's results stand beside what experiments and suites declare.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.comparison import Comparison
+from duetbench.core.model import Run
+from duetbench.host import result_files
+from duetbench.load.summary import CaseSummary, RunSummary, summarise
+from observatory.matrix import titles
+from observatory.matrix.published import Published, SuiteDeclaration, SuiteShape, SuiteSide
+from observatory.show import claims, tables
+from observatory.show.claims import ANSWERED, Answer, Evidence, Side, ratio
+from observatory.show.tables import FigureTable
+from observatory.store import kinds
+from observatory.store.asv_results import Reading, Snapshot
+
+_RECENT: Final = 8  # runs of a machine and profile that statements use
+_ONE_BY_ONE: Final = (
+    "asv measures one environment after the other, so changes of the machine in the meantime are "
+    "in the differences: a few per cent between interpreters or stacks decide nothing here"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One experiment, or one suite: of a run, or of everything that is stored.
+
+    Attributes:
+        measured: When and where asv measured a suite.
+        runs: Those that measured the experiment, newest first.
+    """
+
+    experiment: str
+    question: str = ""
+    source: str = ""
+    answers: tuple[Answer, ...] = ()
+    tables: tuple[FigureTable, ...] = ()
+    notes: tuple[str, ...] = ()
+    measured: str = ""
+    runs: tuple[RunSummary, ...] = ()
+
+    @property
+    def first(self) -> Answer | None:
+        """Its first statement that holds here, or else the first with an answer."""
+        answered = [answer for answer in self.answers if answer.verdict in ANSWERED]
+        return min(answered, key=lambda answer: answer.verdict != "holds", default=None)
+
+    @property
+    def title(self) -> str:
+        """The statement that holds here, or else what it is about."""
+        if self.first and self.first.verdict == "holds":
+            return self.first.statement[:1].upper() + self.first.statement[1:]
+        topic = titles.experiment(self.experiment)
+        return (topic if topic != self.experiment else self.question) or self.experiment
+
+
+def reference_runs(results: Path) -> list[RunSummary]:
+    """Read the newest runs of each machine and profile, except unreadable ones."""
+    groups: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
+    for path in result_files.runs(results):
+        profile = path.name.partition("-")[2].partition("-")[0]
+        groups[path.parent.parent.name, profile].append(path)
+    recent = [path for group in groups.values() for path in group[-_RECENT:]]
+    return kinds.read_each(recent, lambda path: summarise(kinds.read_at(Run, results, path)), [])
+
+
+def of_run(summary: RunSummary, published: Mapping[str, Published]) -> tuple[Section, ...]:
+    """Return the sections of a run; declared experiments come first."""
+    names = {case.case.experiment for case in summary.cases.values()}
+    ordered = sorted(names, key=lambda name: (name not in published, name))
+    return tuple(of_servers(name, [summary], published) for name in ordered)
+
+
+def experiment(
+    name: str,
+    runs: Sequence[RunSummary],
+    snapshots: Sequence[Snapshot],
+    published: Mapping[str, Published],
+    suites: Iterable[SuiteDeclaration],
+    comparisons: Sequence[Comparison] = (),
+) -> Section:
+    """Return an experiment's section: of servers, then of benchmarks."""
+    section = of_servers(name, runs, published, comparisons)
+    own = [suite for suite in suites if suite.page == name]
+    for inside in of_suites(snapshots, own, section.runs):
+        section = replace(
+            section,
+            question=section.question or inside.question,
+            source=section.source or inside.source,
+            answers=section.answers + inside.answers,
+            tables=section.tables + inside.tables,
+            notes=section.notes + inside.notes,
+            measured=inside.measured,
+        )
+    return section
+
+
+def names(published: Iterable[str], suites: Iterable[SuiteDeclaration]) -> list[str]:
+    """List the experiments: those with servers, and suites with a source."""
+    return sorted({*published, *(suite.page for suite in suites if suite.page)})
+
+
+def of_servers(
+    name: str,
+    runs: Sequence[RunSummary],
+    published: Mapping[str, Published],
+    comparisons: Sequence[Comparison] = (),
+) -> Section:
+    """Return what runs and comparisons say of an experiment; tables are of one machine."""
+    about = published.get(name, Published())
+    by_time = sorted(runs, key=lambda summary: summary.run.started, reverse=True)
+    own = tuple(run for run in by_time if any(_of(run, name)))
+    launches: Counter[str] = Counter()
+    for run in own:
+        launches[run.run.machine.id] += sum(case.measured for case in _of(run, name))
+    cases: dict[str, CaseSummary] = {}
+    for run in own:
+        if run.run.machine.id == launches.most_common(1)[0][0]:
+            for case in _of(run, name):
+                if case.measured > cases.setdefault(case.id, case).measured:
+                    cases[case.id] = case
+    return Section(
+        experiment=name,
+        question=about.question,
+        source=". ".join(filter(None, (about.source, about.setting))),
+        answers=claims.check(about, own, comparisons),
+        tables=tables.of_cases([*cases.values()], about),
+        notes=(*about.notes, *_different(about.deviations)),
+        runs=own,
+    )
+
+
+def _of(run: RunSummary, experiment: str) -> list[CaseSummary]:
+    return [case for case in run.cases.values() if case.case.experiment == experiment]
+
+
+def _different(deviations: Iterable[str]) -> list[str]:
+    return [f"Different from the source: {text}" for text in deviations]
+
+
+def of_suites(
+    snapshots: Sequence[Snapshot],
+    suites: Iterable[SuiteDeclaration],
+    runs: Sequence[RunSummary] = (),
+) -> tuple[Section, ...]:
+    """Return one section per suite with figures, of the machine that measured it most often.
+
+    Tables show the newest commit that has a figure, statements use all; some statements also use
+    figures of servers in `runs`.
+    """
+    result = []
+    for suite in suites:
+        measured = [snapshot for snapshot in snapshots if snapshot.has(*suite.benchmarks)]
+        most = Counter(snapshot.machine for snapshot in measured).most_common(1)
+        measured = [snapshot for snapshot in measured if snapshot.machine == most[0][0]]
+        if measured and (drawn := tables.of_suite(measured[0], suite)):
+            result.append(
+                Section(
+                    experiment=suite.title,
+                    question=suite.question,
+                    source=suite.source,
+                    answers=tuple(_answer(measured, suite, each, runs) for each in suite.shapes),
+                    tables=drawn,
+                    notes=(
+                        f"measured {where(measured[0])}",
+                        _ONE_BY_ONE,
+                        *_different(suite.deviations),
+                    ),
+                    measured=where(measured[0]),
+                )
+            )
+    return tuple(result)
+
+
+def where(snapshot: Snapshot) -> str:
+    """Describe when, on what and at which commit asv measured."""
+    moment = datetime.fromtimestamp(snapshot.started / 1000, UTC)
+    machine = (
+        f"{snapshot.machine} ({snapshot.described})" if snapshot.described else snapshot.machine
+    )
+    return f"{moment:%Y-%m-%d %H:%M} UTC by asv on {machine}, commit {snapshot.commit[:12]}"
+
+
+def _answer(
+    snapshots: Sequence[Snapshot],
+    suite: SuiteDeclaration,
+    shape: SuiteShape,
+    runs: Sequence[RunSummary],
+) -> Answer:
+    sides = [_side(snapshots, suite, shape, side) for side in (shape.above, shape.below)]
+    evidence = claims.pairs(sides, "samples")
+    if shape.per is not None:
+        evidence = _over_served(evidence, shape, runs)
+    above, below = str(shape.above.variant), str(shape.below.variant)
+    same_python = shape.above.python == shape.below.python
+    sources = suite.seconds(shape.above.python, shape.table, shape.where) if same_python else ()
+    published = (row[above] / row[below] for row in sources if {above, below} <= row.keys())
+    return claims.answer(shape, [evidence], next(published, None))
+
+
+def _over_served(alone: Evidence, shape: SuiteShape, runs: Sequence[RunSummary]) -> Evidence:
+    """Divide a ratio by that of the servers."""
+    per, none = shape.per, replace(alone, ours=None, words="never in one run")
+    if per is None:
+        return alone
+    cases = (per.above, per.below)
+    known = [*claims.served(runs, Published(), cases, per.metric)]
+    whole = max(known, key=lambda each: each.rank, default=none)
+    if alone.ours is None or whole.ours is None:
+        return none
+    note = f"{ratio(alone.ours.estimate)} alone, {ratio(whole.ours.estimate)} served"
+    return replace(alone, ours=claims.over(whole.ours, alone.ours), words=f"{note}; {alone.words}")
+
+
+def _side(
+    snapshots: Sequence[Snapshot], suite: SuiteDeclaration, shape: SuiteShape, side: SuiteSide
+) -> Side:
+    table = suite.table(shape.table)
+    variant = {table.variant: side.variant} if table.variant and side.variant else {}
+    params, name = {**shape.where, **variant}, shape.benchmark or table.benchmark
+    figures = {
+        (snapshot.commit, number): sample
+        for snapshot in snapshots
+        for reading in [_find(snapshot, name, params, side)]
+        if reading and reading.value is not None
+        for number, sample in enumerate(reading.samples or (reading.value,))
+    }
+    return Side(f"{side.variant or side.stack} on {side.python}", units.seconds, figures)
+
+
+def _find(
+    snapshot: Snapshot, name: str, params: Mapping[str, str], side: SuiteSide
+) -> Reading | None:
+    """Return the reading of these parameters; without a stack, of any stack."""
+    alike = (
+        reading
+        for reading in snapshot.of(name)
+        if (reading.python, reading.param) == (side.python, params)
+        if side.stack in {None, reading.stack}
+    )
+    return next(alike, None)

@@ -1,0 +1,244 @@
+"""Tables of figures as an experiment or a suite declares them, ready to be written anywhere. Pure.
+
+An experiment may declare tables; cases that none of them selects get a table of their own, so that
+no measurement is left out. A failure is shown as failed, what does not apply is left out, and
+neither is a figure.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from duetbench.core import units
+from duetbench.core.metrics import COLUMNS, METRICS
+from duetbench.load.summary import CaseSummary
+from duetbench.report import formats
+from duetbench.report.run import explain_flags, failed_launches
+from observatory.matrix.layouts import KEYS, KeyValue, TableLayout
+from observatory.matrix.published import Published, SuiteDeclaration, SuiteTable
+from observatory.show.claims import Answer, ratio
+from observatory.store.asv_results import Reading, Snapshot
+
+_FORMATS: Final[dict[str, units.Formatter]] = {
+    "seconds": units.seconds,
+    "bytes": units.size,
+    "instructions": units.count,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The measured figure, its interval, and the published figure; each may be empty.
+
+    `case` is the id of its case, if it has one.
+    """
+
+    ours: str
+    interval: str = ""
+    published: str = ""
+    case: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """One row: its keys, its cells, and its flags, or a verdict."""
+
+    keys: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    marks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTable:
+    """A table with its notes."""
+
+    title: str
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[FigureRow, ...]
+    notes: tuple[str, ...] = ()
+    marks: str = "flags"
+
+    @property
+    def marked(self) -> bool:
+        return any(row.marks for row in self.rows)
+
+
+def of_answers(answers: Iterable[Answer]) -> FigureTable:
+    """Make a table of an experiment's statements with their verdicts."""
+    return FigureTable(
+        "Do its statements hold here?",
+        ("statement",),
+        ("expected", "published", "ours"),
+        tuple(
+            FigureRow(
+                (answer.statement,),
+                (Cell(answer.expected), Cell(ratio(answer.published)), Cell(answer.figure)),
+                ": ".join(filter(None, (answer.verdict, answer.reason))),
+            )
+            for answer in answers
+        ),
+        marks="verdict",
+    )
+
+
+def of_cases(cases: Sequence[CaseSummary], about: Published) -> tuple[FigureTable, ...]:
+    """Make all tables of one experiment: the declared ones, then one of the remaining cases.
+
+    A declared table is left out if other tables already show all of its cases.
+    """
+    tables = []
+    covered: set[str] = set()
+    for layout in about.tables:
+        chosen = [case for case in cases if any(fnmatchcase(case.id, g) for g in layout.select)]
+        if (ids := {case.id for case in chosen}) - covered:
+            covered |= ids
+            tables.append(_table(layout, chosen, about))
+    if rest := [case for case in cases if case.id not in covered]:
+        title = "Further cases" if tables else "All cases"
+        columns = (name for name in COLUMNS if any(name in case.metrics for case in rest))
+        layout = TableLayout(
+            title=title, select=("*",), keys=("id",), columns=tuple(columns) or ("throughput",)
+        )
+        tables.append(_table(layout, rest, about))
+    return tuple(tables)
+
+
+def _table(layout: TableLayout, cases: Sequence[CaseSummary], about: Published) -> FigureTable:
+    """Make the table of a layout; cases get their ids if the keys do not distinguish them."""
+    keys = layout.keys
+    if len({_keys(case, keys) for case in cases}) < len(cases):
+        keys = (*keys, "id")
+    cases = sorted(cases, key=lambda case: _place(case, keys))
+    return FigureTable(
+        layout.title,
+        tuple(KEYS[key].title for key in keys),
+        tuple(layout.headings.get(name, METRICS[name].title) for name in layout.columns),
+        tuple(
+            FigureRow(
+                _keys(case, keys),
+                tuple(
+                    _cell(case, metric, about, first=place == 0)
+                    for place, metric in enumerate(layout.columns)
+                ),
+                ", ".join(flag.name for flag in case.warnings),
+            )
+            for case in cases
+        ),
+        tuple(filter(None, (layout.note, *_notes(cases, keys)))),
+    )
+
+
+def _keys(case: CaseSummary, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(KEYS[key].text(case.case) for key in keys)
+
+
+def _place(case: CaseSummary, keys: Sequence[str]) -> list[tuple[bool, KeyValue]]:
+    """Sort by the keys: numbers by size, names by the alphabet."""
+    values = [KEYS[key].of(case.case) or 0 for key in keys]
+    return [(isinstance(value, str), value) for value in values]
+
+
+def _cell(case: CaseSummary, metric: str, about: Published, *, first: bool) -> Cell:
+    """Make the cell of one figure; the first cell of a case without figures says so."""
+    source = about.figures_of(case.id).get(metric)
+    ours, interval = formats.cells(metric, case.metrics.get(metric))
+    return Cell(
+        ours=case.status if case.status != "measured" and first else ours,
+        interval=interval,
+        published="" if source is None else formats.figure(metric, source),
+        case=case.id,
+    )
+
+
+def _notes(cases: Sequence[CaseSummary], keys: Sequence[str]) -> Iterator[str]:
+    """Explain each flag, then why cases failed or were not launched."""
+    yield from explain_flags(cases)
+    lost: dict[str, list[str]] = {}
+    for case in cases:
+        name = " ".join(_keys(case, keys))
+        if case.failures:
+            yield f"{name}: {failed_launches(case)}"
+        if case.missing:
+            lost.setdefault(case.missing, []).append(name)
+    for reason, names in lost.items():
+        yield f"{', '.join(names)}: not measured: {reason}"
+
+
+def of_suite(snapshot: Snapshot, suite: SuiteDeclaration) -> tuple[FigureTable, ...]:
+    """Make the tables of a suite that have figures: a column for each environment."""
+    tables = (_benchmarks(snapshot, suite, table) for table in suite.tables)
+    return tuple(table for table in tables if table.rows)
+
+
+def _benchmarks(snapshot: Snapshot, suite: SuiteDeclaration, table: SuiteTable) -> FigureTable:
+    names = (*table.keys, table.variant) if table.variant else ()
+    rows: dict[tuple[str, ...], list[Reading | None]] = {}
+    readings = snapshot.of(table.benchmark)
+    for reading in readings:
+        key = tuple(reading.param[name] for name in names) or (label(reading),)
+        row = rows.setdefault(key, [None] * len(table.columns))
+        for place, column in enumerate(table.columns):
+            if column.python == reading.python and column.stack in {None, reading.stack}:
+                row[place] = reading
+    cells = {
+        key: tuple(
+            Cell(ratio(_quotient(row[column.over[0]], row[column.over[1]])))
+            if column.over
+            else _reading(own, _published(suite, table, column.python, key))
+            for column, own in zip(table.columns, row, strict=True)
+        )
+        for key, row in rows.items()
+        if any(row)
+    }
+    return FigureTable(
+        title=table.title,
+        keys=names or ("what",),
+        columns=tuple(column.title for column in table.columns),
+        rows=tuple(FigureRow(key, cells[key]) for key in sorted(cells, key=lambda key: key[:-1])),
+        notes=tuple(filter(None, (table.note, _spread(readings)))),
+    )
+
+
+def label(reading: Reading) -> str:
+    """Describe a benchmark and its parameters: `validate: 20, json` rather than asv's name."""
+    *_, kind, function = reading.benchmark.split(".")
+    if kind == reading.benchmark.partition(".")[0]:  # a function of the module, in no class
+        kind = function.partition("_")[2].replace("_", " ")
+    values = ", ".join(value for _, value in reading.params)
+    return f"{kind.lower()}: {values}" if values else kind.lower()
+
+
+def _published(
+    suite: SuiteDeclaration, table: SuiteTable, python: str | None, key: Sequence[str]
+) -> str:
+    """Write what the source measured, in each of its runs."""
+    where = dict(zip(table.keys, key, strict=False))
+    sources = suite.seconds(python, table.name, where) if python else ()
+    return ", ".join(units.seconds(row[key[-1]]) for row in sources if key[-1] in row)
+
+
+def _reading(reading: Reading | None, published: str) -> Cell:
+    """Return a figure, or `failed`; a dash if the benchmark does not apply."""
+    if reading is None:
+        return Cell(formats.MISSING, published=published)
+    value, form = reading.value, _FORMATS.get(reading.unit, units.significant)
+    return Cell("failed" if value is None else form(value), published=published)
+
+
+def _spread(readings: Iterable[Reading]) -> str:
+    spreads = [reading.spread for reading in readings if reading.spread is not None]
+    if not spreads:
+        return ""
+    return (
+        "figures are medians; half of their samples lie within "
+        f"±{units.significant(100 * max(spreads), 2)} % in the widest case"
+    )
+
+
+def _quotient(above: Reading | None, below: Reading | None) -> float | None:
+    """Divide one figure by another; None unless both were measured."""
+    if above is None or below is None or above.value is None or not below.value:
+        return None
+    return above.value / below.value
