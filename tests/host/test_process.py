@@ -184,11 +184,11 @@ def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
     with launch(tmp_path, "stubborn") as session:
         said(session, "ready")
         start = psutil.Process(session.pid)
-        found = proc.stat(session.pid)
-        assert found is not None
-        assert not proc.kill(session.pid, found.start + 1)
+        stat = proc.stat(session.pid)
+        assert stat is not None
+        assert not proc.kill(session.pid, stat.start + 1)
         assert start.is_running()
-        assert proc.kill(session.pid, found.start)
+        assert proc.kill(session.pid, stat.start)
         assert session.wait(30) == -signal.SIGKILL
 
 
@@ -246,9 +246,9 @@ def test_the_orphans_of_a_killed_owner_are_ended_and_nothing_else(
         owner.kill()
         owner.wait()
         for pid in alike:
-            found = proc.stat(pid)
-            if found:
-                proc.kill(pid, found.start)
+            stat = proc.stat(pid)
+            if stat:
+                proc.kill(pid, stat.start)
         look_alike.wait()
         for stream in (owner.stdout, look_alike.stdout):
             stream.close()

@@ -10,8 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from bench import PROJECT, Bench, declared, failures, shortened, undisturbed
+from disks import small_disk
 from duetbench.app.testbed import ENTRY, SideCase, assemble
-from duetbench.core.errors import FlagName, NothingMeasuredError
+from duetbench.core.errors import FlagName, NothingMeasuredError, RecordError
 from duetbench.core.metrics import METRICS
 from duetbench.core.model import Case, Flag, Launch, Plan, Run
 from duetbench.host import files, result_files
@@ -109,7 +110,7 @@ def test_workers_and_cores(
     assert len(affinities) >= 3, "a master and two workers"
     own, others = allocate()
     if own != others:
-        assert {tuple(found) for found in affinities.values()} == {own}
+        assert {tuple(cores) for cores in affinities.values()} == {own}
 
 
 @pytest.mark.real
@@ -163,9 +164,10 @@ def execute(
     bad: tuple[FlagName, str] | None = None,
     missing: Mapping[str, str] | None = None,
     look: Callable[[], object] = lambda: None,
+    progress: Mock | None = None,
 ) -> tuple[Run, Path, Mock]:
     """Execute a plan of launches that are good, or all bad; look before each of them."""
-    progress = Mock(spec=Progress)
+    progress = progress or Mock(spec=Progress)
 
     def perform(case: Case, number: int, order: int) -> Launch:
         look()
@@ -244,6 +246,26 @@ def test_a_case_without_its_interpreter_has_a_reason_and_no_launch(tmp_path: Pat
     assert "- experiment/a: not measured: no 3.15-jit\n" in as_markdown(run)
     with pytest.raises(NothingMeasuredError):
         execute(tmp_path / "other", missing=dict.fromkeys((case.id for case in CASES), "no"))
+
+
+def test_on_a_full_disk_all_goes_on_until_the_end(tmp_path: Path) -> None:
+    """What was saved before stays."""
+    (results := tmp_path / "results").mkdir()
+    progress = Mock(spec=Progress)
+    with small_disk(results) as fill:
+
+        def look() -> None:
+            if list(results.rglob("*.partial.json")):
+                fill()
+
+        with pytest.raises(RecordError, match=r"could not be saved .*No space left") as caught:
+            execute(results, look=look, progress=progress)
+        assert caught.value.exit_code == 4
+        notes = [str(call.args[0]) for call in progress.note.call_args_list]
+        assert [note.partition(":")[0] for note in notes] == ["not saved yet, continuing"] * 5
+        (partial,) = results.rglob("*.json")
+        assert partial.name.endswith(".partial.json")
+        assert len(launches_of(partial)) == 1
 
 
 def test_nothing_usable_is_said_and_saved(tmp_path: Path) -> None:

@@ -282,9 +282,9 @@ def test_a_warm_up_ends_when_it_is_steady_or_at_its_limit(
     oha: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(Answer(delay=0.01)) as server:
-        found = warmup.warm_up(client(oha, closed(), server.url))
-        assert found.steady == warmup.is_steady(found.windows)
-        assert len(found.windows) >= warmup.STEADY_WINDOWS
+        warm_up = warmup.warm_up(client(oha, closed(), server.url))
+        assert warm_up.steady == warmup.is_steady(warm_up.windows)
+        assert len(warm_up.windows) >= warmup.STEADY_WINDOWS
         monkeypatch.setattr(warmup, "MOST_WINDOWS", 1)
         short = warmup.warm_up(client(oha, closed(), server.url))
         assert (len(short.windows), short.steady) == (1, False)

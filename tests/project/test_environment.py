@@ -90,8 +90,8 @@ def test_each_side_runs_its_own_copy_in_the_environment_that_works(
         done = bench("compare", *sides, "--app", "shop.main:app", "--only", "effects", "-o", file)
         assert "packages from .venv" in done.out, done.err
         assert "with uncommitted files: data/word, seed" in done.out
-        found = Comparison.model_validate_json(file.read_bytes())
-        (finding,) = [about for about in found.findings if about.subject == "answer"]
+        comparison = Comparison.model_validate_json(file.read_bytes())
+        (finding,) = [about for about in comparison.findings if about.subject == "answer"]
         assert finding.verdict is Verdict.DIFFERENT
         assert finding.text == f"head answers line 1: {answers}"
         assert _TOKEN not in done.out + file.read_text("utf-8")
