@@ -19,8 +19,7 @@
 # dist   wheel and source archive, in dist/; TAG= is the version's tag, without which the changelog is
 #        not looked at
 # try    what is in dist/ is started once as a user would, with the newest packages
-# image  what is in dist/ as a container image, by CONTAINER, which then compares two commits in it;
-#        as root on Debian, CONTAINER=buildah needs no daemon: the base has Debian's packages
+# image  what is in dist/ as a container image, by CONTAINER, which then compares two commits in it
 # publish-image  the image to REGISTRY, for machines like this one; publish-images: one name for all
 # publish  what is in dist/; the index knows GitHub's release workflow, and nobody has a token
 PYTHON ?= python3
@@ -124,7 +123,7 @@ LOGIN = echo "$$GITHUB_TOKEN" | $(CONTAINER) login --username "$$GITHUB_ACTOR" -
 	"$$REGISTRY" && name=$$(echo "$$REGISTRY/$$GITHUB_REPOSITORY" | tr A-Z a-z) && tag=$${TAG\#v}
 
 image: harness
-	@$(if $(filter buildah,$(CONTAINER)),,$(BUILD))
+	@$(BUILD)
 	@CONTAINER=$(CONTAINER) $(BIN)/pytest tests/project/test_image.py
 
 publish-image:

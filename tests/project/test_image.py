@@ -2,117 +2,19 @@
 
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import pytest
 
 import tutorial
 from bench import PROJECT
-from duetbench.app import tools
 from duetbench.counts import counting
-from observatory.matrix.checkout import Checkout
-
-_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT")
-"""Variables with the certificates by which this machine trusts its registries."""
-
-_FILES: Final = (
-    *("etc/apt", "etc/hosts", "etc/pip.conf", "etc/resolv.conf"),
-    "usr/local/share/ca-certificates",
-)
-"""What a machine's administrator has set up to reach them."""
-
-
-class Image(Protocol):
-    """What can be run in a repository."""
-
-    def __call__(self, repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run duetbench in a container of the image that sees the repository."""
-
-
-def engine(program: str) -> Image:
-    """Return the image that docker, or a program with its options, has built."""
-
-    def run(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        volume = f"{repository}:/repo"
-        return _run([program, "run", "--rm", "--volume", volume, "duetbench", *words])
-
-    return run
-
-
-@contextmanager
-def built(folder: Path) -> Iterator[Image]:
-    """Build the image by buildah, as root, in a folder that has all of its storage.
-
-    Prebuilt interpreters and load generators are not on every network: the base has this machine's
-    load generator, and Debian's interpreter will do.
-    """
-    storage = ("--storage-driver", "vfs", "--root", f"{folder}/root", "--runroot", f"{folder}/run")
-    walls = ("--isolation", "chroot", "--network", "host")
-
-    def buildah(*words: str) -> str:
-        done = _run(["buildah", *storage, *words])
-        assert done.returncode == 0, done.stdout[-3000:]
-        return done.stdout.strip()
-
-    base = buildah("from", "scratch")
-    buildah("copy", "--quiet", base, str(debian := _debian(folder / "debian")), "/")
-    shutil.rmtree(debian)
-    variables = [f"{name}={os.environ[name]}" for name in _CERTIFICATES if name in os.environ]
-    buildah("config", *(word for text in variables for word in ("--env", text)), base)
-    buildah("commit", "--quiet", base, "localhost/base")
-    arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", "PYTHONS=")
-    buildah("build", *walls, *arguments, "--tag", "duetbench", str(PROJECT))
-
-    def run(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        container = buildah("from", "localhost/duetbench")
-        volume = ("--volume", f"{repository}:/repo")
-        return _run(
-            ["buildah", *storage, "run", *walls, *volume, container, "--", "duetbench", *words]
-        )
-
-    yield run
-    buildah("rm", "--all")
-    buildah("rmi", "--all", "--force")
-
-
-def _debian(root: Path) -> Path:
-    """Install Debian's essential packages, and what this machine has to reach its registries."""
-    address = _run(["apt-get", "indextargets", "--format", "$(SITE) $(CODENAME)"]).stdout.split()
-    base = ["debootstrap", "--variant=minbase", address[1], str(root), address[0]]
-    assert (done := _run(base)).returncode == 0, done.stdout[-2000:]
-    certificates = (os.environ[name].lstrip("/") for name in _CERTIFICATES if name in os.environ)
-    for name in (*_FILES, *certificates):
-        source, target = Path("/", name), root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=False, dirs_exist_ok=True)
-        elif source.exists():
-            shutil.copy(source, target)
-    oha = tools.find_oha(Checkout(PROJECT).configuration.oha)
-    shutil.copy(oha, root / "usr" / "local" / "bin")
-    return root
-
-
-def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program, whose two outputs are one."""
-    return subprocess.run(
-        argv,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        check=False,
-    )
-
 
 DOCKERFILE: Final = (PROJECT / "Dockerfile").read_text("utf-8")
 ENGINE: Final = os.environ.get("CONTAINER", "")
-"""What has built the image, as `make image` does; or `buildah`, which then builds it here."""
+"""What has built the image, as `make image` does."""
 
 _DOCKER: Final = """\
 #!/bin/sh
@@ -159,25 +61,17 @@ def test_the_image_is_published_for_both_kinds_of_machines(tmp_path: Path) -> No
     ]
 
 
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    if ENGINE != "buildah":
-        if not ENGINE:
-            pytest.skip("takes minutes: `make image`")
-        yield engine(ENGINE)
-        return
-    with built(tmp_path_factory.mktemp("image")) as image:
-        yield image
-
-
 @pytest.mark.long
 @pytest.mark.real
-def test_the_image_finds_what_the_tutorial_changes(image: Image, tmp_path: Path) -> None:
+@pytest.mark.skipif(not ENGINE, reason="takes minutes: `make image`")
+def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     """It installs both sides, counts statements and instructions, and loads both servers."""
     tutorial.follow(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
-    done = image(tmp_path / "library", *words)
-    assert done.returncode == 1, done.stdout
-    assert "▼ slower" in done.stdout
-    assert "SQL statements" in done.stdout
-    assert "find_book" in done.stdout
+    done = subprocess.run(
+        [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done
+    for text in ("▼ slower", "SQL statements", "find_book"):
+        assert text in done.stdout
