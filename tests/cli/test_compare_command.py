@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from duetbench.core.errors import DeclarationError, UsageError
 from duetbench.core.model import Status
 from duetbench.host.signals import InterruptedRun, interruptible
 from duetbench.judge.comparison import InterruptedComparison, Session
-from repos import borrow_cache, commit, git, make_repository, make_shop, write
+from repos import borrow_cache, commit, git, make_repository, write
 
 SELECTED = ("--select", "asgi-wsgi/*-json/py3.14/w1/*")
 
@@ -51,22 +51,6 @@ def test_budgets_are_times() -> None:
             budget_seconds(text)
 
 
-@pytest.mark.real
-@pytest.mark.usefixtures("repository")
-def test_wrong_usage_is_refused(bench: Bench) -> None:
-    for arguments, sentence in (
-        (("--base", "python=3.14", "--head", "python=3.13"), "no interpreter '3.13'"),
-        (("nowhere",), "'nowhere' is no revision here"),
-        (
-            ("--limit", "speed=5%"),
-            "one of cpu, throughput, latency, tail, memory, start, sql=N",
-        ),
-        (("--limit", "memory=5"), "expected a size such as 2.5%, found '5'"),
-    ):
-        done = bench("observatory", "compare", *arguments)
-        assert (done.code, sentence in done.err, done.err.count("\n")) == (2, True, 1), done
-
-
 def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
     for name, size in (("right", "20%"), ("wrong", "20")):
         write(tmp_path / name, "duetbench.toml", f"limits = {{ tail = '{size}', sql = 10 }}\n")
@@ -80,62 +64,32 @@ def test_sizes_to_act_on_are_keys_of_a_repository_too(tmp_path: Path) -> None:
             target.configuration(tmp_path / str(number))
 
 
-@pytest.mark.parametrize("verb", [("compare", "HEAD~1"), ("run",)])
-def test_a_repository_that_declares_nothing_is_never_exchanged_for_ours(
-    verb: tuple[str, ...], tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = make_shop(tmp_path / "shop")
-    commit(root, "Slower", **{"src/shop/slow.py": ""})
-    monkeypatch.delenv("DUETBENCH_ROOT")
-    monkeypatch.chdir(root / "src")
-    done = bench(*verb)
-    assert (done.code, done.out) == (2, f"repository: {root}\n")
-    assert done.err.startswith(f"duetbench: {root} declares nothing to measure (no --app, ")
-    assert "`duetbench init` writes" in done.err
-    write(root, "pyproject.toml", "[tool.duetbench]\n")
-    again = bench(*verb)
-    assert (again.code, again.out, again.err) == (2, done.out, done.err)
-    assert done.err.count("\n") == 1
+def play(
+    bench: Bench,
+    patch: pytest.MonkeyPatch,
+    finding: Finding,
+    *arguments: str | Path,
+    look: Callable[[Session], object] = id,
+    interrupted: bool = False,
+) -> Done:
+    """Compare, with this finding for each case instead of measuring, and with SIGINT after it."""
 
-
-@pytest.mark.real
-def test_what_only_documents_change_is_not_measured(repository: Path, bench: Bench) -> None:
-    commit(repository, "Words", **{"README.md": "# Better words\n"})
-    files = [bench.folder / name for name in ("c.json", "c.md")]
-    done = bench("observatory", "compare", "HEAD~1", "HEAD", "-o", files[0], "-o", files[1])
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"repository: {repository}\n")
-    assert "Nothing to judge: no measured case depends on what differs: README.md." in " ".join(
-        done.out.split()
-    )
-    record = json.loads(files[0].read_text())
-    assert (record["status"], record["planned"], record["cases"]) == ("complete", 0, [])
-    assert record["untouched"] > 20
-    assert "README.md" in files[1].read_text()
-    assert not bench.alive()
-
-
-class _Played:
-    def __init__(self, found: Finding, *, interrupted: bool = False) -> None:
-        self.found, self.interrupted = found, interrupted
-        self.session: Session | None = None
-
-    def measure(self, session: Session) -> Comparison:
-        self.session = session
+    def measure(session: Session, _: Path) -> Comparison:
+        look(session)
         pairs = session.sides.pairs
-        cases = tuple(CaseComparison(case=pair.case, because=pair.reason) for pair in pairs)
-        found = (self.found.model_copy(update={"case": pair.case.id}) for pair in pairs)
-        status = "partial" if self.interrupted else "complete"
         made = session.comparison("complete").model_copy(
-            update={"cases": cases, "findings": (*found,), "status": status, "notes": ()}
+            update={
+                "cases": tuple(CaseComparison(case=p.case, because=p.reason) for p in pairs),
+                "findings": tuple(finding.model_copy(update={"case": p.case.id}) for p in pairs),
+                "status": "partial" if interrupted else "complete",
+                "notes": (),
+            }
         )
-        if self.interrupted:
+        if interrupted:
             raise InterruptedComparison(signal.SIGINT, made)
         return made
 
-
-def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: str) -> Done:
-    patch.setattr(Session, "measure", lambda session, _: played.measure(session))
+    patch.setattr(Session, "measure", measure)
     return bench("observatory", "compare", *SELECTED, *arguments)
 
 
@@ -143,78 +97,59 @@ def play(bench: Bench, patch: pytest.MonkeyPatch, played: _Played, *arguments: s
 def test_the_session_gets_the_touched_cases_and_its_verdict_decides(
     repository: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    played = _Played(WORSE)
+    sessions: list[Session] = []
     file = bench.folder / "c.json"
-    more = "--start", "--limit", "memory=7 %", "-o", str(file)
-    done = play(bench, monkeypatch, played, "--budget", "20m", "--seed", "7", *more)
+    more = ("--budget", "20m", "--seed", "7", "--start", "--limit", "memory=7 %", "-o", file)
+    done = play(bench, monkeypatch, WORSE, *more, look=sessions.append)
     assert (done.code, done.err) == (1, "")
-    session = played.session
-    assert session is not None
-    sides = session.sides
-    base, head = sides.base, sides.head
-    assert (base.record.commit, head.record.commit) == (
-        git(repository, "rev-parse", "main"),
-        git(repository, "rev-parse", "feature"),
-    )
+    (session,) = sessions
+    sides, extent = session.sides, session.extent
+    commits = [str(side.record.commit) for side in (sides.base, sides.head)]
+    assert commits == [git(repository, "rev-parse", name) for name in ("main", "feature")]
     assert [(pair.case.id, pair.reason, pair.start) for pair in sides.pairs] == [
         (f"asgi-wsgi/{name}/c128", "apps/asgi-wsgi/wsgi_app.py", True)
         for name in ("asgi-json/py3.14/w1", "wsgi-json/py3.14/w1/t64")
     ]
-    assert (sides.untouched, session.extent.seconds, session.extent.seed) == (0, 1200, 7)
-    assert (session.extent.material, session.extent.start) == ({"memory": 0.07}, True)
-    again = session.reproduce
-    assert again == (
-        f"observatory compare {str(base.record.commit)[:12]} {str(head.record.commit)[:12]} "
-        "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
-        "--limit 'memory=7 %'"
+    assert (sides.untouched, extent.seconds, extent.seed) == (0, 1200, 7)
+    assert (extent.material, extent.start) == ({"memory": 0.07}, True)
+    base, head = (commit[:12] for commit in commits)
+    assert (
+        session.reproduce
+        == json.loads(file.read_text())["reproduce"]
+        == (
+            f"observatory compare {base} {head} "
+            "--select 'asgi-wsgi/*-json/py3.14/w1/*' --profile quick --seed 7 --start --budget 20m "
+            "--limit 'memory=7 %'"
+        )
     )
-    assert json.loads(file.read_text())["reproduce"] == again
-
-
-@pytest.mark.real
-@pytest.mark.usefixtures("repository")
-def test_an_interrupted_comparison_is_shown_as_far_as_it_came(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its report is written as well, and the exit code is the signal's."""
-    file = bench.folder / "c.md"
-    played = _Played(SAME, interrupted=True)
-    done = play(bench, monkeypatch, played, "-o", str(file))
-    assert (done.code, done.err) == (130, "observatory: interrupted by SIGINT\n")
-    assert "Partial: " in done.out
-    assert "Partial: " in file.read_text()
 
 
 @pytest.mark.real
 @pytest.mark.usefixtures("repository")
 def test_reports_go_where_they_are_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked."""
+    """Standard output gets the document alone; a job of GitHub Actions its summary, unasked.
+
+    An interrupted comparison is shown and written as far as it came, with the signal's exit code;
+    a file that cannot be written hides nothing, though its folder was there when it was asked for.
+    """
     summary, page = bench.folder / "summary.md", bench.folder / "c.html"
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    played = _Played(SAME)
-    done = play(bench, monkeypatch, played, "-o", "-", "-o", str(page))
+    with monkeypatch.context() as patch:
+        patch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+        done = play(bench, patch, SAME, "-o", "-", "-o", page)
     assert json.loads(done.out)["status"] == "complete"
     assert "= same: " in " ".join(done.err.split())  # as wide as it may be
     assert "= same: " in summary.read_text().partition("\n")[0]
     assert "= same: " in page.read_text()
 
+    file = bench.folder / "c.md"
+    done = play(bench, monkeypatch, SAME, "-o", file, interrupted=True)
+    assert (done.code, done.err) == (130, "observatory: interrupted by SIGINT\n")
+    for text in (done.out, file.read_text()):
+        assert "Partial: " in text
 
-@pytest.mark.real
-@pytest.mark.usefixtures("repository")
-def test_a_file_that_cannot_be_written_hides_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The result is shown all the same: the folder was there when it was asked for."""
     folder = bench.folder / "soon gone"
     folder.mkdir()
-
-    class Removing(_Played):
-        def measure(self, session: Session) -> Comparison:
-            folder.rmdir()
-            return super().measure(session)
-
-    played = Removing(SAME)
-    done = play(bench, monkeypatch, played, "-o", str(folder / "c.json"))
+    done = play(bench, monkeypatch, SAME, "-o", folder / "c.json", look=lambda _: folder.rmdir())
     assert (done.code, " ".join(done.out.split()).count("= same: ")) == (4, 1)
     assert "No such file or directory; free some space, or make the folder writable" in done.err
 

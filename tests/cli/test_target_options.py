@@ -51,6 +51,9 @@ def test_what_cannot_be_meant_is_refused(bench: Bench) -> None:
     for arguments, sentence in (
         (("run", "--app", "shop"), "--app shop: expected text that matches"),
         (("run", "--app", "a:b", "--env", "NOWHERE_SET"), "--env NOWHERE_SET: it is not set here"),
+        (("run",), "declares nothing to measure (no --app"),
+        (("compare", "--limit", "speed=5%"), "one of cpu, throughput, latency, tail, memory, sta"),
+        (("compare", "--limit", "memory=5"), "expected a size such as 2.5%, found '5'"),
         (("compare", "--with", "python=3.14"), "declares nothing to measure (no --app"),
         (("run", "--app", "a:b", "--with", "x=1"), "--with x=1: expected KEY=VALUE, with one of"),
         (("run", "--app", "a:b", *2 * ("--with", "workers=2")), "--with workers: expected it once"),

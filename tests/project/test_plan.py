@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from duetbench.app.testbed import server_of
-from duetbench.core.errors import UsageError
 from duetbench.core.model import Case, Load
 from duetbench.core.protocol import drain
 from duetbench.host import files, paths
@@ -81,13 +80,3 @@ def test_a_night_has_no_duets_of_what_computes_on_all_cores(tmp_path: Path) -> N
         *(f"contention/wsgi-{what}/py3.14t/t2" for what in ("shared", "private")),
         *(f"gil-endpoints/sync_cpu/py{name}" for name in free),
     }
-
-
-def test_a_glob_that_selects_nothing_is_refused_with_near_ids() -> None:
-    with pytest.raises(UsageError) as error:
-        Checkout.here().plan(["asgi-wsgi/*", "asgi-wsgi/asgi-jsn/py3.14/w1/c128"])
-    message = str(error.value)
-    assert message.startswith(
-        "--select 'asgi-wsgi/asgi-jsn/py3.14/w1/c128' selects nothing; near: "
-        "asgi-wsgi/asgi-json/py3.14/w1/c128, "
-    )

@@ -129,28 +129,6 @@ def make_tiny(root: Path) -> Path:
     return root
 
 
-SHOP: dict[str, str] = {
-    "pyproject.toml": '[project]\nname = "shop"\nversion = "0"\n',
-    "src/shop/__init__.py": "",
-    "src/shop/api.py": (
-        "from fastapi import FastAPI\n\napp = FastAPI()\n\n\n"
-        '@app.get("/items/{item}")\n'
-        'async def read(item: int) -> dict[str, int]:\n    return {"item": item}\n'
-    ),
-    "tests/test_shop.py": "import shop\n",
-}
-"""The files of somebody else's repository, which declares nothing."""
-
-
-def make_shop(root: Path) -> Path:
-    """Make somebody else's repository, whose application is in `src/`."""
-    for name, text in SHOP.items():
-        write(root, name, text)
-    git(root, "init", "--quiet", "--initial-branch=main")
-    commit(root, "A shop")
-    return root
-
-
 def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> Path:
     """Make somebody's repository of these files, with a cache beside it, and change to it."""
     borrow_cache(root.parent / "cache", patch)
