@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import filelock
 import pytest
@@ -26,7 +25,7 @@ from observatory.matrix.checkout import Checkout
 from observatory.matrix.declared_interpreters import InterpreterSpec
 from observatory.matrix.experiments import load_stacks
 from observatory.matrix.sides import unattainable
-from repos import borrow_cache
+from repos import borrow_cache, write
 from synthetic import make_case
 
 ROOT = paths.project_root()
@@ -164,39 +163,30 @@ def test_an_interpreter_without_its_compiler_leaves_its_cases_unmeasured(
     assert "LLVM 999 or 998, which are missing: install clang-999" in lost["x/y/py3.14-jit"]
 
 
-_DAY: Final = 86400.0
-
-
-def aged(target: Path, days: float) -> None:
-    for path in (*target.rglob("*"), target):
-        os.utime(path, (time.time() - days * _DAY,) * 2)
-
-
-def environment(target: Path, days: float) -> Path:
-    (target / "bin").mkdir(parents=True)
-    (target / cache.STAMP).write_text(json.dumps({}))
-    (target / "bin" / "python").touch()
-    aged(target, days)
-    return target
+def environment(shelf: Path, name: str, days: float) -> Path:
+    """An environment that was last used so many days ago."""
+    place = shelf / f"{name}-py3.14-000000000001"
+    for file in (cache.STAMP, "bin/python"):
+        write(place, file, "{}")
+    for path in (*place.rglob("*"), place):
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    return place
 
 
 def test_what_nothing_has_used_for_a_month_goes(empty_cache: Path, tmp_path: Path) -> None:
     """When another is made; not what is being made, or lies in somebody else's cache."""
     shelf = empty_cache / "environments"
-    young = environment(shelf / "current-py3.14-000000000001", 29)
-    old = environment(shelf / "current-py3.14-000000000002", 31)
-    busy = environment(shelf / "busy-py3.14-000000000003", 99)
-    used = environment(shelf / "used-py3.14-000000000004", 99)
+    ages = {"young": 29, "old": 31, "busy": 99, "used": 99}
+    young, old, busy, used = (environment(shelf, name, days) for name, days in ages.items())
     cache.touch(used)
-    staging = shelf / ".making-b-1-1"
-    staging.mkdir()
-    aged(staging, 99)
-    elsewhere = environment(tmp_path / "elsewhere" / "c-py3.14-000000000001", 99)
+    (staging := shelf / ".making-b-1-1").mkdir()
+    os.utime(staging, (0, 0))
+    elsewhere = environment(tmp_path / "elsewhere", "c", 99)
     (shelf / elsewhere.name).symlink_to(elsewhere)
     with filelock.FileLock(shelf / f".{busy.name}.lock"):
         assert cache.make(shelf / "new", build=lambda _: {}, say=print)
-    there = [path.is_dir() for path in (young, old, busy, used, staging, elsewhere)]
-    assert there == [True, False, True, True, True, True]
+    there = [young, busy, used, staging, elsewhere]
+    assert [path.is_dir() for path in (*there, old)] == [True] * 5 + [False]
 
 
 @pytest.mark.real

@@ -84,21 +84,6 @@ def test_an_environment_is_made_from_a_lock_once(
     assert python.exists()
 
 
-@pytest.mark.real
-@pytest.mark.usefixtures("checkout")
-def test_a_changed_hash_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package whose content is not what was locked is not installed."""
-    interpreter = Checkout.here().interpreter("3.14")
-    renew(Checkout.here(), QUIET)
-    lock = Checkout.here().lock_file("one")
-    lines = lock.read_text().splitlines()
-    lock.write_text("\n".join(line.split(" --hash")[0] + " " + HASH for line in lines) + "\n")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(SetupError, match=r"installing stack one for 3\.14 failed"):
-        stacks.make_environment(Checkout.here().lock("one"), interpreter, QUIET)
-    assert not stacks.place(Checkout.here().lock("one"), interpreter).exists()
-
-
 def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None:
     """A name that is no group is wrong usage; a group without lock names the remedy.
 

@@ -235,6 +235,7 @@ def test_a_project_may_lock_a_package_without_a_hash(
         return
     with pytest.raises(SetupError, match=words):
         stacks.make_environment(stack, python, QUIET)
+    assert not stacks.place(stack, python).exists()
 
 
 def package(root: Path, version: str = "1.0", **files: str) -> str:
