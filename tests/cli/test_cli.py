@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import pytest
 from typer.main import get_group
@@ -42,6 +43,7 @@ _PROGRAMS: Final = {
     "duetbench": (duetbench.cli, {"": VERBS, "ci ": CI}),
     "observatory": (observatory.cli, {"": observatory.cli.VERBS}),
 }
+WIDE: Final = {"COLUMNS": "100"}
 _OF_TARGET: Final = ("options", "target_options")
 _OWN: Final = re.compile(r"(?:duetbench|observatory)\.cli\.")
 
@@ -155,20 +157,11 @@ def test_stored_helps_fit_and_name_all(verbs: dict[str, Any]) -> None:
         assert max(map(len, text.splitlines())) <= 80
         assert len(text.splitlines()) <= 30
     assert re.findall(r"^  (\w+)   ", every, re.MULTILINE) == [*VERBS]
-    known = {param.opts[0] for param in verbs["duetbench compare"].params}
     named = set(re.findall(r"(?<![\w=-])--?[a-z][a-z-]*", said))
-    assert named - {"--help-app"} <= known
-    shown = {
-        p.opts[0] for p in verbs["duetbench compare"].params if not getattr(p, "hidden", False)
-    }
-    of_target = {f"--{name}" for name in target.OPTIONS}
-    assert shown - of_target - named == {"base", "head"}
-
-
-def test_users_see_what_they_use_and_nothing_else() -> None:
-    assert next(iter(VERBS)) == "compare"
-    assert len(VERBS) <= 12
-    assert not VERBS.keys() & {"site", "anchor", "stack", "detect", "history"}
+    params = verbs["duetbench compare"].params
+    assert named - {"--help-app"} <= {param.opts[0] for param in params}
+    shown = {param.opts[0] for param in params if not getattr(param, "hidden", False)}
+    assert shown - {f"--{name}" for name in target.OPTIONS} - named == {"base", "head"}
 
 
 def test_every_help_teaches(verbs: dict[str, Any]) -> None:
@@ -177,16 +170,17 @@ def test_every_help_teaches(verbs: dict[str, Any]) -> None:
         if hasattr(verb, "commands"):
             continue
         program, *rest = words.split()
-        run = CliRunner().invoke(
-            _PROGRAMS[program][0].app, [*rest, "--help"], env={"COLUMNS": "100"}
-        )
-        said, wanted = run.output, 2 if program == "duetbench" and rest[0] != "ci" else 1
+        said = CliRunner().invoke(_PROGRAMS[program][0].app, [*rest, "--help"], env=WIDE).output
+        wanted = 2 if program == "duetbench" and rest[0] != "ci" else 1
         assert said.count("$ ") >= wanted, words
         assert not re.search(r"<(bool|str|int|float|path|file|list)\b", said), said
-    said = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "100"}).output
-    assert ("--app" in said, "--header" in said, "--help-app" in said) == (True, False, True)
-    page = CliRunner().invoke(app, ["run", "--help-app"], env={"COLUMNS": "100"}).output
-    assert ("--with threads=" in page, "--select" in page) == (True, False)
+    for option, named, other in (
+        ("--help", ("--app", "--help-app"), "--header"),
+        ("--help-app", ("--with threads=",), "--select"),
+    ):
+        said = CliRunner().invoke(app, ["run", option], env=WIDE).output
+        assert all(text in said for text in named)
+        assert other not in said
 
 
 def test_an_option_means_one_thing_everywhere(verbs: dict[str, Any]) -> None:
@@ -224,18 +218,11 @@ def test_exit_codes_are_one_table() -> None:
     ],
 )
 def test_what_no_verb_expects_does_not_look_like_a_finding(
-    error: Exception,
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A full disk wherever it is met, and a mistake of ours: Python itself would end with 1."""
-
-    def fail() -> None:
-        raise error
-
-    monkeypatch.setattr(duetbench.cli, "app", fail)
-    with pytest.raises(SystemExit) as caught:
+    failing = mock.patch.object(duetbench.cli, "app", side_effect=error)
+    with failing, pytest.raises(SystemExit) as caught:
         duetbench.cli.main()
     assert caught.value.code == 4
     assert capsys.readouterr().err.startswith(sentence)

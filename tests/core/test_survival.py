@@ -65,9 +65,14 @@ class Scene:
         for change in sources.changes:
             issues.text(change, base)
         report = build.build(
-            *(self.root, self.results, self.output, QUIET),
-            base=base, with_asv=with_asv, sources=sources,
-        )  # fmt: skip
+            self.root,
+            self.results,
+            self.output,
+            QUIET,
+            base=base,
+            with_asv=with_asv,
+            sources=sources,
+        )
         assert (self.output / "index.html").is_file()
         return report.notes
 
@@ -83,11 +88,10 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     at = commit(made.root, "It")
     nights = [foreign.shard_run(number) for number in (1, 2)]
     _, evidence, record = foreign.judge_candidate()
-    for one in (
-        *nights, outcome(foreign.night(), nights), foreign.points(), *site_builds.RELEASES[:2],
-        evidence, record.model_copy(update={"why": attributing.attribution()}),
-        site_builds.make_comparison(site_builds.JSON, duets=3),
-    ):  # fmt: skip
+    night = (*nights, outcome(foreign.night(), nights), foreign.points())
+    change = record.model_copy(update={"why": attributing.attribution()})
+    compared = site_builds.make_comparison(site_builds.JSON, duets=3)
+    for one in (*night, *site_builds.RELEASES[:2], evidence, change, compared):
         files.save(made.results, one)
     asv = made.results / "asv"
     place = asv / MACHINES[0].id
@@ -163,10 +167,8 @@ def test_a_bad_file_of_asv_costs_itself_alone(
     other.mkdir()
     shutil.copy(good, other)
     (other / "machine.json").write_text("[]")
-    for words, note in zip(
-        ("be a valid list", "a figure beyond 1e+18, found inf", "be a valid dictionary"),
-        scene.use(with_asv=True), strict=True,
-    ):  # fmt: skip
+    faults = ("be a valid list", "a figure beyond 1e+18, found inf", "be a valid dictionary")
+    for words, note in zip(faults, scene.use(with_asv=True), strict=True):
         assert words in note
     index = json.loads((scene.output / "asv" / "index.json").read_bytes())
     assert [*index["machines"]] == [MACHINES[0].id]

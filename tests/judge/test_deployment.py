@@ -3,11 +3,11 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -19,7 +19,7 @@ from duetbench.app.setting import Contrast
 from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.testbed import SideCase
-from duetbench.core.comparison import Comparison, Duet
+from duetbench.core.comparison import Comparison
 from duetbench.core.errors import UsageError
 from duetbench.core.metrics import CPU
 from duetbench.core.model import Verdict
@@ -62,58 +62,56 @@ def of_shop(shop: Path) -> Subject:
     return Subject(shop, target=Target.model_validate(keys))
 
 
-@pytest.fixture
-def project(shop: Path) -> Subject:
-    return of_shop(shop)
+Prepare: TypeAlias = Callable[[], Sides]
 
 
-@pytest.fixture
-def scope() -> Iterator[Scope]:
+@contextmanager
+def prepared(project: Subject, words: Contrast, *, loaded: bool = True) -> Iterator[Sides]:
     with revisions.copies() as copies:
-        yield Scope((), QUIET, copies)
+        yield preparation.prepare(project, words, Scope((), QUIET, copies, loaded=loaded))
+
+
+@pytest.fixture
+def both(shop: Path) -> Iterator[Prepare]:
+    """What prepares the last commit and the files as they are."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(prepared(of_shop(shop), Contrast(("HEAD~1", None))))
 
 
 @pytest.mark.real
-def test_revisions_that_declare_nothing_are_prepared(
-    shop: Path, project: Subject, scope: Scope
-) -> None:
+def test_revisions_that_declare_nothing_are_prepared(shop: Path, both: Prepare) -> None:
     """Each with its code; interface, server and interpreter are found out once, for both."""
-    both = preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
-    (case,) = both.head.cases
-    assert both.base.cases == both.head.cases
+    sides = both()
+    (case,) = sides.head.cases
+    assert sides.base.cases == sides.head.cases
     assert case.id == "shop/get-items-7/py3.14/c32"
     assert (case.endpoint.interface, case.server, case.stack) == ("asgi", "granian", "project")
     assert case.env_names == ("SECRET",)
-    base, head = both.base.testbed.stacks["project"], both.head.testbed.stacks["project"]
+    base, head = (side.testbed.stacks["project"] for side in (sides.base, sides.head))
     assert base.digest == head.digest
     assert "granian" in head.packages
-    assert deployment.describe(both.head.subject) == (
+    assert deployment.describe(sides.head.subject) == (
         f"shop.main:app by granian {head.packages['granian']}, workers: 1, asyncio, "
-        f"32 connections, Python {both.head.testbed.interpreters['3.14'].version}, "
+        f"32 connections, Python {sides.head.testbed.interpreters['3.14'].version}, "
         "packages from pyproject.toml"
     )
-    found = affected.find(both)
+    found = affected.find(sides)
     assert [(p.case.id, p.reason) for p in found.pairs] == [(case.id, "src/shop/items.py")]
     # A lock whose packages are the same.
     commit(shop, "A lock", **{"requirements.txt": "granian\n"})
-    assert (
-        affected.find(preparation.prepare(project, Contrast(("HEAD~1", None)), scope)).pairs == ()
-    )
+    assert affected.find(both()).pairs == ()
     said = {"pyproject.toml": PYPROJECT.replace("0.1", "0.2"), "src/shop/main.py": f"# 2\n{APP}"}
     commit(shop, "A release", **said)
-    assert affected.find(
-        preparation.prepare(project, Contrast(("HEAD~1", None)), scope)
-    ).empty_reason == (
+    assert affected.find(both()).empty_reason == (
         "same code: only comments, layout, requirements or the version differ in "
         "pyproject.toml, src/shop/main.py."
     )
     commit(shop, "Metadata", **{"pyproject.toml": PYPROJECT.replace("shop", "stall")})
-    (pair,) = affected.find(preparation.prepare(project, Contrast(("HEAD~1", None)), scope)).pairs
-    assert pair.reason == "pyproject.toml"
+    assert [pair.reason for pair in affected.find(both()).pairs] == ["pyproject.toml"]
 
 
 @pytest.mark.real
-def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -> None:
+def test_locks_are_found_here_and_in_other_revisions(shop: Path, tmp_path: Path) -> None:
     commit(shop, "A lock", **{"requirements.txt": "granian==1\n"})
     write(shop, "requirements.txt", "granian==2\n")
     write(shop.parent, "new/requirements.txt", "granian==3\n")
@@ -123,7 +121,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../requirements.txt": 2, "requirements.txt": 2, "requirements.txt@HEAD": 1,
         str(shop.parent / "new" / "requirements.txt"): 3,
     }.items():  # fmt: skip
-        found = preparation.lock_at(shop, named, scope.copies)
+        found = preparation.lock_at(shop, named, tmp_path)
         assert found.file.read_text() == f"granian=={version}\n", named
         assert found.label == named
     git(shop, "checkout", "--quiet", "requirements.txt")
@@ -135,7 +133,7 @@ def test_locks_are_found_here_and_in_other_revisions(shop: Path, scope: Scope) -
         "../../new/b.lock": r"/b\.lock: expected a list of packages, found bytes that are no text",
     }.items():
         with pytest.raises(UsageError, match=sentence):
-            preparation.lock_at(shop, named, scope.copies)
+            preparation.lock_at(shop, named, tmp_path)
 
 
 WAITS = """\
@@ -152,53 +150,41 @@ async def find(path):
 """
 
 
+Slower: TypeAlias = tuple[str, tuple[float, float], str]
+"""What head's handler holds, the seconds that base's and head's sleep, and what head's computes."""
 FREE: Final = "contextlib.nullcontext()"
 FINDS: Final = APP.replace("items.find", "await items.find")
 
 
-def loaded(shop: Path, modules: Sequence[str], most: int | None, swapped: bool) -> Duet:
-    """A duet of two versions of the module, with so many connections."""
-    for text in modules:
-        commit(shop, "It waits", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
-    with revisions.copies() as copies:
-        project, scope = of_shop(shop), Scope((), QUIET, copies)
-        (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
-        load = pair.case.load
-        case = pair.case.model_copy(
-            update={"load": load.model_copy(update={"connections": most or load.connections})}
-        )
-        base, head = (replace(part, case=case) for part in pair.sides)
-        parts = (head, base) if swapped else (base, head)
-        logs = shop.parent / "logs"
-        logs.mkdir()
-        (found,) = duet.perform([parts], lambda side: logs / f"{side}.log", head_first=swapped)
-    return found
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("lock", "seconds", "work", "most", "swapped"),
+    ("slower", "most", "swapped"),
     [
-        (FREE, (0.04, 0.08), "0", 512, True),  # which keep the cores of any machine busy
-        ("asyncio.Lock()", (0.02, 0.02), "0", 64, False),
-        (FREE, (0, 0), "time.sleep(0.25)", None, False),
-        (FREE, (0, 0), "sum(range(30_000_000))", None, True),
+        ((FREE, (0.04, 0.08), "0"), 512, True),  # which keep the cores of any machine busy
+        (("asyncio.Lock()", (0.02, 0.02), "0"), 64, False),
+        ((FREE, (0, 0), "time.sleep(0.25)"), None, False),
+        ((FREE, (0, 0), "sum(range(30_000_000))"), None, True),
     ],
 )
 def test_handlers_that_wait_leave_cores_idle_unless_they_wait_for_each_other(
-    shop: Path, lock: str, seconds: tuple[float, float], work: str, most: int, *, swapped: bool
+    slower: Slower, most: int | None, shop: Path, both: Prepare, tmp_path: Path, *, swapped: bool
 ) -> None:
     """Twice as long is twice the median; behind a lock requests come one by one.
 
     The slower side decides how many connections load both: of 64 that are answered last, after each
     has had its turn, none would be in time.
     """
-    locks = FREE, lock
-    first, second = (
-        WAITS.format(lock=each, seconds=s, work=w)
-        for each, s, w in zip(locks, seconds, ("0", work), strict=True)
-    )
-    found = loaded(shop, (first, second), most, swapped)
+    lock, seconds, work = slower
+    for of in zip((FREE, lock), seconds, ("0", work), strict=True):
+        text = WAITS.format(**dict(zip(("lock", "seconds", "work"), of, strict=True)))
+        commit(shop, "It waits", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
+    (pair,) = both().pairs
+    load = pair.case.load
+    load = load.model_copy(update={"connections": most or load.connections})
+    case = pair.case.model_copy(update={"load": load})
+    base, head = (replace(part, case=case) for part in pair.sides)
+    parts = (head, base) if swapped else (base, head)
+    (found,) = duet.perform([parts], lambda side: tmp_path / f"{side}.log", head_first=swapped)
     quick, slow = (found.head, found.base) if swapped else (found.base, found.head)
     if lock == FREE and work == "0":
         assert found.usable or found.disturbed, found
@@ -226,12 +212,12 @@ while True: pass
 
 @pytest.mark.real
 def test_a_handler_that_sleeps_waits_whoever_has_its_core(
-    shop: Path, project: Subject, scope: Scope, tmp_path: Path
+    shop: Path, both: Prepare, tmp_path: Path
 ) -> None:
     """Three programs take the server's core from it; 20 ms of sleep are a wait all the same."""
     text = WAITS.format(lock=FREE, seconds=0.02, work="0")
     commit(shop, "Async", **{"src/shop/main.py": FINDS, "src/shop/items.py": text})
-    (pair,) = preparation.prepare(project, Contrast(("HEAD~1", None)), scope).pairs
+    (pair,) = both().pairs
     run = SideRun("head", [pair.head], [pair.case.load], tmp_path / "head.log")
     core = max(pair.head.server_cores)
     with ExitStack() as stack:
@@ -346,19 +332,6 @@ def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     assert not git(root, "status", "--porcelain")
 
 
-def prepared(kind: str, root: Path, copies: Path) -> Sides:
-    """The same on both sides, as three kinds of comparison."""
-    target = Target.model_validate({"app": "much.web:app", "requests": ("GET /one",)})
-    scope = Scope((), QUIET, copies, loaded=False)
-    project = Subject(root, target=target)
-    both = ("HEAD", "HEAD") if kind == "revision" else (None, None)
-    words = {
-        "lock": (["lock=pyproject.toml"], ["lock=pyproject.toml@HEAD"]),
-        "release": (["granian==2.8.7"], ["granian==2.8.7"]),
-    }
-    return preparation.prepare(project, Contrast(both, *words.get(kind, ([], []))), scope)
-
-
 def contents(side: Side) -> dict[str, bytes]:
     """What a side's copy has: of compiled modules without their sources' time."""
     return {
@@ -369,11 +342,19 @@ def contents(side: Side) -> dict[str, bytes]:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("kind", ["revision", "lock", "release"])
-def test_both_sides_are_prepared_alike(kind: str, much: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        Contrast(("HEAD", "HEAD")),
+        Contrast(base=["lock=pyproject.toml"], head=["lock=pyproject.toml@HEAD"]),
+        Contrast(base=["granian==2.8.7"], head=["granian==2.8.7"]),
+    ],
+    ids=("revision", "lock", "release"),
+)
+def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
     """File by file, variable by variable, under one interpreter."""
-    with revisions.copies() as copies:
-        both = prepared(kind, much, copies)
+    target = Target(app="much.web:app", requests=("GET /one",))
+    with prepared(Subject(much, target=target), words, loaded=False) as both:
         base, head = contents(both.base), contents(both.head)
         assert base == head
         compiled = {name.partition(".cpython")[0] for name in base if name.endswith(".pyc")}
@@ -466,9 +447,8 @@ def test_each_duet_has_another_pair_of_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three copies: 0 0, 1 1, 2 2, then each with its neighbour."""
-    (tmp_path / "environment" / "bin").mkdir(parents=True)
-    (tmp_path / "environment" / "bin" / "program").touch()
-    (tmp_path / "environment" / "pyvenv.cfg").write_text("home = elsewhere\n")
+    write(tmp_path, "environment/bin/program", "")
+    write(tmp_path, "environment/pyvenv.cfg", "home = elsewhere\n")
     python = tmp_path / "environment" / "bin" / "python"
     python.symlink_to(tmp_path / "python3.14")
     both = both_in(python, tmp_path / "python3.14")
@@ -493,9 +473,7 @@ def test_a_copy_maps_nothing_of_the_original(
     rotation = Rotation(copies=1)
     made = [one.pythons["current", "3.14"] for one in rotation.turn(*both)]
     assert len({python, *made}) == 3
-    said = subprocess.run(
-        [made[0], "-c", MAPPED], capture_output=True, text=True, check=True
-    ).stdout
+    said = subprocess.check_output([made[0], "-c", MAPPED], text=True)
     (copies,) = tmp_path.rglob("duetbench-scratch-*")
     for name in ("bin/python3.14", "_asyncio", "_pydantic_core", "_granian"):
         (place,) = (one for one in said.split("'") if name in one)

@@ -68,10 +68,8 @@ def test_the_image_finds_what_the_tutorial_changes(tmp_path: Path) -> None:
     """It installs both sides, counts statements and instructions, and loads both servers."""
     tutorial.follow(tmp_path / "library")
     words = ("compare", "HEAD~1", "--app", "library:app", "--path", "/authors", "--budget", "90s")
-    done = subprocess.run(
-        [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    argv = [ENGINE, "run", "--rm", "--volume", f"{tmp_path}/library:/repo", "duetbench", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done
     for text in ("▼ slower", "SQL statements", "find_book"):
         assert text in done.stdout

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from subprocess import Popen
+from subprocess import PIPE, STDOUT, Popen
 
 import pytest
 
@@ -22,25 +22,16 @@ PYTHON = Path(sys.base_prefix) / "bin" / "python3"
 def checkout(tmp_path: Path) -> Path:
     """A copy of what the bootstrap needs of a checkout, with nothing made."""
     copy = tmp_path / "checkout"
-    copy.mkdir()
-    for name in ("pyproject.toml", "requirements.txt", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
-    (copy / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "glossary.md", copy / "docs")  # a part of the package
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=ignored)
+    (copy / "docs").mkdir()
+    of_package = ("docs/glossary.md", "README.md", "LICENSE")
+    for name in ("pyproject.toml", "requirements.txt", *of_package):
+        shutil.copy(ROOT / name, copy / name)
     home = tmp_path / f"cache/duetbench/uv-{importlib.metadata.version('uv')}/bin"
     home.mkdir(parents=True)
     (home / "uv").symlink_to(command.uv())
     return copy
-
-
-def environment(tmp_path: Path) -> dict[str, str]:
-    """What uv fetched in its cache, no network, a cache of our own."""
-    argv: list[str | Path] = [command.uv(), "cache", "dir"]
-    fetched = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
-    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "UV_OFFLINE": "1"}
-    return {**os.environ, "UV_CACHE_DIR": fetched, **own}
 
 
 WATCHED = """
@@ -51,15 +42,12 @@ runpy.run_path("scripts/bootstrap.py", run_name="__main__")
 """
 
 
-def start(checkout: Path, tmp_path: Path) -> Popen[str]:
-    return Popen(
-        [PYTHON, "-c", WATCHED],
-        cwd=checkout,
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start(checkout: Path) -> Popen[str]:
+    """Start it without network, with what uv has in its cache, and with a cache of our own."""
+    fetched = subprocess.check_output([command.uv(), "cache", "dir"], text=True).strip()
+    own = {"XDG_CACHE_HOME": f"{checkout.parent}/cache", "UV_OFFLINE": "1", "UV_CACHE_DIR": fetched}
+    argv, env = [str(PYTHON), "-c", WATCHED], os.environ | own
+    return Popen(argv, cwd=checkout, env=env, stdout=PIPE, stderr=STDOUT, text=True)
 
 
 def said(process: Popen[str]) -> str:
@@ -77,9 +65,9 @@ def works(checkout: Path) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.real
-def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_path: Path) -> None:
+def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path) -> None:
     """Two at once both end well, and then nothing is said, or changed."""
-    heard = "".join(map(said, [start(checkout, tmp_path), start(checkout, tmp_path)]))
+    heard = "".join(map(said, [start(checkout), start(checkout)]))
     assert heard.count("making .venv") == 1
     assert heard.count("written: True False") == 1  # to the disk, before the stamp says so
     assert heard.count("another set-up is at work: waiting for it") == 1
@@ -87,18 +75,18 @@ def test_it_makes_the_environment_once_and_then_only_checks(checkout: Path, tmp_
     venv = checkout / ".venv"
     stamp = venv / "duetbench-made"
     made = stamp.stat().st_mtime_ns
-    assert said(start(checkout, tmp_path)) == ""
+    assert said(start(checkout)) == ""
     assert stamp.stat().st_mtime_ns == made
 
     # What somebody removed by hand is put back; killed meanwhile, it leaves nothing whole.
     for pattern in ("typer", "typer-*.dist-info"):
         shutil.rmtree(next(venv.glob(f"lib/python*/site-packages/{pattern}")))
-    killed = start(checkout, tmp_path)
+    killed = start(checkout)
     eventually("a new environment", lambda: not stamp.exists())
     killed.kill()
     killed.communicate()
     assert not stamp.exists()
-    assert "installing the harness's locked packages" in said(start(checkout, tmp_path))
+    assert "installing the harness's locked packages" in said(start(checkout))
     assert works(checkout)
 
 
