@@ -4,8 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from bench import Bench
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Launch, Run
 from duetbench.host import files, result_files
-from repos import PROJECT, borrow_cache, commit, git
+from repos import PROJECT, borrow_cache, commit, git, uv
 
 CPU = "server_cpu_per_request"
 SECRET = "not-to-be-recorded"
@@ -87,7 +85,7 @@ def laid_out(projects: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path
     ignored = shutil.ignore_patterns("__pycache__", ".venv")
     shutil.copytree(PROJECT / "tests" / "projects" / name, root, ignore=ignored)
     if name == "shop":  # its lock names the addresses of an index, so that none is kept
-        subprocess.run([sys.executable, "-m", "uv", "lock", "--quiet"], cwd=root, check=True)
+        uv("lock", cwd=root)
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "As it was")
     monkeypatch.chdir(root)

@@ -20,7 +20,7 @@ from duetbench.app import target
 from duetbench.cli.init import applications
 from duetbench.cli.target_options import Options, TargetCommand, left_out, repetition, with_options
 from duetbench.judge.repetition import rebuilt, why_command
-from repos import work_in, write
+from repos import work_in, write, write_all
 
 LACKING = "from fastapi import FastAPI\napp = FastAPI()\n"
 FACTORY = "from flask import Flask\ndef create_app():\n    return Flask(__name__)\n"
@@ -286,8 +286,7 @@ def create_engine(url):
     ],
 )  # fmt: skip
 def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
-    for name, text in files.items():
-        write(tmp_path, name, text)
+    write_all(tmp_path, files)
     assert list(applications(tmp_path)) == found
 
 
@@ -304,6 +303,5 @@ def test_an_application_is_found(files: dict[str, str], found: list[str], tmp_pa
 def test_an_application_is_named_as_it_is_imported(
     files: dict[str, str], name: str, tmp_path: Path
 ) -> None:
-    for file, text in files.items():
-        write(tmp_path, file, text)
+    write_all(tmp_path, files)
     assert applications(tmp_path) == (name,)

@@ -20,7 +20,7 @@ from duetbench.judge.comparison import Session
 from duetbench.judge.pairs import Sides
 from fake_sessions import make_pairs, side
 from observatory.matrix.sides import match_cases
-from repos import asgi, commit, git, work_in
+from repos import asgi, commit, git, work_in, write_all
 from synthetic import make_case, make_testbed
 
 ONE, TWO, SLOW = CASES = "one/a", "two/b", "slow/c"
@@ -172,12 +172,6 @@ def test_metadata_are_the_same_but_for_version_and_requirements(tmp_path: Path) 
             assert (not affected.differing(path, base, head)) is expected
     write_all(head, {"pyproject.toml": "[broken\n"})
     assert affected.differing("pyproject.toml", base, head)
-
-
-def write_all(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def installed(folder: Path, lock: str, **files: str) -> Testbed:

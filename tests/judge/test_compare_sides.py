@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -17,14 +17,7 @@ from duetbench.judge.pairs import Mode, Sides
 from duetbench.judge.preparation import Scope
 from observatory.matrix import sides
 from observatory.matrix.checkout import Checkout, renew
-from repos import (
-    borrow_cache,
-    commit,
-    git,
-    make_repository,
-    make_tiny,
-    write,
-)
+from repos import borrow_cache, commit, git, make_repository, make_tiny, write, write_all
 from tiny_index import serving_beta
 
 JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
@@ -170,6 +163,7 @@ SERVED: Final = [(f"{JSON}/uvicorn", JSON), (f"{TWO}/server-uvicorn", TWO)]
 BACK: Final = [pair[::-1] for pair in SERVED]
 MORE: Final = [(JSON, f"{JSON}/workers-2"), (f"{TWO}/workers-1", TWO)]
 SAME: Final = [(JSON, JSON), (TWO, TWO)]
+Pair: TypeAlias = tuple[str, str]
 
 
 @pytest.mark.real
@@ -184,11 +178,7 @@ SAME: Final = [(JSON, JSON), (TWO, TWO)]
     ],
 )
 def test_ways_to_serve_are_compared_on_the_same_files(
-    words: tuple[str, str],
-    pairs: list[tuple[str, str]],
-    reason: str,
-    repository: Path,
-    tmp_path: Path,
+    words: Pair, pairs: list[Pair], reason: str, repository: Path, tmp_path: Path
 ) -> None:
     """Of an experiment: each case once, as it is declared if it is, and what follows with it."""
     both = named(repository, words, want(tmp_path, "asgi-wsgi/*-json/py3.14/*"))
@@ -197,11 +187,11 @@ def test_ways_to_serve_are_compared_on_the_same_files(
     assert not [one.case for one in found.missing if "asgi-json" in one.case]
     assert both.base.record.words + both.head.record.words == tuple(filter(None, words))
     served = [pair for pair in found.pairs if "asgi-json" in pair.case.id]
-    ids = [
+    ids = {
         tuple(side.case.id.partition("/server-granian")[0] for side in pair.sides)
         for pair in served
-    ]
-    assert {*pairs} <= {*ids}, ids
+    }
+    assert {*pairs} <= ids
     assert {pair.reason for pair in found.pairs} == {reason}
     (base, head), changed = (side.case for side in served[0].sides), words[1].partition("=")[0]
     if changed == "workers":
@@ -245,7 +235,7 @@ def test_revisions_that_cannot_be_compared_are_refused(
     refused("'nowhere' is no revision here: expected a branch", "nowhere")
     with pytest.raises(UsageError, match=r"expected a git repository .* found none"):
         revised(tmp_path, None, None, scope)
-    with pytest.raises(UsageError, match=r"selects nothing; near: "):
+    with pytest.raises(UsageError, match=r"selects nothing; near: asgi-wsgi/"):
         revised(repository, "HEAD", None, want(tmp_path, "asgi-wsgi/x"))
     git(repository, "checkout", "--quiet", "--orphan", "island")
     commit(repository, "Nothing in common")
@@ -302,10 +292,7 @@ def test_stacks_of_other_dates_and_versions_are_installed(tiny: Path, tmp_path: 
 @pytest.mark.real
 def test_a_repository_without_a_commit_is_copied_whole(tmp_path: Path) -> None:
     """Whoever has just begun has files, and no commit yet."""
-    files = {"uv.lock": "", "backend/web.py": "app = None"}
-    for name, text in files.items():
-        (tmp_path / "new" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "new" / name).write_text(text, "utf-8")
+    write_all(tmp_path / "new", {"uv.lock": "", "backend/web.py": "app = None"})
     git(tmp_path / "new", "init", "--quiet")
     with revisions.copies() as folder:
         place = revisions.copy(tmp_path / "new" / "backend", folder)

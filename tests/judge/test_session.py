@@ -24,20 +24,13 @@ from duetbench.counts.counted import CASE_SECONDS, count_each
 from duetbench.effects.difference import Seen
 from duetbench.host import files, result_files
 from duetbench.judge import repetition
-from duetbench.judge.comparison import Extent, InterruptedComparison, Session, starting
+from duetbench.judge.comparison import Extent, InterruptedComparison, Session
 from duetbench.judge.duet_loop import Loop, Reporter, duet_seconds
 from duetbench.judge.findings import exit_code, longer_budget
 from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
-from fake_sessions import (
-    FakeInstruments,
-    SilentReporter,
-    compared_by,
-    make_duet,
-    make_pairs,
-    side,
-)
+from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
 from synthetic import MACHINE, make_case, ok
 
 pytestmark = pytest.mark.usefixtures("without_oha")
@@ -172,7 +165,7 @@ def test_failures_of_all_cases_say_why_nothing_was_observed(
 ) -> None:
     fake = FakeInstruments(failing=frozenset(NAMES[:failing]))
     seen = Seen(reasons={ONE: "GET /nothing: found 404"})
-    found = compared_by(fake, [busy(name) for name in NAMES[:2]], tmp_path, None, seen=seen)
+    found = compared_by(fake, [*map(busy, NAMES[:2])], tmp_path, None, seen=seen)
     assert any("404" in note for note in found.notes) == noted
 
 
@@ -386,16 +379,9 @@ def test_what_a_duet_prevents_is_judged_from_launches_alone(
 ) -> None:
     if swapped:
         base, head, at_once, ratio = head, base, at_once[::-1], 1 / ratio
-    before, after = part(base, "base", cores), part(head, "head", cores)
-    ours, theirs = (
-        replace(side(name, (one.case,)), testbed=one.testbed)
-        for name, one in (("base", before), ("head", after))
-    )
-    pairs = (Pair(before, after, "a choice"),)
-    sides = Sides(ours, theirs, tmp_path, pairs, (), cross=base != head)
+    pairs = (Pair(part(base, "base", cores), part(head, "head", cores), "a choice"),)
     fake = Machine(at_once=dict(zip(("base", "head"), at_once, strict=True)))
-    clock, told = (lambda: fake.now), SilentReporter()
-    found = Session(sides, Extent(seconds=600), told, fake, clock=clock).measure(tmp_path)
+    found = compared_by(fake, [head], tmp_path, 600, pairs=pairs)
     # In pairs next to each other, and the order swapped from pair to pair.
     turns = [*zip(fake.launches[::2], fake.launches[1::2], strict=True)]
     assert set(turns) == {("base", "head"), ("head", "base")}
@@ -519,13 +505,7 @@ class Starting(FakeInstruments):
 
 def started(fake: Starting, folder: Path, cases: Sequence[str] = ("one/a",)) -> Comparison:
     """Compare starts, or plainly where the fake gives the import of duets."""
-    made = tuple(make_case(name) for name in cases)
-    base, head = (side(name, made) for name in ("base", "head"))
-    pairs = make_pairs(base, head, "a package")
-    sides = Sides(base, head, folder, starting(pairs) if fake.alone else pairs, ())
-    extent = Extent(seconds=600, start=fake.alone)
-    session = Session(sides, extent, SilentReporter(), fake, clock=lambda: fake.now)
-    return session.measure(folder)
+    return compared_by(fake, [*map(make_case, cases)], folder, 600, start=fake.alone)
 
 
 @pytest.mark.parametrize("times", [4.0, 1.2, 1 / 1.2, 1 / 4])

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench
 from duetbench.core.model import Run, Status
 from duetbench.host import files, paths, result_files
-from repos import write
+from repos import write_all
 
 _PROJECT: Final = paths.project_root()
 _PAGE: Final = _PROJECT / "docs" / "observatory" / "maintaining.md"
@@ -29,8 +29,7 @@ def test_the_example_is_planned_measured_and_shown(
     shutil.copytree(_PROJECT / "apps", root / "apps", ignore=ignored)
     shutil.copy(_PROJECT / "pyproject.toml", root)
     (root / "results").mkdir()
-    for name, text in _FILES.items():
-        write(root, name, text)
+    write_all(root, _FILES)
     monkeypatch.setenv("DUETBENCH_ROOT", str(root))
     (console,) = [text for kind, _, text in _BLOCKS if kind == "console"]
     heard = []

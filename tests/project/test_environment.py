@@ -4,7 +4,6 @@ import hashlib
 import json
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
+from bare import QUIET
 from bench import Bench
 from duetbench.app.deployment import deploy_all, environment_of
 from duetbench.app.interpreters import Environment, find_environment
@@ -19,9 +19,8 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.core.comparison import Comparison
 from duetbench.core.model import Verdict
-from duetbench.host import command
 from duetbench.host.console import Console, Narrator
-from repos import asgi, commit, git, work_in, write
+from repos import asgi, commit, git, install, uv, work_in, write
 
 _APP: Final = asgi(
     'import os\nimport six\nfrom shop.items import find\nNAME = os.environ["SHOP_TOKEN"]\n',
@@ -61,10 +60,7 @@ def shop(
     commit(root, "Another answer", **answer)
     write(root, "data/word", "word")
     write(root, "seed", "")
-    venv, uv = f"{root / '.venv'}", [f"{command.uv()}", "--quiet"]
-    subprocess.run([*uv, "venv", "--python", sys.executable, venv], check=True)
-    install = ("pip", "install", "--python", f"{venv}/bin/python", "--editable", f"{root}")
-    subprocess.run([*uv, *install], check=True)
+    install(root / ".venv", sys.executable, "--editable", root)
     monkeypatch.delenv("CI", raising=False)  # where tokens must be named
     monkeypatch.setenv("SHOP_TOKEN", _TOKEN)
     return root
@@ -113,18 +109,13 @@ def test_what_is_built_has_the_python_that_the_project_runs_on(shop: Path, tmp_p
     )
 
     def built(dependency: str, required: str) -> str:
-        for root in (shop, place := tmp_path / dependency / required):
-            text = _PYPROJECT.format(backend="hatchling", module="build")
-            text = text.replace("six==1.17.0", dependency)
-            write(
-                root,
-                "pyproject.toml",
-                text.replace("[build", f"requires-python = '{required}'\n[build", 1),
-            )
-        shutil.copytree(shop / "src", place / "src")
-        shutil.copy(shop / ".python-version", place)
-        narrator = Narrator(Console())
-        (side,), _ = deploy_all(project, [place], narrator)
+        text = _PYPROJECT.format(backend="hatchling", module="build")
+        text = text.replace("six==1.17.0", dependency)
+        text = text.replace("[build", f"requires-python = '{required}'\n[build", 1)
+        write(shop, "pyproject.toml", text)
+        place = tmp_path / dependency / required
+        shutil.copytree(shop, place, ignore=shutil.ignore_patterns(".venv", ".git"))
+        (side,), _ = deploy_all(project, [place], QUIET)
         return side.version
 
     assert built("six==1.17.0", ">=3.11") == platform.python_version()
@@ -137,15 +128,12 @@ def test_an_environment_is_built_where_this_one_is_not_enough(
     shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not for a lock that differs, for a package that it lacks, or for a chosen interpreter."""
-    subprocess.run([f"{command.uv()}", "lock", "--quiet"], check=True, cwd=shop)
+    uv("lock", cwd=shop)
     lock, other = (shop / "uv.lock").read_text(), tmp_path / "other"
     released = lock.replace('name = "shop"\nversion = "1"', 'name = "shop"\nversion = "2"')
     assert lock != released
-    for name, text in (
-        ("pyproject.toml", _PYPROJECT.format(backend="x", module="y")),
-        ("uv.lock", released),
-    ):
-        write(other, name, text)
+    write(other, "pyproject.toml", _PYPROJECT.format(backend="x", module="y"))
+    write(other, "uv.lock", released)
 
     def usable(*places: Path, **keys: object) -> bool:
         target = Target.model_validate({"app": "shop.main:app", **keys})

@@ -18,9 +18,8 @@ from duetbench.app.servers import (
     start_commands,
 )
 from duetbench.core.model import Case, Interface, Launch, Run
-from duetbench.host import command
 from observatory.matrix.checkout import Checkout
-from repos import asgi, work_in, write
+from repos import asgi, install, work_in, write
 from synthetic import make_case
 
 BOTH: Final = (
@@ -51,20 +50,8 @@ def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
 @pytest.fixture(scope="module")
 def others(once: Once) -> Path:
     """An environment with them."""
-
-    def make(folder: Path) -> None:
-        uv: list[str | Path] = [command.uv(), "--quiet"]
-        python = Checkout.here().interpreter("3.14").executable
-        subprocess.run([*uv, "venv", "--python", python, folder / "venv"], check=True)
-        install: list[str | Path] = [
-            "pip",
-            "install",
-            "--python",
-            folder / "venv" / "bin" / "python",
-        ]
-        subprocess.run([*uv, *install, *OTHERS], check=True)
-
-    return once("servers", make) / "venv"
+    python = Checkout.here().interpreter("3.14").executable
+    return once("servers", lambda folder: install(folder / "venv", python, *OTHERS)) / "venv"
 
 
 def run(
@@ -130,18 +117,11 @@ def test_gunicorn_reads_the_users_file_of_settings_beside_ours(
 @pytest.mark.real
 @EVERY
 def test_the_locked_version_knows_every_option(server: Server, others: Path) -> None:
-    ours = server.name in Checkout.here().lock("current").packages
-    python = (
-        stacks.executable(Checkout.here().lock("current"), Checkout.here().interpreter("3.14"))
-        if ours
-        else others / "bin" / "python"
-    )
-    said = subprocess.run(
-        [python, "-m", server.module or server.name, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    python, lock = others / "bin" / "python", Checkout.here().lock("current")
+    if server.name in lock.packages:
+        python = stacks.executable(lock, Checkout.here().interpreter("3.14"))
+    argv: list[str | Path] = [python, "-m", server.module or server.name, "--help"]
+    said = subprocess.check_output(argv, text=True)
     for interface in server.interfaces:
         words = server.arguments(case_for(server, interface), 12345).split()
         for word in (*server.settings, *words):

@@ -16,10 +16,9 @@ from duetbench.app.subject import Subject
 from duetbench.app.target import Target
 from duetbench.app.target_locks import LockFile
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
-from duetbench.host import command
 from duetbench.host.console import Console, Narrator
 from observatory.matrix.checkout import Checkout
-from repos import commit, git, write
+from repos import commit, git, uv, write
 from tiny_index import Index, serving
 
 WANTED = Target(app="shop:app")
@@ -91,10 +90,6 @@ def laid(root: Path) -> Path:
     return root
 
 
-def uv(root: Path, *arguments: str) -> None:
-    subprocess.run([command.uv(), "--quiet", *arguments], cwd=root, check=True)
-
-
 def given(root: Path, python: Interpreter, wanted: Target = WANTED) -> Stack:
     lock = target_locks.lock_of(root)
     assert lock is not None
@@ -115,7 +110,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
         "uv.lock": ("lock",),
         "requirements.txt": ("pip", "compile", "pyproject.toml", "-o", "requirements.txt"),
     }[kind]
-    uv(root, *arguments)
+    uv(*arguments, cwd=root)
     newer(index)
     locked = given(root, python)
     assert locked.packages == {"alpha": "1.0", "beta": "1.0"}  # no Windows, no group, no extra
@@ -145,7 +140,7 @@ def test_locked_versions_are_kept_and_a_server_is_added(
 @pytest.mark.usefixtures("index")
 def test_extras_and_groups_come_where_they_are_asked_for(root: Path, python: Interpreter) -> None:
     wanted = WANTED.model_copy(update={"extras": ("more",), "groups": ("dev",)})
-    uv(root, "lock")
+    uv("lock", cwd=root)
     for _ in ("uv.lock", "pyproject.toml"):
         assert given(root, python, wanted).packages.keys() == {"alpha", "beta", "gamma", "delta"}
         (root / "uv.lock").unlink(missing_ok=True)
@@ -204,7 +199,7 @@ def test_a_second_index_is_asked(root: Path, index: Index, python: Interpreter) 
         file = LockFile(root, root / "pyproject.toml", "pyproject.toml")
         locked, _ = target_locks.read(root, file, WANTED, python, QUIET)
         assert locked.packages == {"alpha": "1.0", "beta": "2.0", "own": "1.0+cpu"}
-        uv(root, "lock")
+        uv("lock", cwd=root)
         locked = given(root, python)
         stack = target_locks.add_packages(root, locked, ["granian"], python, QUIET)
         assert stack.packages.items() >= {"own": "1.0+cpu", "granian": "2.0"}.items()
@@ -337,11 +332,6 @@ def test_the_project_itself_is_imported_from_its_sources(
     search = deployment.install(root, "lib.api", (), python, QUIET)
     assert search == (deployment.SITE, "src", ".", "more")
     code = "import importlib.metadata as m, lib, other; print(m.version('lib'), lib.built)"
-    said = subprocess.run(
-        [python.executable, "-c", code],
-        env={"PYTHONPATH": ":".join(str(root / name) for name in search)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout.split() == ["3.0", "True"]
+    found = {"PYTHONPATH": ":".join(str(root / name) for name in search)}
+    said = subprocess.check_output([python.executable, "-c", code], env=found, text=True)
+    assert said.split() == ["3.0", "True"]

@@ -14,7 +14,7 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import Case, Flag, Launch
 from duetbench.counts.counted import CASE_SECONDS
 from duetbench.host.signals import InterruptedRun
-from duetbench.judge.comparison import Extent, Session
+from duetbench.judge.comparison import Extent, Session, starting
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real, by_turns
 from duetbench.judge.pairs import Mode, Pair, Side, Sides
@@ -170,10 +170,17 @@ def compared_by(
     seconds: float | None,
     reporter: SilentReporter | None = None,
     only: Literal["", "effects", "counts"] = "",
+    *,
+    start: bool = False,
+    pairs: tuple[Pair, ...] = (),
     **more: Any,
 ) -> Comparison:
+    """Compare two packages, or what differs within the pairs, by requests or by starts."""
     base, head = (side(name, tuple(cases)) for name in ("base", "head"))
-    sides = Sides(base, head, folder, make_pairs(base, head, "a package"), (), untouched=2)
-    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only)
+    cross = any(pair.base.case != pair.head.case for pair in pairs)
+    pairs = pairs or make_pairs(base, head, "a package")
+    pairs = starting(pairs) if start else pairs
+    sides = Sides(base, head, folder, pairs, (), untouched=2, cross=cross)
+    told, extent = reporter or SilentReporter(), Extent(seconds=seconds, only=only, start=start)
     session = Session(sides, extent, told, fake, clock=lambda: fake.now, **more)
     return session.measure(folder)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from duetbench.host import paths
+from duetbench.host import command, paths
 
 PROJECT = Path(__file__).parents[2]
 
@@ -82,6 +82,17 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def uv(*words: str | Path, cwd: Path | None = None) -> None:
+    """Run uv, which must succeed."""
+    subprocess.run([command.uv(), "--quiet", *words], cwd=cwd, check=True)
+
+
+def install(environment: Path, python: str | Path, *packages: str | Path) -> None:
+    """Make an environment of a Python with these packages."""
+    uv("venv", "--no-project", "--python", python, environment)
+    uv("pip", "install", "--python", environment / "bin" / "python", *packages)
+
+
 def commit(root: Path, message: str, **files: str) -> str:
     """Write files (`apps__x` is apps/x), commit everything, and return the commit."""
     for name, text in files.items():
@@ -95,6 +106,11 @@ def write(root: Path, name: str, text: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
+
+
+def write_all(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        write(root, name, text)
 
 
 def make_repository(root: Path) -> Path:
@@ -132,8 +148,7 @@ def make_tiny(root: Path) -> Path:
 def work_in(root: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch) -> Path:
     """Make somebody's repository of these files, with a cache beside it, and change to it."""
     borrow_cache(root.parent / "cache", patch)
-    for name, text in files.items():
-        write(root, name, text)
+    write_all(root, files)
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "All of it")
     patch.delenv("DUETBENCH_ROOT")
