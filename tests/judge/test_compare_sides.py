@@ -204,9 +204,8 @@ def test_ways_to_serve_are_compared_on_the_same_files(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
+def test_words_that_name_no_sides_are_refused(repository: Path, tmp_path: Path) -> None:
+    for words, sentence in (
         (("python=3.14", "python=2.7"), r"no interpreter '2\.7'; declared are"),
         (("python=3.14", "python=3.14"), r"two different sides, found python=3\.14"),
         (("server=granian", "server=hypercorn"), "the lock of stack current has no hypercorn"),
@@ -215,13 +214,9 @@ def test_ways_to_serve_are_compared_on_the_same_files(
         (("", "beta"), "expected PACKAGE==VERSION, or KEY=VALUE with one of python, server"),
         (("", "beta==1.*"), "expected a package and its version"),
         (("", "delta==1"), r"delta==1 changes nothing: expected a package of"),
-    ],
-)
-def test_words_that_name_no_sides_are_refused(
-    words: tuple[str, str], sentence: str, repository: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        named(repository, words, want(tmp_path, f"{JSON}*"))
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            named(repository, words, want(tmp_path, f"{JSON}*"))
 
 
 @pytest.mark.real
