@@ -38,13 +38,10 @@ EVERY = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS.keys())
 
 
 def case_for(server: Server, interface: Interface, workers: int = 2) -> Case:
-    base = make_case("experiment/right", server=server.name, workers=workers)
-    return base.model_copy(
-        update={
-            "endpoint": base.endpoint.model_copy(update={"interface": interface}),
-            "threads": 64 if interface == "wsgi" else None,
-        }
-    )
+    threads = 64 if interface == "wsgi" else None
+    case = make_case("x/right", server=server.name, workers=workers, threads=threads)
+    endpoint = case.endpoint.model_copy(update={"interface": interface})
+    return case.model_copy(update={"endpoint": endpoint})
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +69,9 @@ def run(
     [
         ("both:app", "hypercorn", ["workers=2"]),
         ("both:make", "gunicorn", ["workers=2", "loop=gevent"]),
-        *(
-            pytest.param(*which, marks=pytest.mark.thorough)
-            for which in (
-                ("both:app", "gunicorn", ["workers=2"]),
-                ("both:app", "uvicorn-worker", ["workers=2"]),
-                ("both:make", "gunicorn", ["threads=4"]),
-            )
-        ),
+        pytest.param("both:app", "gunicorn", ["workers=2"], marks=pytest.mark.thorough),
+        pytest.param("both:app", "uvicorn-worker", ["workers=2"], marks=pytest.mark.thorough),
+        pytest.param("both:make", "gunicorn", ["threads=4"], marks=pytest.mark.thorough),
     ],
 )
 def test_servers_of_no_stack_of_ours_are_measured(

@@ -41,8 +41,8 @@ printf '\\tcp program $(DESTDIR)%s/bin/python\\n' "$home" >>Makefile
 """
 """A source whose program is a text: the options that built it."""
 
-CARGO: Final = """
-[ "$1" = --version ] && { echo cargo 1.99.0; exit; }
+VERSION: Final = '[ "$1" = --version ] && { echo cargo 1.99.0; exit; }\n'
+CARGO: Final = f"""{VERSION}
 for word; do last=$word; [ "$word" = 1.16.0 ] && version=$word; done
 /bin/mkdir "$last/bin" && printf '#!/bin/sh\\necho oha %s' "$version" >"$last/bin/oha"
 /bin/chmod +x "$last/bin/oha"
@@ -92,9 +92,7 @@ def test_oha_is_taken_from_path_or_built_by_its_cargo(
         tools.ensure_oha(oha, narrator, declared_interpreters.build_oha)
     assert "it is built from source" in heard.getvalue()
     programs.write("cc", "exit 0")
-    programs.write(
-        "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo error: no crate; exit 101'
-    )
+    programs.write("cargo", f"{VERSION}echo error: no crate; exit 101")
     with pytest.raises(SetupError, match=r"building oha 1\.16\.0 failed .*: error: no crate"):
         tools.ensure_oha(oha, QUIET, declared_interpreters.build_oha)
     programs.write("cargo", CARGO)
@@ -190,11 +188,8 @@ def test_archive_comes_from_the_mirrors_of_apt(
     httpserver.expect_request("/debian/pool/python.tar").respond_with_data(b"source")
     names = ("debian-security/", "other", "debian/", "debian/")
     programs.write("apt-get", "; ".join(f"echo {address}/{name}" for name in names))
-    assert build_from_source.mirrors() == (
-        f"{address}/other",
-        f"{address}/debian/",
-        f"{address}/debian-security/",
-    )
+    last = (f"{address}/{name}" for name in ("other", "debian/", "debian-security/"))
+    assert build_from_source.mirrors() == tuple(last)
     assert fetched(tmp_path).read_bytes() == b"source"
 
 
@@ -240,11 +235,8 @@ def test_prebuilt_ones_are_preferred(downloads: Path, monkeypatch: pytest.Monkey
     They are proven, of one origin, and not asked for again.
     """
     declared, rows = Checkout.here().declared, downloads.read_text()
-    damaged = json.loads(rows)
-    for row in damaged.values():
-        if row["variant"]:
-            row["sha256"] = "0" * 64
-    downloads.write_text(json.dumps(damaged))
+    (second,) = (row for row in json.loads(rows).values() if row["variant"])
+    downloads.write_text(rows.replace(second["sha256"], "0" * 64))
     built: list[str] = []
     make = declared_interpreters._make
 

@@ -11,7 +11,6 @@ from duetbench.app import stacks, target, tools
 from duetbench.core.comparison import PackageChange
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host import paths
-from observatory.matrix import declared_interpreters
 from observatory.matrix.checkout import Checkout, renew
 from repos import make_tiny
 from tiny_index import Index, serving
@@ -43,17 +42,11 @@ def test_locking_as_of_a_date_and_then_of_today(checkout: Path) -> None:
     """The as-of date hides what came later; renewing shows exactly what moved."""
     lock = checkout / "apps" / "stacks" / "one.txt"
     moves = renew(Checkout.here(), QUIET, as_of=date(2026, 2, 1))
-    assert [(move.package, move.base, move.head) for move in moves] == [
-        ("alpha", None, "1.0"),
-        ("beta", None, "1.0"),
-    ]
+    assert [*map(str, moves)] == ["alpha new → 1.0", "beta new → 1.0"]
     before = lock.read_text().splitlines()
     assert [line.split(" ")[0] for line in before] == ["alpha==1.0", "beta==1.0", "gamma==1.0"]
-    assert Checkout.here().lock("one").packages == {
-        "alpha": "1.0",
-        "beta": "1.0",
-    }  # no Windows here
-
+    here = Checkout.here().lock("one").packages
+    assert here == {"alpha": "1.0", "beta": "1.0"}  # it is not Windows
     (moved,) = renew(Checkout.here(), QUIET, ["one"])
     assert moved == PackageChange(stack="one", package="beta", base="1.0", head="2.0")
     after = lock.read_text().splitlines()
@@ -71,17 +64,14 @@ def test_an_environment_is_made_from_a_lock_once(
     renew(Checkout.here(), QUIET)
     stack = Checkout.here().lock("one")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(declared_interpreters, "locate", lambda *_: interpreter)
     with pytest.raises(SetupError, match=r"no environment for 3\.14t .*run `observatory setup`"):
-        stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
-    assert stacks.make_environment(stack, interpreter, QUIET)
-    assert not stacks.make_environment(stack, interpreter, QUIET)
-    python = stacks.executable(Checkout.here().lock("one"), Checkout.here().interpreter("3.14t"))
-    assert tools.version(python) == interpreter.version or python.exists()
-
-    (stacks.place(stack, interpreter) / "bin/python").unlink()
-    assert stacks.make_environment(stack, interpreter, QUIET)
-    assert python.exists()
+        stacks.executable(stack, interpreter)
+    for times in range(2):
+        assert stacks.make_environment(stack, interpreter, QUIET)
+        assert not stacks.make_environment(stack, interpreter, QUIET)
+        python = stacks.executable(stack, interpreter)
+        assert tools.version(python) == f"Python {interpreter.version}", times
+        python.unlink()
 
 
 def test_what_cannot_be_locked_leaves_the_lock_as_it_was(checkout: Path) -> None:

@@ -74,12 +74,8 @@ def test_keys_name_files_of_the_repository_only(shop: Path, line: str, name: str
 
 
 def test_private_variables_come_from_files_and_then_from_what_is_said(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "dev.env",
-        "# of development\n\nexport A=1 # one\nB = 'two # 2'\nC=\"x=y\"\nD=it#self\nE=\nA2='\n"
-        "F='${D}'\n",
-    )
+    lines = ("# x", "", "export A=1 # one", "B = 'two # 2'", 'C="x=y"', "D=it#self", "E=", "A2='")
+    write(tmp_path, "dev.env", "\n".join((*lines, "F='${D}'\n")))
     wanted = Target.model_validate({"app": "a:b", "env-file": "dev.env", "env": {"A": "10"}})
     assert target.private(wanted, tmp_path) == {
         "A": "10", "B": "two # 2", "C": "x=y", "D": "it#self", "E": "", "A2": "'",
@@ -116,8 +112,7 @@ def test_each_request_is_a_case(shop: Path) -> None:
     assert cases[1].env_names == ("TOKEN",)
     assert "secret" not in "".join(case.model_dump_json() for case in cases)
     load = cases[0].load
-    figures = (load.connections, load.rate, load.duration)
-    assert figures == (32, None, 2.0)
+    assert (load.connections, load.rate, load.duration) == (32, None, 2.0)
 
 
 def test_what_is_asked_for_is_what_is_measured(tmp_path: Path) -> None:
@@ -305,11 +300,8 @@ def test_uv_chooses_the_interpreter_of_a_project(
         write(tmp_path, ".python-version", version)
     project = f'[project]\nname = "x"\nversion = "1"\nrequires-python = "{requires}"\n'
     write(tmp_path, "pyproject.toml", project if requires else "")
-    interpreter = interpreters.choose(tmp_path, asked, QUIET)
-    assert (interpreter.name, interpreter.origin) == (
-        name,
-        Checkout.here().interpreter(name).origin,
-    )
+    ours, chosen = Checkout.here().interpreter(name), interpreters.choose(tmp_path, asked, QUIET)
+    assert (chosen.name, chosen.origin) == (name, ours.origin)
 
 
 @pytest.mark.real
