@@ -1,24 +1,14 @@
-"""The registry of metrics: roles, formats and bounds follow from the rows."""
+"""The registry of metrics, formats and bounds, and intervals."""
 
 import math
 
 import pytest
 
-from duetbench.core import metrics, units
+from duetbench.core import units
 from duetbench.core.metrics import METRICS
 from duetbench.core.units import Interval
 
 CPU = "server_cpu_per_request"
-
-
-def test_roles_are_queries_of_the_rows() -> None:
-    assert metrics.BRIEF == (CPU, "throughput", "response_p50")
-    leading = (CPU, "throughput", "response_p50", "service_p50", "efficiency", "pss_steady")
-    starts = ("start_cpu", "start_time", "pss_start", "import_time")
-    beside = ("response_slow_half", "service_slow_half")
-    assert (*leading, "response_p99", "service_p99", *starts, *beside) == metrics.JUDGED
-    some = (CPU, "response_p50", "efficiency", "pss_steady")
-    assert metrics.judged_in({"always", "ceiling", "response"}) == some
 
 
 def test_every_metric_has_bounds() -> None:
@@ -57,10 +47,8 @@ def test_an_interval_excludes_what_lies_beyond_its_ends() -> None:
     result = Interval(1.10, 1.04, 1.21, 12)
     assert result.ends == (1.04, 1.21)
     assert result.spread == pytest.approx(0.1)
-    assert [value for value in (1.0, 1.04, 1.2, 1.21, 1.22) if result.excludes(value)] == [
-        1.0,
-        1.22,
-    ]
+    outside = [value for value in (1.0, 1.04, 1.2, 1.21, 1.22) if result.excludes(value)]
+    assert outside == [1.0, 1.22]
 
 
 def test_one_sample_has_no_ends_and_excludes_nothing() -> None:

@@ -45,29 +45,26 @@ def check(count):
 """
 
 
-@pytest.mark.parametrize("old", ["base", "head"])
+def on_python(version: str) -> SideCase:
+    python = Checkout.here().interpreter("3.14").model_copy(update={"version": version})
+    return SideCase(make_case("x/a"), replace(make_testbed(), interpreters={"3.14": python}))
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        ("3.11.14", "to count by function, CPython 3.12 or newer is needed, found 3.11.14: repea"),
+        ("3.12.0", "counted"),
+    ],
+)
 def test_a_python_whose_functions_cannot_be_told_apart_is_refused_first(
-    old: str, monkeypatch: pytest.MonkeyPatch
+    version: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counted, "instructions", lambda *_: "counted")
-    python = Checkout.here().interpreter("3.14")
-
-    def attributed(version: str) -> str:
-        versions = {"base": "3.14.0", "head": "3.14.0", old: version}
-        base, head = (
-            replace(make_testbed(), interpreters={"3.14": python.model_copy(update={"version": v})})
-            for v in (versions["base"], versions["head"])
-        )
-        case = make_case("x/a")
-        with pytest.raises(CountError) as refused:
-            attribute(SideCase(case, base), SideCase(case, head), QUIET)
-        return str(refused.value)
-
-    assert attributed("3.11.14") == (
-        "to count by function, CPython 3.12 or newer is needed, found 3.11.14: repeat it with "
-        "--with python=3.14"
-    )
-    assert attributed("3.12.0") == "counted"
+    sides = [on_python(version), on_python("3.14.0")]
+    for base, head in (sides, sides[::-1]):
+        with pytest.raises(CountError, match=f"^{sentence}"):
+            attribute(base, head, QUIET)
 
 
 @pytest.mark.long

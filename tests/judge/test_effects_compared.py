@@ -51,12 +51,10 @@ def reply(body: Any, status: int = 200, kind: str = "application/json", **header
 
 
 def packed(text: str, when: int = 0, by: str = "gzip", end: int | None = None) -> Any:
-    body = (
-        zlib.compress(text.encode()) if by != "gzip" else gzip.compress(text.encode(), mtime=when)
-    )
-    return reply(
-        body[2:-4] if by == "bare" else body[:end], content_encoding=by.replace("bare", "deflate")
-    )
+    plain = text.encode()
+    body = gzip.compress(plain, mtime=when) if by == "gzip" else zlib.compress(plain)
+    body = body[2:-4] if by == "bare" else body[:end]
+    return reply(body, content_encoding=by.replace("bare", "deflate"))
 
 
 def pages(*bodies: Any) -> list[Any]:
@@ -259,11 +257,9 @@ def pairs(
             for text in (base, head):
                 commit(root, "A version", **{"items.py": text})
             keys = {"app": "main:app", "requests": ("GET /items",), "expect-status": status}
-            target = Target.model_validate(keys)
+            project = Subject(root, target=Target.model_validate(keys))
             scope = Scope((), QUIET, copies)
-            return preparation.prepare(
-                Subject(root, target=target), Contrast(("HEAD~1", None)), scope
-            ).to_observe
+            return preparation.prepare(project, Contrast(("HEAD~1", None)), scope).to_observe
 
         yield prepare
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,21 +68,16 @@ def test_a_curve_is_called_by_how_it_ends(held: Callable[[np.ndarray], Any], cou
         assert found.estimate == pytest.approx(rate, rel=0.03)
 
 
-def recorded(answered: Sequence[int], kilobytes: Sequence[int], unit: int, **more: Any) -> Curve:
-    memory = tuple(unit * size for size in kilobytes)
-    return Curve(requests=tuple(answered), memory=memory, **more)
-
-
-BUSY: Final = recorded(
-    (
+KILOBYTES: Final = (
+    *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
+    *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
+)
+BUSY: Final = Curve(
+    requests=(
         *(0, 320, 640, 927, 1119, 1503, 1759, 2079, 2399, 2656, 2976, 3283, 3575, 3767, 4004),
         *(4118, 4403, 4691, 4954),
     ),
-    (
-        *(36968, 42524, 43744, 44040, 44048, 45872, 47168, 48004, 49044, 49132, 49476, 50776),
-        *(51840, 52388, 53180, 53232, 53536, 54656, 55628),
-    ),
-    1024,
+    memory=tuple(1024 * size for size in KILOBYTES),
     tasks=(3, 4958),
 )
 """On a machine that also did something else: 3.6 kB at first, 2.6 kB at last, with a task each."""
