@@ -225,9 +225,9 @@ def test_interpreters_of_the_same_name_differ_by_version_or_build() -> None:
 
 def test_cases_are_compared_with_themselves_only() -> None:
     load = Load(connections=256, duration=8, timeout=10)
-    longer = make_case("one/a").load.model_copy(update={"duration": 30.0, "timeout": 60.0})
-    renamed = make_case("one/a").endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
     base = [make_case("one/a", env={"OLD": "1"}), make_case("one/b"), make_case("one/old")]
+    longer = base[0].load.model_copy(update={"duration": 30.0, "timeout": 60.0})
+    renamed = base[0].endpoint.model_copy(update={"app": "other:app", "takes": 0.5})
     head = [
         make_case("one/a", load=longer, endpoint=renamed, env={"NEW": "1"}),
         make_case("one/b", load=load, env={"WAIT": "3"}),
@@ -327,21 +327,19 @@ PROJECT: Final = '[project]\nname = "shop"\nversion = "0.1"\nrequires-python = "
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("file", "text", "words", "entered"),
+    ("change", "words", "entered"),
     [
-        ("shop/tools.py", "x = 2\n", "", None),
-        ("shop/tools.py", "x = 2\n", "--all", 0),
-        ("shop/tools.py", "x = 2\n", "--before true", 0),
-        ("shop/items.py", ITEMS.replace("1", "2"), "", 0),
-        ("shop/items.py", ITEMS.replace("path.", "path.lower()."), "", 1),
+        ({"shop/tools.py": "x = 2\n"}, "", None),
+        ({"shop/tools.py": "x = 2\n"}, "--all", 0),
+        ({"shop/tools.py": "x = 2\n"}, "--before true", 0),
+        ({"shop/items.py": ITEMS.replace("1", "2")}, "", 0),
+        ({"shop/items.py": ITEMS.replace("path.", "path.lower().")}, "", 1),
     ],
 )
 def test_what_no_request_loads_is_not_measured(
-    file: str,
-    text: str,
+    change: Mapping[str, str],
     words: str,
     entered: int | None,
-    tmp_path: Path,
     bench: Bench,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -357,12 +355,11 @@ def test_what_no_request_loads_is_not_measured(
         "pyproject.toml": PROJECT, ".python-version": "3.14\n", "shop/__init__.py": "",
         "shop/main.py": MAIN, "shop/items.py": ITEMS, "shop/tools.py": "x = 1\n",
     }  # fmt: skip
-    root = work_in(tmp_path / "shop", files, monkeypatch)
-    commit(root, "A change", **{file: text})
-    for base, head in (("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")):
-        done = bench(
-            "compare", base, head, "--app", "shop.main:app", "--path", "/a", *words.split()
-        )
+    root = work_in(bench.folder / "shop", files, monkeypatch)
+    commit(root, "A change", **change)
+    ((file, _),) = change.items()
+    for sides in (("HEAD~1", "HEAD"), ("HEAD", "HEAD~1")):
+        done = bench("compare", *sides, "--app", "shop.main:app", "--path", "/a", *words.split())
         assert (done.code, done.err) == (3 * (entered is not None), ""), done
         if entered is None:
             sentence = ALONE.format(file)

@@ -364,11 +364,8 @@ def test_both_sides_are_prepared_alike(words: Contrast, much: Path) -> None:
         (pair,) = both.pairs
         roots = [str(side.root) for side in (both.base, both.head)]
         assert len(roots[0]) == len(roots[1])
-        variables = [
-            str(sorted(side.environment().items())).replace(root, "")
-            for side, root in zip(pair.sides, roots, strict=True)
-        ]
-        assert variables[0] == variables[1]
+        base_has, head_has = (str(sorted(side.environment().items())) for side in pair.sides)
+        assert base_has.replace(roots[0], "") == head_has.replace(roots[1], "")
         assert pair.base.testbed.pythons == pair.head.testbed.pythons
 
 
@@ -378,10 +375,8 @@ def test_a_revision_against_itself_gets_no_verdict(much: Path, bench: Bench) -> 
     """Whose head had its modules compiled, and its base had not, had half the memory."""
     commit(much, "Much code", **{"src/much/functions.py": functions(4000)})
     out = bench.folder / "found.json"
-    done = bench(
-        "compare", "HEAD", "HEAD", "--all", "--app", "much.web:app", "--path", "/one",
-        "--with", "connections=8", "--budget", "18s", "-o", out,
-    )  # fmt: skip
+    words = "HEAD HEAD --all --app much.web:app --path /one --with connections=8 --budget 18s"
+    done = bench("compare", *words.split(), "-o", out)
     assert done.code in {0, 3}, done
     found = files.read(Comparison, out)
     assert not any(finding.moved for finding in found.findings), done.out
