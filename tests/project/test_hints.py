@@ -20,21 +20,13 @@ SECRET_KEY
 """
 
 
-def advice(
-    error: str,
-    root: Path,
-    source: str = "x",
-    given: Collection[str] = (),
-    module: str = "shop.main",
-) -> str:
+def advice(error: str, root: Path, source: str = "x", given: Collection[str] = ()) -> str:
     """What is said of a traceback with this error, or of an answer that was found."""
     traceback = f'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in f\n{error}\n'
     printed = error if error.startswith("found ") else traceback
-    above = [root.parent]
     routes = ["/items/{id}", "/health"] if "/itemz" in error else []
-    return hints.advise(
-        hints.Symptoms(printed, module, "/itemz/7?a", routes, (root, *above), given, "3.14", source)
-    )
+    asked, roots = ("shop.main", "/itemz/7?a", routes), (root, root.parent)
+    return hints.advise(hints.Symptoms(printed, *asked, roots, given, "3.14", source))
 
 
 def test_the_modules_that_python_removed_are_those_that_type_checkers_know() -> None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,20 +21,14 @@ from observatory.trend.anchored import NIGHTLY
 from synthetic import make_case
 
 
-def case(
-    *,
-    connections: int = 10,
-    rate: float | None = None,
-    duration: float = 10,
-    workers: int = 1,
-    slots: int | None = None,
-    **endpoint: float,
-) -> Case:
-    """A case of uvicorn, of an endpoint with this floor, or that takes so long."""
-    load = Load(connections=connections, rate=rate, duration=duration, timeout=1000)
-    made = make_case("x/a", load=load, workers=workers, slots=slots)
-    changed = made.endpoint.model_copy(update={"floor": 0.0, **endpoint})
-    return made.model_copy(update={"endpoint": changed})
+def case(connections: int = 10, rate: float | None = None, **more: Any) -> Case:
+    """A case of an endpoint with this floor, or that takes so long; 10 s of load."""
+    load = Load(connections=connections, rate=rate, duration=10, timeout=1000)
+    endpoint = {"floor": 0.0} | {
+        name: more.pop(name) for name in ("floor", "takes") if name in more
+    }
+    made = make_case("x/a", load=load, **{"slots": None, **more})
+    return made.model_copy(update={"endpoint": made.endpoint.model_copy(update=endpoint)})
 
 
 @pytest.mark.parametrize(
