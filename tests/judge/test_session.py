@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
 
 from comparing import CPU, busy, lines
-from duetbench.app.testbed import SideCase, Testbed
+from duetbench.app.testbed import SideCase
 from duetbench.core.comparison import FAILURE, Comparison, Coverage, Duet, Finding, Instructions
 from duetbench.core.errors import FlagName, RecordError, UsageError
 from duetbench.core.metrics import INSTRUCTIONS
@@ -31,7 +30,7 @@ from duetbench.judge.instruments import by_turns
 from duetbench.judge.pairs import Pair, Sides
 from duetbench.report.report import make_report
 from fake_sessions import FakeInstruments, SilentReporter, compared_by, make_duet, side
-from synthetic import MACHINE, make_case, ok
+from synthetic import MACHINE, make_case, make_testbed, ok
 
 pytestmark = pytest.mark.usefixtures("without_oha")
 
@@ -248,8 +247,7 @@ def test_each_code_is_counted_once_while_there_is_time(
     names: Sequence[str], seconds: float, counted: Sequence[int]
 ) -> None:
     counter = FakeInstruments({"x/a/py3.14/granian": 0.03})
-    testbed = cast(Testbed, SimpleNamespace(interpreters={}))
-    sides = {name: (SideCase(busy(name), testbed),) * 2 for name in names}
+    sides = {name: (SideCase(busy(name), make_testbed()),) * 2 for name in names}
     outcomes: dict[str, Instructions | str] = {}
     count_each(counter.instructions, sides, outcomes, lambda: seconds, SilentReporter().note)
     assert counter.counted == [names[place] for place in counted]
