@@ -32,7 +32,7 @@ from duetbench.load import duet
 from duetbench.load.side_run import SideRun
 from fake_sessions import side
 from observatory.matrix.checkout import Checkout
-from repos import asgi, commit, git, work_in, write
+from repos import BUILD, asgi, backend, commit, git, work_in, write
 from synthetic import make_case
 
 APP = asgi("from shop import items\n", 'body = items.find(scope["path"])')
@@ -291,30 +291,15 @@ Path(__file__).with_name("state.db").write_text(version.VERSION)
     "body = json.dumps(functions.f7(1)).encode()",
     "application/json",
 )
-BACKEND = """\
-import pathlib, zipfile
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    pathlib.Path("src/much/version.py").write_text("VERSION = '1'\\n")
-    with zipfile.ZipFile(folder + "/much-1-py3-none-any.whl", "w") as out:
-        info = "much-1.dist-info/"
-        out.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: much\\nVersion: 1\\n")
-        out.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
-        out.writestr(info + "RECORD", "")
-    return "much-1-py3-none-any.whl"
-
-build_editable = build_wheel
-"""
-BUILT = """\
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-
+BUILT = """
 [project]
 name = "much"
 version = "1"
 dependencies = ["granian"]
+"""
+MADE = """\
+import pathlib
+pathlib.Path("src/much/version.py").write_text("VERSION = '1'")
 """
 
 
@@ -323,7 +308,8 @@ def much(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Itera
     """A repository with a module that its build makes, and traces of each import."""
     assert bench.folder == tmp_path
     files = {
-        "pyproject.toml": BUILT, "backend.py": BACKEND, ".python-version": "3.14\n",
+        "pyproject.toml": BUILD + BUILT, "backend.py": MADE + backend("much", "1", {}),
+        ".python-version": "3.14\n",
         "src/much/__init__.py": "", "src/much/functions.py": FEW, "src/much/web.py": WEB,
         "src/much/template.py": "{{ name }} = no Python\n", "tests/test_much.py": "import much\n",
     }  # fmt: skip

@@ -18,7 +18,7 @@ from duetbench.app.target_locks import LockFile
 from duetbench.core.errors import DeclarationError, SetupError, UsageError
 from duetbench.host.console import Console, Narrator
 from observatory.matrix.checkout import Checkout
-from repos import commit, git, uv, write
+from repos import BUILD, backend, commit, git, uv, write
 from tiny_index import Index, serving
 
 WANTED = Target(app="shop:app")
@@ -35,24 +35,6 @@ more = ["gamma"]
 [dependency-groups]
 dev = ["delta"]
 """
-BACKEND = """\
-import base64, hashlib, zipfile
-NAME, FILES = "{name}-{version}", {files!r}
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    wheel = f"{{NAME}}-{tag}.whl"
-    info = NAME + ".dist-info"
-    files = dict(FILES)
-    files[info + "/METADATA"] = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
-    files[info + "/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n"
-    with zipfile.ZipFile(folder + "/" + wheel, "w") as out:
-        for name, text in files.items():
-            out.writestr(zipfile.ZipInfo(name), text)
-        out.writestr(zipfile.ZipInfo(info + "/RECORD"), "")
-    return wheel
-build_editable = build_wheel
-"""
-BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-"""A backend in the project itself needs nothing from an index."""
 
 
 @pytest.fixture
@@ -236,7 +218,7 @@ def test_a_project_may_lock_a_package_without_a_hash(
 def package(root: Path, version: str = "1.0", **files: str) -> str:
     """A project with a backend of its own, of which a wheel can be built without any index."""
     body = {"lib.py": f"version = {version!r}\n", **files}
-    text = BACKEND.format(name="lib", version=version, tag="py3-none-any", files=body)
+    text = backend("lib", version, body)
     write(root, "backend.py", text)
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "{version}"\n')
     return version
@@ -284,7 +266,7 @@ def test_a_project_whose_version_is_in_git_is_resolved_and_built_without_it(
     root = tmp_path / "lib"
     read = "import os\n_, _, patch = os.environ['UV_DYNAMIC_VERSIONING_BYPASS'].split('.')\n"
     needed = "Version: 1.0\\nRequires-Dist: alpha"
-    body = BACKEND.format(name="lib", version="1.0", tag="py3-none-any", files={"lib.py": ""})
+    body = backend("lib", "1.0", {"lib.py": ""})
     project = f'{BUILD}[project]\nname = "lib"\ndynamic = ["version", "dependencies"]\n'
     write(root, "backend.py", read + body.replace("Version: 1.0", needed))
     write(root, "pyproject.toml", project)
@@ -326,7 +308,7 @@ def test_the_project_itself_is_imported_from_its_sources(
     write(root, "more/other.py", "")
     made = "import pathlib\npathlib.Path('src/lib/speed.py').write_text('built = True')\n"
     files = {"_lib.pth": f"{root}/src\n{root}/more\n"}
-    text = BACKEND.format(name="lib", version="3.0", tag="py3-none-any", files=files)
+    text = backend("lib", "3.0", files)
     write(root, "backend.py", made + text)
     write(root, "pyproject.toml", f'{BUILD}[project]\nname = "lib"\nversion = "3.0"\n')
     search = deployment.install(root, "lib.api", (), python, QUIET)

@@ -113,6 +113,31 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
         write(root, name, text)
 
 
+BACKEND: Final = """\
+import base64, hashlib, zipfile
+NAME, FILES = "{name}-{version}", {files!r}
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    wheel = f"{{NAME}}-py3-none-any.whl"
+    info = NAME + ".dist-info"
+    files = dict(FILES)
+    files[info + "/METADATA"] = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
+    files[info + "/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    with zipfile.ZipFile(folder + "/" + wheel, "w") as out:
+        for name, text in files.items():
+            out.writestr(zipfile.ZipInfo(name), text)
+        out.writestr(zipfile.ZipInfo(info + "/RECORD"), "")
+    return wheel
+build_editable = build_wheel
+"""
+BUILD: Final = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+"""A backend in the project itself needs nothing from an index."""
+
+
+def backend(name: str, version: str, files: Mapping[str, str]) -> str:
+    """The file `backend.py` of a project, whose wheel has these files."""
+    return BACKEND.format(name=name, version=version, files=dict(files))
+
+
 def make_repository(root: Path) -> Path:
     """Make a repository with two of our experiments, all locks and settings, in one commit."""
     root.mkdir(parents=True)
