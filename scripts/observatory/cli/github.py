@@ -11,12 +11,7 @@ from duetbench.app import stacks
 from duetbench.ci import actions, archives, comments, proposals
 from duetbench.ci.actions import Context
 from duetbench.ci.api import GitHub
-from duetbench.core.errors import (
-    ArtifactError,
-    DuetbenchError,
-    SetupError,
-    UsageError,
-)
+from duetbench.core.errors import ArtifactError, SetupError, UsageError
 from duetbench.host import files, paths
 from duetbench.host.console import Console, errors, write_summary
 from observatory.cli.options import ResultsOption
@@ -41,11 +36,7 @@ def accept_command(
     ] = None,
     fetch: Annotated[
         str | None,
-        Option("--fetch", metavar="NAMES", help="Only fetch artifacts of this glob into --to."),
-    ] = None,
-    run: Annotated[
-        int | None,
-        Option("--run", metavar="N", min=1, help="With --fetch: from this workflow run."),
+        Option("--fetch", metavar="NAMES", help="Only fetch this run's artifacts of this glob."),
     ] = None,
     plan: Annotated[
         Path | None,
@@ -57,11 +48,7 @@ def accept_command(
     ] = None,
     candidates: Annotated[
         Path | None,
-        Option(
-            "--candidates",
-            metavar="FILE",
-            help="Artifacts are changes: the candidates of `observatory detect`.",
-        ),
+        Option("--candidates", metavar="FILE", help="Artifacts are changes: of these candidates."),
     ] = None,
 ) -> None:
     """Check artifacts of measuring machines, and copy the valid ones.
@@ -76,37 +63,35 @@ def accept_command(
     Give one of --plan and --candidates. Exit code 0: everything arrived and was accepted.
     1: something is refused or missing, the rest was copied. 3: nothing was accepted.
 
-    With --fetch, artifacts are only fetched, one by one; another call checks them. A damaged
-    artifact, or one that is far too large once unpacked, is named and skipped, so it is missing
-    afterwards. Needs GITHUB_TOKEN with actions: read. Exit code 4: GitHub could not list them.
+    With --fetch, artifacts are only fetched, one by one; another call checks them. One that is
+    damaged or far too large is skipped, so it is missing afterwards. Needs GITHUB_TOKEN with
+    actions: read. Exit code 4: GitHub could not list them.
     """
     target.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
     if fetch is not None:  # only this talks to GitHub
         with GitHub(Context(os.environ)) as github:
-            fetched, lost = archives.fetch(github, run or github.context.run_id, fetch)
+            fetched, lost = archives.fetch(github, github.context.run_id, fetch)
         for name, content in fetched.items():
             for path, data in content.items():
                 files.replace(target / name / path, data)
         _show(Acceptance(tuple(fetched), lost), "fetched")
         return
-    now, project = datetime.now(UTC), Checkout.here()
-    locks = {
-        lock.name: incoming.Lock(
-            lock.digest, frozenset(stacks.versions(lock.lock.read_text("utf-8")))
-        )
-        for lock in map(project.lock, project.stacks)
-    }
-    if source is not None and plan is not None and candidates is None:
-        if shard is not None:
-            assignment(plan, shard)  # raises for a shard that the plan lacks
-        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
-    elif source is not None and candidates is not None and plan is None:
-        known = files.read(Candidates, candidates).candidates
-        acceptance = incoming.verdicts(source, target, now, known, locks)
-    else:
+    if source is None or (plan is None) == (candidates is None):
         raise UsageError(
             "expected --from FOLDER with --plan FILE or --candidates FILE; or --fetch NAMES"
         )
+    now, project = datetime.now(UTC), Checkout.here()
+    locks = {}
+    for lock in map(project.lock, project.stacks):
+        packages = frozenset(stacks.versions(lock.lock.read_text("utf-8")))
+        locks[lock.name] = incoming.Lock(lock.digest, packages)
+    if plan is not None:
+        if shard is not None:
+            assignment(plan, shard)  # raises for a shard that the plan lacks
+        acceptance = incoming.night(files.read(NightPlan, plan), source, target, locks, now, shard)
+    else:
+        known = files.read(Candidates, candidates or Path()).candidates
+        acceptance = incoming.verdicts(source, target, now, known, locks)
     _show(acceptance, "accepted")
     if acceptance.exit_code:
         raise Exit(acceptance.exit_code)
@@ -207,14 +192,12 @@ def comment_command(
     show, the comment says so. Needs GITHUB_TOKEN with pull-requests: write. Exit code 0: commented;
     4: the result cannot be shown, or GitHub was not reached.
     """
-    problem: DuetbenchError | None = None
     with GitHub(Context(os.environ)) as github:
-        context = github.context
+        context, problem = github.context, None
         try:
             sent = incoming.folder(source) if source.exists() else {}
             _, text = proposals.proposal(sent, base, head)
-            words = f"{_site(context)}docs/glossary/"
-            body = comments.sign(text, head, context.run_url, words)
+            body = comments.sign(text, head, context.run_url, f"{_site(context)}docs/glossary/")
         except ArtifactError as error:
             problem, body = error, requests.failed(head, context.run_url, str(error))
         Console().say(" ".join(comments.publish(github, pull, comments.KIND, body)))
@@ -239,13 +222,11 @@ def announce_command(results: ResultsOption = None) -> None:
     continues.
     """
     problems: list[str] = []
-    folder = results or Checkout.here().results
+    folder, context = results or Checkout.here().results, Context(os.environ)
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
-    context = Context(os.environ)
     points = kinds.read_all(Points, folder, [])
     axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
-    every = (axis for of_package in axes_of.values() for axis in of_package)
-    sizes = quotes(judged(every), records)
+    sizes = quotes(judged(axis for of_package in axes_of.values() for axis in of_package), records)
     site = _site(context)
     with GitHub(context) as github:
         lines, left = issues.keep(github, records, site, sizes)

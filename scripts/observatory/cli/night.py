@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,9 @@ from typer import Option
 from duetbench.ci import actions
 from duetbench.cli import run as of_tool
 from duetbench.cli.options import (
-    JsonOption,
     LaunchesOption,
-    ReportsOption,
-    WaitOption,
     clean_up,
-    console_beside,
     machine,
-    reports,
     repository,
 )
 from duetbench.core.errors import NothingMeasuredError
@@ -27,7 +21,6 @@ from duetbench.host import files, git, result_files
 from duetbench.host.console import Console, Narrator
 from duetbench.load import runner
 from observatory.cli.options import (
-    SECONDS,
     SELECT,
     PlanOption,
     ProfileOption,
@@ -94,13 +87,7 @@ def measure_command(
     profile: ProfileOption = "quick",
     select: SelectOption = None,
     launches: LaunchesOption = None,
-    seconds: Annotated[
-        float | None, Option("--seconds", metavar="SECONDS", min=0.5, help=SECONDS)
-    ] = None,
     results: ResultsOption = None,
-    output: ReportsOption = None,
-    as_json: JsonOption = False,
-    wait: WaitOption = None,
     plan_file: PlanOption = None,
     shard: ShardOption = None,
 ) -> None:
@@ -115,21 +102,17 @@ def measure_command(
     is recorded as not measured. Exit code 0: all launches were valid, or it is a night. 1: some
     failed, the others are recorded. 3: none was usable.
     """
-    written = reports(output, ".json", ".md", as_json=as_json)
-    console = console_beside(written)
+    console = Console()
     checkout = Checkout(repository(console), profile)
     assigned, folder = assignment(plan_file, shard), results or checkout.results
-    plan = assigned.plan if assigned else checkout.plan(select or (), launches, seconds=seconds)
+    plan = assigned.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
-    with machine(wait, console.say):
-        lost = {
-            **unattainable(plan.cases, checkout, Narrator(console)),
-            **unserved(plan.cases, checkout),
-        }
-        notes = partial(of_tool.add_note, seconds)
-        begin = assigned.begin if assigned else notes
-        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=lost)
+    with machine(None, console.say):
+        absent = unattainable(plan.cases, checkout, Narrator(console))
+        absent = {**absent, **unserved(plan.cases, checkout)}
+        begin = assigned.begin if assigned else lambda run: run
+        run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:
         of_tool.report(run, path, console)
     else:
-        of_tool.conclude(run, path, console, written)
+        of_tool.conclude(run, path, console, ())

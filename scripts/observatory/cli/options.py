@@ -10,7 +10,6 @@ from duetbench.core.errors import UsageError
 from duetbench.core.model import Profile
 
 SELECT: Final = "Only cases whose id matches this glob, e.g. 'asgi-wsgi/*/py3.14t/*'; repeatable."
-SECONDS: Final = "Seconds of load per case, e.g. 5, instead of the profile's: for trying out."
 
 SelectOption = Annotated[list[str] | None, Option("--select", metavar="GLOB", help=SELECT)]
 

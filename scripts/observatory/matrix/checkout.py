@@ -118,16 +118,9 @@ class Checkout(Subject):
             for case in (e.cases_with(profile, *own) if any(own) else e.cases[profile])
         )
 
-    def plan(
-        self,
-        select: Sequence[str] = (),
-        launches: int | None = None,
-        seed: int = 1,
-        seconds: float | None = None,
-    ) -> Plan:
+    def plan(self, select: Sequence[str] = (), launches: int | None = None, seed: int = 1) -> Plan:
         """Choose the cases of its profile that match a glob, or all; raises as `plan.make_plan`."""
-        cases = plan.select(self.cases(), select)
-        made = plan.make_plan(cases, launches, seconds)
+        made = plan.make_plan(plan.select(self.cases(), select), launches)
         return made.model_copy(update={"profile": self.profile, "seed": seed})
 
     def with_case(self, name: str) -> Self:
