@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -68,17 +67,14 @@ def detect_command(
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """
-    if from_ is not None and not judge:
-        raise UsageError("--from: only --confirm reads candidates from a file: add --confirm")
-    if elsewhere and not judge:
-        raise UsageError("--elsewhere: nothing is judged without --confirm")
+    if (from_ is not None or elsewhere) and not judge:
+        raise UsageError("--from and --elsewhere are for --confirm: add it")
     project = Checkout.here()
     results = to or project.results
     if judge:
         files.require_room(results)
         detected = files.read(Candidates, from_) if from_ is not None else _detect(project)[0]
-        limit = budget_seconds(budget) or 0.0
-        _confirm(project, detected, results, limit, elsewhere=elsewhere)
+        _confirm(project, detected, results, budget_seconds(budget) or 0.0, elsewhere=elsewhere)
         return
     detected, undone, machines = _detect(project)
     results.mkdir(parents=True, exist_ok=True)  # even if empty: a workflow pushes it
@@ -86,9 +82,16 @@ def detect_command(
         files.save(results, record)
     if output is not None:
         files.write(output, detected)
-    actions.outputs(_outputs(detected, machines))
-    news = [f"closed: {record.id}: {record.note}" for record in undone]
-    lines = [*news, *map(_headline, detected.candidates)]
+    counts = Counter(candidate.series.machine for candidate in detected.candidates)
+    include = [
+        {"machine": name, "runner": name, "candidates": n}
+        for name, n in counts.items()
+        if name in machines
+    ]
+    matrix = json.dumps({"include": include}, separators=(",", ":"))
+    actions.outputs({"matrix": matrix, "candidates": str(sum(counts[n] for n in machines))})
+    lines = [f"closed: {record.id}: {record.note}" for record in undone]
+    lines += map(_headline, detected.candidates)
     heading = f"### Detection: {len(detected.candidates)} candidates"
     write_summary("\n".join((heading, "", *(f"- {line}" for line in lines))))
     lines.append(f"{len(detected.candidates)} candidates, {detected.known} judged already")
@@ -117,24 +120,18 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
 
 
 def _confirm(
-    project: Checkout,
-    detected: Candidates,
-    results: Path,
-    seconds: float,
-    *,
-    elsewhere: bool,
+    project: Checkout, detected: Candidates, results: Path, seconds: float, *, elsewhere: bool
 ) -> None:
     """Judge the candidates of this machine, or all."""
-    this_machine = machine.fingerprint().id
-    own = [c for c in detected.candidates if elsewhere or c.series.machine == this_machine]
+    here, console, progress = machine.fingerprint().id, Console(), errors()
+    own = [c for c in detected.candidates if elsewhere or c.series.machine == here]
     for candidate in detected.candidates:
         if candidate not in own:
-            errors().say(
+            progress.say(
                 f"note: {candidate.id} waits for its machine {candidate.series.machine}; if that "
                 "no longer exists: --elsewhere"
             )
-    clean_up(errors())
-    console = Console()
+    clean_up(progress)
     reporter = Reporter(console)
     explain = partial(resolve_name("duetbench.cli.why:explain_comparison"), narrator=reporter)
     judge = partial(
@@ -146,27 +143,13 @@ def _confirm(
         search=lambda change, rest: find(project, change, rest, reporter),
     )  # fmt: skip
     sentences = [_sentence(record) for record in judged]
-    for line in sentences if own else [f"no candidate on this machine ({this_machine})"]:
+    for line in sentences if own else [f"no candidate on this machine ({here})"]:
         console.say(line)
     write_summary("\n".join(f"- {sentence}" for sentence in sentences) or "No change.")
     for name, reason in left.items():
-        errors().say(f"{name}: not judged: {reason}")
+        progress.say(f"{name}: not judged: {reason}")
     if left:
         raise Exit(1)
-
-
-def _outputs(detected: Candidates, machines: Collection[str]) -> dict[str, str]:
-    """Return outputs for a workflow: one job per active machine that has candidates."""
-    counts = Counter(
-        candidate.series.machine
-        for candidate in detected.candidates
-        if candidate.series.machine in machines
-    )
-    include = [{"machine": name, "runner": name, "candidates": n} for name, n in counts.items()]
-    return {
-        "matrix": json.dumps({"include": include}, separators=(",", ":")),
-        "candidates": str(counts.total()),
-    }
 
 
 def _headline(candidate: Change) -> str:

@@ -131,10 +131,8 @@ def push_command(
     Console().say(f"{len(pushed.added)} files added to {branch}, {known}")
     if pushed.conflicts:
         sentence = (
-            f"{', '.join(pushed.conflicts)}: the history has other bytes under this name, and is "
-            "never rewritten; that was not pushed. If the ones there are wrong, remove them by "
-            "hand with a commit that says why; if two runs have one name, a clock has jumped: "
-            "rename the later one"
+            f"{', '.join(pushed.conflicts)}: not pushed, as the history has other bytes under this "
+            "name, and is never rewritten: if those are wrong, a commit removes them, and says why"
         )
         actions.annotate("error", sentence)
     if record is not None:
