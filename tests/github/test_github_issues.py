@@ -215,14 +215,3 @@ def test_hostile_words_in_a_record_do_nothing() -> None:
         assert part not in title
     assert "\\<img" in body
     assert "<img" not in body.replace("\\<img", "")
-
-
-def test_an_issue_always_fits() -> None:
-    """Thousands of series that moved together are counted, not listed."""
-    series = tuple(
-        SERIES.model_copy(update={"case": f"x/{'long' * 50}/{index}"}) for index in range(2000)
-    )
-    title, body = issues.text(record(others=series, note="long " * 20_000), SITE)
-    assert len(title) <= 200
-    assert title.endswith(", and 2000 more")
-    assert len(body) <= 60_000
