@@ -52,10 +52,8 @@ def run_command(
     $ observatory anchor run --select 'asgi-wsgi/*' --budget 20m
     $ observatory anchor run --plan night.json --shard 1 --results measured
 
-    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20. A case
-    whose duets take 8 s or longer, because it waits or is paced, gets 3 to 5. If the time is up
-    earlier, intervals are wider. If it is too short for 3 duets of every case, cases take turns,
-    which a night's plan begins elsewhere each day.
+    A case gets 5 duets, and more until its ratio's standard error is 0.5 %, at most 20; one whose
+    duets take 8 s or longer gets 3 to 5. If the time is too short for 3 of each, cases take turns.
 
     Exit code 0: every case has a point; with --plan also if some have none, since the reason is a
     result. 1: some have none. 3: none has.

@@ -54,16 +54,12 @@ def detect_command(
     $ observatory detect --output candidates.json
     $ observatory detect --confirm --from candidates.json --budget 30m
 
-    Searches each machine's ratios to the anchor in this checkout's results (`observatory history
-    pull` fetches the nights). Steps near a change of their stack are candidates: one per change of
-    a stack, however many series moved. Changes that were undone are closed.
+    Searches each machine's ratios to the anchor in this checkout's results. Steps near a change of
+    their stack are candidates: one per change of a stack. Changes that were undone are closed.
 
-    With --confirm, this machine measures the stacks before and after its candidates together. If
-    another machine no longer exists, --elsewhere judges its candidates here, and the change says
-    so. Confirmed and dismissed candidates become results/changes/<id>.json, each with its
-    comparison. Nothing is judged twice. Confirmed changes get an attribution at once, from counts
-    of instructions. If several packages differ, the release that did it is searched for, as by
-    `duetbench bisect`; half of the time is for that.
+    With --confirm, this machine measures the stacks before and after its candidates together, and
+    half of the time searches for the release that did it. Each becomes results/changes/<id>.json,
+    with its comparison; nothing is judged twice.
 
     Exit code 0: done. 1: a candidate could not be judged, with the reason.
     """

@@ -121,12 +121,10 @@ def sandbox_command(
 
     $ observatory sandbox -- observatory measure --plan night.json --shard 1 --results measured
 
-    For untrusted code: commits of pull requests, and releases. The command has no access to the
-    runner's files, to the machine's cache (except for reading) and to networks; no process that it
-    starts stays. Files that it reads (--plan, --from) are copied in, and files that it writes
-    (--results, --to, -o) are copied out; all are names in this folder. Exit codes are
-    those of the command, and 4 if its output cannot be used, or the sandbox is not the one of this
-    checkout.
+    For untrusted code: commits of pull requests, and releases. Files that it reads (--plan, --from)
+    are copied in, and files that it writes (--results, --to, -o) are copied out; all are names in
+    this folder. Exit codes are those of the command, and 4 if its output cannot be used, or the
+    sandbox is not the one of this checkout.
     """
     found = list(readiness.machine())
     for level, text in found:
@@ -161,10 +159,8 @@ def slash_command() -> None:
 
     $ observatory slash
 
-    Runs when a comment is created (`on: issue_comment`). The comparison starts if somebody with
-    write permission names the full commit that is the pull request's head. They confirm that they
-    have reviewed it, since its code will run on the measuring machine. Others get no answer, and
-    the answer to another commit says so. A new request ends the older comparison.
+    The comparison starts if somebody with write permission names the full commit that is the pull
+    request's head, which they have reviewed: its code will run on the measuring machine.
 
     Needs GITHUB_TOKEN with actions: write and pull-requests: write. Exit code 0: decided, either
     way; 4: GitHub could not be reached.
@@ -214,11 +210,9 @@ def announce_command(results: ResultsOption = None) -> None:
 
     $ observatory announce
 
-    Reads the change records (results/changes/). Each open change gets an issue, which is updated
-    when more is known, and closes with its record. If somebody closes it by hand, it stays closed
-    until there is news. The state is in the issues themselves, so any call may be repeated, also
-    after an interruption. Their links lead to DUETBENCH_SITE, or else to the repository's GitHub
-    Pages.
+    Each open change of results/changes/ gets an issue, which is updated when more is known, and
+    closes with its record. If somebody closes it by hand, it stays closed until there is news. Any
+    call may be repeated. Links lead to DUETBENCH_SITE, or else to the repository's GitHub Pages.
 
     Needs GITHUB_TOKEN with issues: write. Exit code 0: all issues are up to date; 1: a record
     cannot be read, or more than ten were new; 4: GitHub could not be reached. The next call

@@ -43,10 +43,9 @@ def inprocess_command(
     $ observatory inprocess --bench ^gil
     $ observatory inprocess --record --to measured
 
-    asv measures the last commit's applications and locks; the suites are those of the working
-    tree. For asv's own history use `asv run`. Exit code 0: everything applicable was measured. 1: a
-    benchmark failed; with --to the failure is recorded, and counts as a result. 3: nothing was
-    measured.
+    asv measures the last commit's applications and locks by the suites of the working tree. Exit
+    code 0: everything applicable was measured. 1: a benchmark failed, which with --to counts as a
+    result. 3: nothing was measured.
     """
     if to is not None and not record:
         raise UsageError("--to: no results are kept: add --record")

@@ -30,7 +30,7 @@ from observatory.cli.options import (
 )
 from observatory.matrix.anchor import anchor_file, load_anchor
 from observatory.matrix.checkout import Checkout
-from observatory.matrix.sides import unattainable, unserved
+from observatory.matrix.sides import unmeasurable
 from observatory.store import night as nights
 from observatory.store.night import NightPlan, assignment
 
@@ -96,11 +96,9 @@ def measure_command(
     $ observatory measure --select 'asgi-wsgi/*/py3.14t/*' --launches 3
     $ observatory measure --plan night.json --shard 1 --results measured
 
-    With --plan it is a machine's share of a night. The run file is saved after every launch. Ctrl-C
-    keeps what was measured. A failed launch is a result, too: each has its reason, and the site
-    shows cases that fail night after night. A case whose optional interpreter is not available here
-    is recorded as not measured. Exit code 0: all launches were valid, or it is a night. 1: some
-    failed, the others are recorded. 3: none was usable.
+    With --plan it is a machine's share of a night. The run file is saved after every launch. A
+    failed launch is a result, too, with its reason. Exit code 0: all launches were valid, or it is
+    a night. 1: some failed, the others are recorded. 3: none was usable.
     """
     console = Console()
     checkout = Checkout(repository(console), profile)
@@ -108,8 +106,7 @@ def measure_command(
     plan = assigned.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
     with machine(None, console.say):
-        absent = unattainable(plan.cases, checkout, Narrator(console))
-        absent = {**absent, **unserved(plan.cases, checkout)}
+        absent = unmeasurable(plan.cases, checkout, Narrator(console))
         begin = assigned.begin if assigned else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:

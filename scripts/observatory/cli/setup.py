@@ -25,9 +25,8 @@ def setup_command(
     $ observatory setup
     $ observatory setup --prune
 
-    Every lock has its own environments, and the cache keeps those of older locks, so that going
-    back costs nothing. With --prune, it removes what nothing has used for a month. What this set-up
-    has installed or checked stays, and the rest can be installed again.
+    The cache keeps environments of older locks, so that going back costs nothing; --prune removes
+    what nothing has used for a month.
     """
     narrator = Narrator(Console())
     parts = set_up(Checkout.here(), narrator, with_stacks=not no_stacks)

@@ -49,9 +49,7 @@ def bump_command(
     $ observatory stack bump
 
     The newest are those that have been out for `cooldown-days` (pyproject.toml; default 3), and no
-    package gets an older release. The commit's message lists them. The history of the locks is the
-    axis of all trends, so such a commit contains nothing else. This checkout and its branch stay as
-    they are.
+    package gets an older release. This checkout and its branch stay as they are.
     """
     project, console = Checkout.here(), errors()
 
