@@ -106,7 +106,7 @@ def measure_command(
     plan = assigned.plan if assigned else checkout.plan(select or (), launches)
     clean_up(console)
     with machine(None, console.say):
-        absent = unmeasurable(plan.cases, checkout, Narrator(console))
+        absent = unmeasurable(plan.cases, checkout, Narrator(console), declared=False)
         begin = assigned.begin if assigned else lambda run: run
         run, path = runner.launch_all(plan, checkout, folder, console, begin=begin, missing=absent)
     if assigned:

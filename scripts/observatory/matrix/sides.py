@@ -70,7 +70,8 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     for index, part in enumerate(parts):
         heads = {pair[index].id: pair[1].id for pair in pairs}
         cases = tuple(case for case in part.cases if case.id in heads)
-        absent = unmeasurable(cases, cast("Checkout", part.subject), scope.narrator)
+        own, declared = cast("Checkout", part.subject), "setting" not in contrast.kinds
+        absent = unmeasurable(cases, own, scope.narrator, declared=declared)
         lost |= {heads[name]: reason for name, reason in absent.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
     if pairs and not left:
@@ -168,12 +169,13 @@ def require_readable(checkout: Checkout, whose: str) -> None:
 
 
 def unmeasurable(
-    cases: Sequence[Case], checkout: Checkout, narrator: Narrator
+    cases: Sequence[Case], checkout: Checkout, narrator: Narrator, *, declared: bool = True
 ) -> Mapping[str, str]:
     """Install the interpreters of cases, and list the cases that cannot be served, and why.
 
-    Their optional interpreter is not to be had, or their lock lacks what their server imports.
-    Raises SetupError for an interpreter that is not optional.
+    Their optional interpreter is not to be had, or their lock lacks what their server imports,
+    unless the server is as it was `declared`. Raises SetupError for an interpreter that is not
+    optional.
     """
     no_python, usual = dict[tuple[str, str], str](), checkout.declared.usual
     locks = {name: checkout.lock(name) for name in {case.stack for case in cases}}
@@ -193,7 +195,7 @@ def unmeasurable(
         absent = sorted(names - {canonicalize_name(name) for name in locks[case.stack].packages})
         if reason := no_python.get((case.python, case.stack)):
             reasons[case.id] = reason
-        elif absent:
+        elif absent and not declared:
             reasons[case.id] = (
                 f"the lock of stack {case.stack} has no {' and no '.join(absent)}, which "
                 f"{case.server} needs on the loop {case.loop}: add it to the dependency group "
