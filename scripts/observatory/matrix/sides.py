@@ -70,8 +70,8 @@ def prepare(checkout: Checkout, contrast: Contrast, scope: Scope) -> Sides:
     for index, part in enumerate(parts):
         heads = {pair[index].id: pair[1].id for pair in pairs}
         cases = tuple(case for case in part.cases if case.id in heads)
-        own, declared = cast("Checkout", part.subject), "setting" not in contrast.kinds
-        absent = unmeasurable(cases, own, scope.narrator, declared=declared)
+        own, usual = cast("Checkout", part.subject), "setting" not in contrast.kinds
+        absent = unmeasurable(cases, own, scope.narrator, declared=usual)
         lost |= {heads[name]: reason for name, reason in absent.items()}
     left = [pair for pair in pairs if pair[1].id not in lost]
     if pairs and not left:
