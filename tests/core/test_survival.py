@@ -43,7 +43,7 @@ def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
     yesterday = foreign.shard_run(1, night=None, shard=None, **earlier)
     for run in (*shard_runs, yesterday):
         result_files.save(results, run)
-    _, evidence, record = foreign.judge_candidate()
+    record, evidence = foreign.judge_candidate()
     files.save(results, evidence)
     files.save(results, site_builds.make_comparison(site_builds.JSON, duets=3))
     files.save(results, record.model_copy(update={"why": attributing.attribution()}))
@@ -85,7 +85,7 @@ class Scene:
             path.relative_to(self.results).as_posix(): path.read_bytes() for path in saved
         }
         self.machines = {path.split("/")[1] for path in self.whole if path.startswith("runs/")}
-        _, _, self.record = foreign.judge_candidate()
+        self.record, _ = foreign.judge_candidate()
 
 
 def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
