@@ -10,7 +10,7 @@ import numpy as np
 
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import Verdict
-from duetbench.host import result_files
+from duetbench.host import files
 from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend import candidates
@@ -26,7 +26,7 @@ BUMPED = ["1"] * 20 + ["2"] * 6
 
 def run_of(number: int) -> str:
     """Name of a night's run."""
-    return result_files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
+    return files.result_id((FIRST + timedelta(days=number)).isoformat(), "nightly", COMMIT)
 
 
 def digest(version: str) -> str:
