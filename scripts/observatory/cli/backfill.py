@@ -18,7 +18,7 @@ from duetbench.judge.comparison import DEFAULT_SEED
 from duetbench.judge.duet_loop import Reporter
 from duetbench.judge.instruments import Real
 from duetbench.judge.preparation import Scope
-from observatory.cli.options import ProfileOption, ResultsOption, SelectOption, day
+from observatory.cli.options import DAY, ProfileOption, ResultsOption, SelectOption
 from observatory.matrix.anchor import load_anchor
 from observatory.matrix.checkout import Checkout
 from observatory.show.findings import print_points
@@ -28,10 +28,14 @@ from observatory.trend.anchored import Effort, Wanted
 
 
 def backfill_command(
-    since: Annotated[str, Option("--since", metavar="DATE", help="First date, e.g. 2026-01-01.")],
+    since: Annotated[
+        datetime,
+        Option("--since", metavar="DATE", formats=DAY, help="First date, e.g. 2026-01-01."),
+    ],
     until: Annotated[
-        str, Option("--until", metavar="DATE", help="The last date, or today.")
-    ] = "today",
+        datetime | None,
+        Option("--until", metavar="DATE", formats=DAY, help="The last date; default: today."),
+    ] = None,
     every: Annotated[
         str, Option("--every", metavar="INTERVAL", help="day, week or month.")
     ] = "month",
@@ -62,8 +66,7 @@ def backfill_command(
         raise UsageError("--start: expected --releases too, as trends have no points of starts")
     checkout, console = Checkout.here(profile), Console()
     folder, reporter = results or checkout.results, Reporter(console)
-    first, today = day(since, "--since"), datetime.now(UTC).date()
-    last = today if until == "today" else day(until, "--until", ", or today")
+    first, last = since.date(), (until or datetime.now(UTC)).date()
     # Building a release from source takes minutes, or a compiler: only a set variable allows it.
     os.environ.setdefault("UV_NO_BUILD", "1")
     anchor, measured = load_anchor(checkout.root), list[Points]()
