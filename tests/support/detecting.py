@@ -15,7 +15,7 @@ from histories import FIRST
 from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.trend import candidates
 from observatory.trend import table as history
-from observatory.trend.table import COLUMNS, Night, NightCase, Status, Table
+from observatory.trend.table import COLUMNS, Night, NightCase, Table
 from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"
@@ -42,13 +42,12 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
 
 
 def night_of(number: int, cases: Mapping[str, NightCase], **changes: Any) -> Night:
-    """A night of some cases, without a figure yet, by default against the anchor."""
+    """A night of some cases, without a figure yet."""
     block = np.full((len(cases), len(COLUMNS), 4), math.nan, dtype=np.float32)
     block[..., 3] = 0
     values: dict[str, Any] = {
         "run": run_of(number),
-        "kind": "anchored",
-        "profile": "A",
+        "anchor": "A",
         "commit": COMMIT,
         "time": int((FIRST + timedelta(days=number)).timestamp()),
         "machine": MACHINE,
@@ -66,7 +65,6 @@ def table(
     versions: Sequence[str],
     *,
     metric: str = CPU,
-    states: Mapping[int, Status] | None = None,
     error: float = 0.004,
 ) -> Table:
     """The nights of one machine, against its anchor.
@@ -75,15 +73,13 @@ def table(
         figures: By case, one per night.
         versions: Of the package `granian` in the stack `current`, one per night.
         metric: Of the figures.
-        states: Of all cases, in some nights.
         error: Standard error of the logarithms.
     """
     nights = []
     for number, version in enumerate(versions):
-        state = (states or {}).get(number, "measured")
         night = night_of(
             number,
-            dict.fromkeys(figures, NightCase("3.14", "current", status=state)),
+            dict.fromkeys(figures, NightCase("3.14", "current")),
             stacks={"current": digest(version)},
             packages={"current": {"granian": version, "fastapi": "1"}},
         )

@@ -26,7 +26,7 @@ from duetbench.host import files, result_files
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.trend.reading import Sources
 from observatory.trend.reading import read as read_results
-from observatory.trend.table import COLUMNS, TRENDS, Kind, Night, NightCase, Status
+from observatory.trend.table import COLUMNS, Night, NightCase
 
 MACHINE: Final = "synthetic-2c-0a1b2c3d"
 STACK: Final = "current"
@@ -38,8 +38,7 @@ _SCATTER: Final = 0.01  # standard deviation of a figure's logarithm from night 
 _HALF_WIDTH: Final = 0.02  # of an interval, relative
 _EXPERIMENTS: Final = ("gil-endpoints", "asgi-wsgi", "pydantic-v1-v2", "await-patterns")
 _PACKAGES: Final = ("fastapi", "granian", "pydantic", "starlette", "uvicorn", "uvloop")
-_TYPICAL: Final = {"s": 1e-3, "1/s": 5000.0, "B": 9e7, "1": 0.5}
-_MISSING, _FAILED, _DISTURBED, _PARTIAL = 0.02, 0.003, 0.04, 0.005
+_MISSING, _FAILED = 0.02, 0.01
 _FILE: Final = "made-up.pickle"  # of a results folder: its nights
 _OUTAGE: Final = 9  # nights, once a year
 _BUMPED: Final = 0.05  # share of nights before which a package had a release
@@ -71,7 +70,6 @@ class History:
         kernel_change: First night with another kernel, from which everything costs 8 % more.
         versions: Per night, package → minor version.
         seed: Determines everything.
-        kind: Whether figures are those of servers, or ratios to an anchor.
     """
 
     times: tuple[datetime, ...]
@@ -82,20 +80,18 @@ class History:
     kernel_change: int
     versions: tuple[dict[str, int], ...]
     seed: int
-    kind: Kind = "load"
 
 
 def imagine(years: float, series: int, seed: int) -> History:
     source = np.random.default_rng(seed)
     times = _times(max(1, round(365 * years)), source)
-    metrics = TRENDS[: min(_PER_CASE, series)]
+    metrics = COLUMNS[: min(_PER_CASE, series)]
     number = math.ceil(series / len(metrics))
     cases = tuple(
         f"{_EXPERIMENTS[n % 4]}/endpoint{n // 8}/py3.14{'t' if n // 4 % 2 else ''}/w1/c128"
         for n in range(number)
     )
-    typical = np.array([_TYPICAL[METRICS[name].unit] for name in metrics])
-    levels = typical * source.lognormal(0, 1, (number, len(metrics)))
+    levels = source.lognormal(0, 0.1, (number, len(metrics)))
     levels.reshape(-1)[series:] = math.nan
     planted = tuple(_plant(len(times), years, number, source))
     versions = tuple(_versions(len(times), planted, source))
@@ -221,19 +217,17 @@ def _night(
     source: np.random.Generator,
 ) -> Night:
     cases, versions = history.cases, history.versions[place]
-    states = _states(len(cases), source)
+    failed = np.flatnonzero(source.random(len(cases)) < _FAILED).tolist()
     night = night_of(
         place,
         {
             name: NightCase(
                 "3.14t" if "/py3.14t/" in name else "3.14",
                 STACK,
-                *states.get(row, ("measured",)),
+                "not_ready: the server was not ready in 60 s" * (row in failed),
             )
             for row, name in enumerate(cases)
         },
-        kind=history.kind,
-        profile="nightly",
         run=_run(history, place),
         time=int(time.timestamp()),
         commit=_commit(place),
@@ -243,30 +237,11 @@ def _night(
     )
     figures = level * source.lognormal(0, _SCATTER, level.shape)
     widths = _HALF_WIDTH * source.uniform(0.5, 1.5, level.shape)
-    absent = [row for row, state in states.items() if state[0] != "disturbed"]
-    figures[absent] = math.nan
+    figures[failed] = math.nan
     counts = np.where(np.isnan(figures), 0, 3)
     block = np.stack([figures, figures * (1 - widths), figures * (1 + widths), counts], axis=2)
     night.figures[:, [COLUMNS.index(name) for name in history.metrics]] = block
     return night
-
-
-_State = tuple[Status, tuple[str, ...], str]
-
-
-def _states(cases: int, source: np.random.Generator) -> dict[int, _State]:
-    """Draw the states of cases that were not measured normally, by index."""
-    reason = "not_ready: the server was not ready in 60 s"
-    failed: _State = ("failed", ("not_ready",), reason)
-    chance = source.random(cases)
-    result = {
-        case: failed if chance[case] < _FAILED else ("disturbed", ("host_noise",), "")
-        for case in np.flatnonzero(chance < _FAILED + _DISTURBED).tolist()
-    }
-    if source.random() < _PARTIAL:
-        late: _State = ("not measured", (), "the run ended before it came to this case")
-        result |= dict.fromkeys(range(cases * 9 // 10, cases), late)
-    return result
 
 
 def _run(history: History, place: int) -> str:

@@ -1,7 +1,6 @@
 """Small sites for tests: years of a synthetic history, one night, no night, hostile texts."""
 
 import random
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +26,6 @@ from observatory.show.site.pages.site import Site
 from observatory.store.change import Change, SeriesName, StackState
 from observatory.store.points import AnchoredPoint, CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
-from observatory.trend.table import Table, of_run, tables
 
 YEARS: Final = 5
 SERIES: Final = 160
@@ -59,37 +57,14 @@ JSON: Final = "asgi-wsgi/asgi-json/py3.14/w1/c128"
 FREE: Final = "asgi-wsgi/asgi-json/py3.14t/w1/c128"
 
 
-def steady(name: str = JSON, throughput: float = 5000.0, **changes: Any) -> CaseResult:
-    return runs.steady_result(runs.make_case(name, **changes), {"throughput": throughput})
-
-
-def scattered(name: str, *throughputs: float, flags: Sequence[Flag] = ()) -> CaseResult:
-    launches = tuple(runs.ok(name, n, {"throughput": t}, *flags) for n, t in enumerate(throughputs))
-    return CaseResult(case=runs.make_case(name), launches=launches)
-
-
-def disturbed(name: str) -> CaseResult:
-    noise = Flag(name=FlagName.HOST_NOISE, detail="another process")
-    return scattered(name, 9.0, 9.0, 9.0, flags=[noise])
-
-
-def failed(name: str = JSON) -> CaseResult:
-    launch = runs.failed(name, 0, FlagName.NOT_READY, "60 s were not enough")
-    return CaseResult(case=runs.make_case(name), launches=(launch,))
-
-
 def a_run(day: int, *results: CaseResult, **changes: Any) -> Run:
     """A nightly run of a day of November 2026, by default of one steady case."""
     started = changes.pop("started", f"2026-11-{day:02d}T03:00:00+00:00")
     commit = f"{day:02d}" * 20
     id_ = result_files.result_id(started, changes.get("profile", "nightly"), commit)
     changes |= {"id": id_, "started": started, "commit": commit}
-    return runs.make_run(results or [steady()], **changes)
-
-
-def table_of(*measured: Run) -> Table:
-    (table,) = tables(of_run(entry) for entry in measured)
-    return table
+    steady = runs.steady_result(runs.make_case(JSON), {"throughput": 5000.0})
+    return runs.make_run(results or [steady], **changes)
 
 
 def imagine() -> History:

@@ -85,8 +85,6 @@ def test_a_step_may_be_seen_a_night_early_or_late(
 @pytest.mark.parametrize(
     ("figures", "options"),
     [
-        # Nights in which somebody else was busy decide nothing.
-        (pieces((20, 1e-4), (6, 1.1e-4)), {"states": dict.fromkeys(range(20, 26), "disturbed")}),
         # Up to the relevance floor (0.2 %) nothing has moved, however surely it is seen.
         (pieces((20, 1e-4), (6, 1.0015e-4), scatter=1e-6), {"error": 1e-5}),
         # No figures at all.
@@ -103,7 +101,7 @@ def imagined(*planted: Shift) -> History:
     made = made_up.imagine(0.6, 100, 5)
     released = [sum(change.night <= n for change in planted) for n in range(len(made.times))]
     versions = tuple({**made.versions[0], "granian": minor} for minor in released)
-    return replace(made, planted=planted, versions=versions, kind="anchored")
+    return replace(made, planted=planted, versions=versions)
 
 
 LATE = (

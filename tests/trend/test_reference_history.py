@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 def point_lines(sources: Sources) -> list[str]:
     """A line per point: machine, run, metric, ratio, low, high, duets, case."""
     lines = []
-    for night in filter(attrgetter("ratio"), sources.nights):
+    for night in sources.nights:
         cases = list(night.cases)
         for row, column in zip(*np.nonzero(~np.isnan(night.figures[..., 0])), strict=True):
             *figures, duets = night.figures[row, column]
@@ -39,7 +39,7 @@ def step_lines(sources: Sources) -> list[str]:
     """For each candidate, a line per step: metric, ratio, interval, runs before and after, case."""
     lines = []
     for table in tables(sources.nights):
-        for candidate in sorted(of_table(table), key=attrgetter("id")) if table.ratio else ():
+        for candidate in sorted(of_table(table), key=attrgetter("id")):
             lines.append(f"# {candidate.id} on {candidate.series.machine}")
             lines += [
                 f"{step.series.metric} {step.ratio:.5g} "

@@ -103,10 +103,9 @@ def _detect(project: Checkout) -> tuple[Candidates, tuple[Change, ...], frozense
     sources = reading.read(project.results, with_runs=False)
     for problem in (*sources.problems, *sources.notes):
         errors().say(f"note: {problem}")
-    ratio_tables = [table for table in tables(sources.nights) if table.ratio]
-    if not ratio_tables:
+    if not sources.nights:
         errors().say("note: there are no points against an anchor, and nothing else is searched")
-    detected = candidates.detect(ratio_tables, (*sources.changes, *sources.dismissed))
+    detected = candidates.detect(tables(sources.nights), (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     undone = confirm.close(sources.changes, evidence)
     # Ids begin with the time of the measurement.

@@ -1,9 +1,7 @@
 """Detects steps in the series of a table, and joins them to candidates. Pure.
 
-A series of ratios to the anchor is cut into pieces of one level each: see `levels`.
-
-Figures of one side are not searched: they scatter ten times as far. Another machine, kernel or
-interpreter moves both sides of a ratio, so it does not break a series.
+A series of ratios to the anchor is cut into pieces of one level each: see `levels`. Another
+machine, kernel or interpreter moves both sides of a ratio, so it does not break a series.
 
 The night of a step is only approximate, because neighbouring nights scatter too. So every change of
 the case's stack within one night of the step is a possible cause, unless the step is high above the
@@ -32,7 +30,7 @@ from duetbench.host import cache
 from observatory.store.change import Candidates, Change, SeriesName, StackState, Step
 from observatory.store.points import NORMAL
 from observatory.trend.levels import fit, interval
-from observatory.trend.table import STATES, Table
+from observatory.trend.table import Table
 
 LONGEST: Final = 180  # nights searched: an older step was detected when it was new
 
@@ -47,8 +45,6 @@ caused it."""
 REPEATED: Final = 3e-4
 """Standard error of a count's logarithm from one counting to the next. The interval of a point does
 not include it: that covers the rounds of one counting, which all differ in the same way."""
-
-_MEASURED: Final = STATES.index("measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +108,7 @@ def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
     figures = table.figures[:, row, table.metrics.index(metric)].astype(float)
-    usable = (table.status[:, row] == _MEASURED) & np.isfinite(figures[:, :3]).all(axis=1)
-    nights = np.flatnonzero(usable & (figures[:, 1] > 0))
+    nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1) & (figures[:, 1] > 0))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
     # Intervals of few duets are wider than by the normal distribution: these points count less.
@@ -138,7 +133,7 @@ def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
             when=datetime.fromtimestamp(table.nights[after].time, UTC),
             nights=(left.size, right.size),
         )
-        # Nights between the two levels may be disturbed: the step was at any of them.
+        # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
         stack = table.nights[after].cases[table.cases[row]].stack
         yield TableStep(step, stack, range(first, last + 1))

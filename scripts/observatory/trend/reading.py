@@ -23,7 +23,7 @@ from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.points import Points
-from observatory.trend.table import Night, NightCase, figures, of_run
+from observatory.trend.table import Night, NightCase, figures
 
 _Measured = TypeVar("_Measured", Run, Points)
 
@@ -32,8 +32,9 @@ _Measured = TypeVar("_Measured", Run, Points)
 class Sources:
     """All that a site is built from; files oldest first."""
 
-    nights: tuple[Night, ...] = ()  # runs, and stacks against their anchor, in no particular order
+    nights: tuple[Night, ...] = ()  # dated stacks against their anchor, in no particular order
     runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
+    planned: dict[str, str] = field(default_factory=dict)  # case → its newest run
     changes: tuple[Change, ...] = ()  # confirmed by duets
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
@@ -45,7 +46,7 @@ class Sources:
 
 
 def read(results: Path, *, with_runs: bool = True) -> Sources:
-    """Read all of `results/`; without runs, these are only listed, and have no nights."""
+    """Read all of `results/`; without runs, these are only listed."""
     gc.disable()  # of millions of new objects none is garbage
     try:
         return _read(results.absolute(), with_runs=with_runs)
@@ -66,20 +67,25 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
 
     points = kinds.read_each(files.paths(Points, results), partial(load, Points), problems)
     points.sort(key=lambda file: (file.started, file.id))
-    ratios, notes = of_points(points)
+    nights, notes = of_points(points)
     # Points of years would fill the memory, and those of dated stacks are in the nights.
     points = [p if p.release else p.model_copy(update={"cases": ()}) for p in points]
-    paths, nights = result_files.runs(results), list[Night]()
+
+    def cases(path: Path) -> tuple[Path, list[str]]:
+        return path, [result.case.id for result in load(Run, path).results]
+
+    paths, planned = result_files.runs(results), dict[str, str]()
     if with_runs:
-        nights = kinds.read_each(paths, lambda path: of_run(load(Run, path)), problems)
-        names = {night.run for night in nights}
-        paths = [path for path in paths if path.stem in names]
+        read_runs = kinds.read_each(paths, cases, problems)
+        paths = [path for path, _ in read_runs]
+        planned = {case: path.stem for path, own in read_runs for case in own}
     changes = kinds.read_all(Change, results, problems)
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
     return Sources(
-        nights=(*nights, *ratios),
+        nights=nights,
         runs={path.stem: path for path in paths},
+        planned=planned,
         changes=tuple(change for change in changes if change.confirmed),
         dismissed=tuple(change for change in changes if not change.confirmed),
         # The site shows them, and its readers do not know the folders of this machine.
@@ -111,13 +117,12 @@ def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
     cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
     for missing in stack.missing:
         place = places.get(missing.case, NightCase("", ""))
-        failed = replace(place, status="failed", reason=missing.reason)
+        failed = replace(place, reason=missing.reason)
         cases.setdefault(missing.case, failed)
     metrics, block = figures([intervals.get(case, {}) for case in cases])
     return Night(
         run=stack.id,
-        kind="anchored",
-        profile=stack.anchor,
+        anchor=stack.anchor,
         # A stack as of today has only what was released before its measurement.
         time=int(min(stack.when, stack.started).timestamp()),
         commit=stack.commit,

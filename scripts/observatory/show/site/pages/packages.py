@@ -104,17 +104,14 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     ]
     line = {
         "label": axis.machine.id,
-        "kind": "releases",
         "anchor": axis.anchor,
         "run": [release.version for release, *_ in points],
         "time": [int(release.when.timestamp()) for release, *_ in points],
-        "status": ["measured" if figure else "failed" for figure in figures],
         "note": [note for *_, note in points],
         "metrics": [
             {
                 "name": metric,
                 "title": quoting.title(metric),
-                "format": "×",
                 "mean": [figure and figure.estimate for figure in figures],
                 "low": [figure and figure.low for figure in figures],
                 "high": [figure and figure.high for figure in figures],
@@ -128,7 +125,8 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
         for release, figure, note in reversed(points)
     ]
     about = Caption("releases", f"{quoting.title(metric)}: {case_names.name(case)}", _FIRST)
-    config = {"document": {"format": trends.FORMAT, "tables": [line]}, "metric": metric}
+    document = {"format": trends.FORMAT, "tables": [line]}
+    config = {"document": document, "metric": metric, "releases": True}
     return trends.figure(about, config, "change since the first", rows)
 
 
