@@ -7,9 +7,6 @@ The night of a step is only approximate, because neighbouring nights scatter too
 the case's stack within one night of the step is a possible cause, unless the step is high above the
 scatter. Steps that share a possible cause are one candidate. It lies between the stack before the
 first of these changes and the one after the last.
-
-Releases that came to several stacks at once are one candidate: that of the stack to which all of
-them came. Only its cases get duets; the series of the other stacks are listed without.
 """
 
 import math
@@ -77,7 +74,8 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
             else:
                 tries = max((change.tries for change in earlier), default=0)
                 new.append(candidate.model_copy(update={"tries": tries}))
-    return Candidates(candidates=tuple(_unite(new)), known=known)
+    new.sort(key=lambda candidate: (-candidate.steps[0].strength, candidate.id))
+    return Candidates(candidates=tuple(new), known=known)
 
 
 def of_table(table: Table) -> Iterator[Change]:
@@ -195,48 +193,14 @@ def figures_of(steps: Iterable[Step]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unite(candidates: Iterable[Change]) -> list[Change]:
-    """Sort candidates, strongest first, and join those of stacks with the same releases at once.
-
-    The joined candidate is that of the stack to which all the releases came.
-    """
-
-    def releases(of: Change) -> set[tuple[str, str | None, str | None]]:
-        return {(move.package, move.base, move.head) for move in of.packages}
-
-    def span(of: Change) -> tuple[str | None, ...]:
-        return of.series.machine, of.before_run, of.after_run
-
-    def strongest(candidate: Change) -> tuple[float, str]:
-        return -candidate.steps[0].strength, candidate.id
-
-    united: dict[str, Change] = {}
-    for one in sorted(candidates, key=lambda change: (-len(releases(change)), *strongest(change))):
-        with_all = (
-            other
-            for other in united.values()
-            if span(one) == span(other) and one.base.stack != other.base.stack
-            if releases(one) and releases(one) <= releases(other)
-        )
-        if other := next(with_all, None):
-            joined = figures_of((*other.steps, *one.steps))
-            united[other.id] = other.model_copy(update=joined)
-        else:
-            united[one.id] = one
-    return sorted(united.values(), key=strongest)
-
-
 def _same(candidate: Change, judged: Change, places: Mapping[str, int]) -> bool:
     """Whether a `judged` change lies between the same runs as the candidate, at least in part.
 
     As nights are added, a known step may appear a night earlier or later; it must not count as new.
-    A confirmed change of another stack has judged the series that it names. `places` are those of
-    the runs of the candidate's table; names of other runs sort by time.
+    `places` are those of the runs of the candidate's table; names of other runs sort by time.
     """
-    stepped = {step.series for step in candidate.steps}
-    named = judged.confirmed and not stepped.isdisjoint((*judged.all_series, *judged.unplayed))
     machine_and_stack = candidate.series.machine, candidate.base.stack
-    if not named and (judged.series.machine, judged.base.stack) != machine_and_stack:
+    if (judged.series.machine, judged.base.stack) != machine_and_stack:
         return False
     both = judged, candidate
     order: list[Any] = [run for one in both for run in (one.before_run, one.after_run)]
