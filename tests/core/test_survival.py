@@ -23,11 +23,10 @@ from foreign import MACHINES, shard_run
 from observatory.github import issues
 from observatory.show import addresses
 from observatory.show.site import asv_site, build
-from observatory.show.site.pages import experiment, site, story
+from observatory.show.site.pages import experiment, story
 from observatory.store import kinds
 from observatory.store.night import NightRecord, outcome
 from observatory.trend import candidates, confirm, reading
-from observatory.trend.table import tables
 
 
 def small_history(results: Path, commit: str = foreign.COMMIT) -> list[Path]:
@@ -96,7 +95,7 @@ def use(scene: Scene, *, with_asv: bool = False) -> tuple[str, ...]:
     with suppress(DuetbenchError):  # the file does not enter the history, but is read below
         kinds.collect(scene.results)
     sources = reading.read(scene.results)
-    candidates.detect(tables(sources.nights), (*sources.changes, *sources.dismissed))
+    candidates.detect(sources.tables, (*sources.changes, *sources.dismissed))
     evidence = {comparison.id: comparison for comparison in sources.comparisons}
     confirm.close(sources.changes, evidence)
     for change in sources.changes:
@@ -189,8 +188,6 @@ def test_a_page_that_cannot_be_made_costs_that_page_alone(
 
     monkeypatch.setattr(experiment, "guard", broken)
     assert use(scene)[0] == "experiment: some pages are missing (RecursionError)"
-    monkeypatch.setattr(site, "tables", broken)
-    assert use(scene)[0].startswith("Nights: cannot be shown (RecursionError")
     assert (scene.output / "index.html").is_file()
 
 

@@ -23,7 +23,6 @@ from observatory.show.site import words
 from observatory.show.site.pages import case, trends
 from observatory.show.site.pages.site import Site
 from observatory.store.change import SeriesName
-from observatory.trend.reading import of_points
 from site_builds import JSON, a_run
 
 pytestmark = pytest.mark.long
@@ -46,13 +45,13 @@ def real(reference_site: Site) -> dict[str, str]:
 
 def test_a_data_file_has_every_night_of_every_series(past: tuple[Site, History]) -> None:
     site, imagined = past
-    (table,) = site.tables
+    (table,) = site.sources.tables
     moved = {one.series.case: one for one in site.changes}
     name = next(one for one in imagined.cases if one in moved)
     files = {page.path: page.text for page in case.pages(site)}
     document = json.loads(files[addresses.file(addresses.data_file(name))])
     (found,) = document["tables"]
-    row = table.cases.index(name)
+    row = table.row(name)
     planned = np.flatnonzero(table.planned[:, row])
     assert document["case"] == name
     assert found["time"] == [table.nights[night].time for night in planned]
@@ -156,7 +155,7 @@ def test_the_command_of_a_figure(
 
 
 def test_the_command_of_a_past_stack_has_options_of_backfill() -> None:
-    (night,) = of_points([a_file(1, of(JSON, ratio(1.0)))])[0]
+    night = a_file(1, of(JSON, ratio(1.0)))
     _, verb, *options = shlex.split(words.point_command("a/b", night))
     assert verb == "backfill"
     assert options[1::2] == ["2026-11-01", "2026-11-01", "a/b"]

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,6 @@ from made_up import History, Shift
 from observatory.store import kinds
 from observatory.store.change import Candidates, Change, SeriesName, Step, finding_on
 from observatory.trend import reading
-from observatory.trend import table as history
 from observatory.trend.candidates import detect, of_table, steps
 from observatory.trend.confirm import IMPROVED, close, conclude, confirm
 from observatory.trend.levels import LONE, PRICE, Piece, fit
@@ -115,9 +114,9 @@ def test_planted_changes_are_found_and_nothing_else() -> None:
     """Among gaps, failures and disturbed nights, each with its release and its cases."""
     history_ = imagined(*LATE)
     assert history_.kernel_change < 140
-    (made,) = history.tables(made_up.generate(history_))
+    made = made_up.generate(history_)
     found = sorted(of_table(made), key=lambda one: str(one.after_run))
-    assert [one.after_run for one in found] == [made.nights[one.night].run for one in LATE]
+    assert [one.after_run for one in found] == [made.nights[one.night].id for one in LATE]
     for one, change in zip(found, LATE, strict=True):
         moved = {step.series.case for step in one.steps}
         assert moved == {history_.cases[place] for place in change.cases}
@@ -310,7 +309,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
     assert [path.name for path in (folder / "out" / "changes").iterdir()] == ["change-20-a.json"]
     lines = (folder / "output").read_text().splitlines()
     matrix = json.loads(next(line for line in lines if line.startswith('{"include"')))["include"]
-    here = made_up.MACHINE
+    here = MACHINE
     assert matrix == [{"machine": here, "runner": here, "candidates": len(found.candidates)}]
     assert found.candidates[0].id in (folder / "summary.md").read_text()
     # Of a machine that has left nobody is asked, and the next nights need not wait for it.
@@ -322,7 +321,7 @@ def test_the_command_finds_hands_on_and_closes(command: Bench) -> None:
 
     done = command("observatory", "detect", "--confirm", "--from", file, "--to", folder / "out")
     assert done.code == 0, done
-    assert f"waits for its machine {made_up.MACHINE}" in done.err
+    assert f"waits for its machine {MACHINE}" in done.err
     assert "no candidate on this machine" in done.out
     assert command("observatory", "detect", "--from", file).code == 2
     assert command("observatory", "detect", "--elsewhere").code == 2
@@ -428,7 +427,13 @@ def test_stacks_of_past_dates_that_were_measured_again_are_not_judged_again() ->
     versions = ["1"] * 10 + ["2"] * 12
     made = table({"x/a": ratios((10, 1.0), (12, 1.05), scatter=1e-4)}, versions, error=0.004)
     nights = [
-        replace(night, as_of=f"2026-01-{place + 1:02d}", run=f"20260{9 - place // 4}-{place}")
+        night.model_copy(
+            update={
+                "origin": "backfill",
+                "when": datetime(2026, 1, place + 1, tzinfo=UTC),
+                "id": f"20260{9 - place // 4}-{place}",
+            }
+        )
         for place, night in enumerate(made.nights)
     ]
     made = replace(made, nights=tuple(nights))

@@ -11,7 +11,8 @@ from duetbench.core.errors import FlagName
 from duetbench.core.model import CaseResult, Flag, Missing
 from duetbench.core.units import Interval
 from duetbench.load.summary import estimate, summarise_case
-from observatory.trend.reading import of_points, trend_points
+from observatory.trend.reading import trend_points
+from observatory.trend.table import points, tables
 
 T_2 = 4.302653  # Student's t, 97.5 %, two degrees of freedom (any printed table)
 HALF = T_2 / math.sqrt(3)
@@ -100,15 +101,18 @@ def test_nights_have_ratios_with_intervals_at_the_time_of_the_stack() -> None:
         4, of(CASE, ratio(1.1, se=0.01, duets=6)), measured=9,
         missing=(Missing(case=OTHER, reason="no server"),),
     )  # fmt: skip
-    earlier = a_file(3, of(OTHER, ratio(1.0)))
-    (_, night), _ = of_points([earlier, found])
-    mean, low, high, launches = night.figures[0, night.metrics.index(CPU)].tolist()
+    (table,) = tables([a_file(3, of(OTHER, ratio(1.0))), found])
+    (point,) = points(table, CASE, CPU)
+    night, figure = point.night, point.figure
+    assert figure is not None
+    assert figure.ends is not None
     assert (night.anchor, night.as_of) == ("A", "2026-11-04")
     assert night.time == datetime(2026, 11, 4, tzinfo=UTC).timestamp()
-    assert mean == pytest.approx(1.1)
-    assert low == pytest.approx(math.exp(math.log(1.1) - 2.5706 * 0.01))
-    assert high == pytest.approx(math.exp(math.log(1.1) + 2.5706 * 0.01))
-    assert launches == 6
-    # What has no points has the reason, and the interpreter and stack that it has elsewhere.
-    lost = night.cases[OTHER]
-    assert (lost.reason, lost.python, lost.stack) == ("no server", "3.14", "current")
+    half = 2.5706 * 0.01  # Student's t, five degrees of freedom
+    assert figure.n == 6
+    assert (figure.estimate, *figure.ends) == pytest.approx(
+        (1.1, 1.1 * math.exp(-half), 1.1 * math.exp(half))
+    )
+    # What has no points has the reason, and the stack that it has elsewhere.
+    assert [point.reason for point in points(table, OTHER, CPU)] == ["", "no server"]
+    assert table.cases[OTHER] == "current"

@@ -103,3 +103,21 @@ class Points(Artefact):
         default=(), max_length=MOST_SERIES, description="Cases without points, and why."
     )
     notes: tuple[str, ...] = ()
+
+    @property
+    def time(self) -> int:
+        """Its place on a trend, s since 1970: a stack as of today has nothing later than now."""
+        return int(min(self.when, self.started).timestamp())
+
+    @property
+    def as_of(self) -> str | None:
+        """Date of its stacks, if no commit has their locks."""
+        return f"{self.when:%Y-%m-%d}" if self.origin == "backfill" else None
+
+    def stack(self, name: str) -> StackRecord | None:
+        """Return its lock of a stack."""
+        return next((stack for stack in self.stacks if stack.name == name), None)
+
+    def reason(self, case: str) -> str:
+        """Say why a case has no points; empty if it has some, or was not planned."""
+        return next((lost.reason for lost in self.missing if lost.case == case), "")

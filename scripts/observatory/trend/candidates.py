@@ -66,7 +66,7 @@ def detect(tables: Iterable[Table], judged: Sequence[Change] = ()) -> Candidates
     new: list[Change] = []
     known = 0
     for table in tables:
-        places = {night.run: place for place, night in enumerate(table.nights)}
+        places = {night.id: place for place, night in enumerate(table.nights)}
         for candidate in of_table(table):
             earlier = [c for c in judged if c.id == candidate.id or _same(candidate, c, places)]
             if any(change.final for change in earlier):
@@ -83,10 +83,10 @@ def of_table(table: Table) -> Iterator[Change]:
     locks: dict[str, str] = {}
     renewed = defaultdict[str, set[int]](set)
     for place, night in enumerate(table.nights):
-        for stack, digest in night.stacks.items():
-            if locks.setdefault(stack, digest) != digest:
-                renewed[stack].add(place)
-            locks[stack] = digest
+        for lock in night.stacks:
+            if locks.setdefault(lock.name, lock.digest) != lock.digest:
+                renewed[lock.name].add(place)
+            locks[lock.name] = lock.digest
     explained = defaultdict[str, list[_Cluster]](list)
     for step in steps(table):
         if near := renewed[step.stack].intersection(step.nights):
@@ -98,14 +98,14 @@ def of_table(table: Table) -> Iterator[Change]:
 def steps(table: Table) -> Iterator[TableStep]:
     """Yield all steps of a table's series beyond a tenth of the limit, case by case."""
     metrics = [name for name in (*JUDGED, INSTRUCTIONS) if name in table.metrics]
-    for row, metric in product(range(len(table.cases)), metrics):
-        yield from _of_series(table, row, metric)
+    for case, metric in product(table.cases, metrics):
+        yield from _of_series(table, case, metric)
 
 
-def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
+def _of_series(table: Table, case: str, metric: str) -> Iterator[TableStep]:
     counted = metric == INSTRUCTIONS
     floor = metric_row(CPU if counted else metric).floor
-    figures = table.figures[:, row, table.metrics.index(metric)].astype(float)
+    figures = table.figures[:, table.row(case), table.metrics.index(metric)].astype(float)
     nights = np.flatnonzero(np.isfinite(figures[:, :3]).all(axis=1) & (figures[:, 1] > 0))
     nights = nights[nights >= len(table.nights) - LONGEST]
     mean, low, high = figures[nights, :3].T
@@ -122,19 +122,18 @@ def _of_series(table: Table, row: int, metric: str) -> Iterator[TableStep]:
         single = max(piece.se * math.sqrt(piece.size) for piece in (left, right))
         slack = 0 if abs(height) >= PLACED * single else SLACK
         step = Step(
-            series=SeriesName(machine=table.machine, case=table.cases[row], metric=metric),
+            series=SeriesName(machine=table.machine, case=case, metric=metric),
             ratio=ratio.estimate,
             within=ratio.ends,
             strength=abs(height) / error,
-            before_run=table.nights[before].run,
-            after_run=table.nights[after].run,
+            before_run=table.nights[before].id,
+            after_run=table.nights[after].id,
             when=datetime.fromtimestamp(table.nights[after].time, UTC),
             nights=(left.size, right.size),
         )
         # Nights between the two levels may have failed: the step was at any of them.
         first, last = before + 1 - slack, min(after + slack, len(table.nights) - 1)
-        stack = table.nights[after].cases[table.cases[row]].stack
-        yield TableStep(step, stack, range(first, last + 1))
+        yield TableStep(step, table.cases[case], range(first, last + 1))
 
 
 def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
@@ -158,12 +157,15 @@ def _join(causes: Iterable[_Cluster]) -> list[_Cluster]:
 
 
 def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
-    head, first = table.nights[max(cluster.nights)], min(cluster.nights)
-    base = next(night for night in reversed(table.nights[:first]) if stack in night.stacks)
+    place, first = max(cluster.nights), min(cluster.nights)
+    sides = (*reversed(table.nights[:first]), table.nights[place])
+    (base, before), *_, (head, after) = (
+        (night, lock) for night in sides if (lock := night.stack(stack))
+    )
     when = datetime.fromtimestamp(head.time, UTC)
     states = [
-        StackState(stack=stack, digest=night.stacks[stack], as_of=night.as_of)
-        for night in (base, head)
+        StackState(stack=stack, digest=lock.digest, as_of=night.as_of)
+        for night, lock in ((base, before), (head, after))
     ]
     digest = cache.digest(table.machine, *(state.digest for state in states))
     return Change(
@@ -171,13 +173,13 @@ def _candidate(table: Table, stack: str, cluster: _Cluster) -> Change:
         verdict=Verdict.UNKNOWN,
         id=f"{when:%Y%m%d}-{stack}-anchored-{digest[:6]}",
         when=when,
-        before_run=base.run,
-        after_run=head.run,
+        before_run=base.id,
+        after_run=head.id,
         base=states[0],
         head=states[1],
         base_commit=base.commit,
         head_commit=head.commit,
-        packages=differences(stack, base.packages.get(stack, {}), head.packages.get(stack, {})),
+        packages=differences(stack, before.packages, after.packages),
         **figures_of(cluster.steps),
     )
 

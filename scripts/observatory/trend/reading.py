@@ -9,8 +9,8 @@ newest one make the trend.
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,7 @@ from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
 from observatory.store.points import Points
-from observatory.trend.table import Night, NightCase, figures
+from observatory.trend.table import Table, tables
 
 _Measured = TypeVar("_Measured", Run, Points)
 
@@ -32,14 +32,14 @@ _Measured = TypeVar("_Measured", Run, Points)
 class Sources:
     """All that a site is built from; files oldest first."""
 
-    nights: tuple[Night, ...] = ()  # dated stacks against their anchor, in no particular order
+    tables: tuple[Table, ...] = ()  # dated stacks against their anchor, of each machine
     runs: dict[str, Path] = field(default_factory=dict)  # by id, those that could be read
     planned: dict[str, str] = field(default_factory=dict)  # case → its newest run
     changes: tuple[Change, ...] = ()  # confirmed by duets
     dismissed: tuple[Change, ...] = ()  # candidates that no duets confirmed
     problems: tuple[str, ...] = ()  # files that could not be read, in sentences
     night_records: tuple[NightRecord, ...] = ()
-    # All files of points: those of dated stacks without what is in `nights`.
+    # All files of points: those of dated stacks without what is in `tables`.
     points: tuple[Points, ...] = ()
     notes: tuple[str, ...] = ()  # other facts for readers, in sentences
     comparisons: tuple[Comparison, ...] = ()
@@ -67,8 +67,9 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
 
     points = kinds.read_each(files.paths(Points, results), partial(load, Points), problems)
     points.sort(key=lambda file: (file.started, file.id))
-    nights, notes = of_points(points)
-    # Points of years would fill the memory, and those of dated stacks are in the nights.
+    stacks, notes = trend_points(points)
+    trends = tables(stacks)
+    # Points of years would fill the memory, and those of dated stacks are in the tables.
     points = [p if p.release else p.model_copy(update={"cases": ()}) for p in points]
 
     def cases(path: Path) -> tuple[Path, list[str]]:
@@ -83,7 +84,7 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
     comparisons = kinds.read_all(Comparison, results, problems)
     records = kinds.read_all(NightRecord, results, problems)
     return Sources(
-        nights=nights,
+        tables=trends,
         runs={path.stem: path for path in paths},
         planned=planned,
         changes=tuple(change for change in changes if change.confirmed),
@@ -94,45 +95,6 @@ def _read(results: Path, *, with_runs: bool) -> Sources:
         points=tuple(points),
         notes=notes,
         comparisons=tuple(sorted(comparisons, key=lambda record: (record.started, record.id))),
-    )
-
-
-def of_points(points: Iterable[Points]) -> tuple[tuple[Night, ...], tuple[str, ...]]:
-    """Return the nights of all points of dated stacks, and sentences about points on no trend."""
-    stacks, notes = trend_points(points)
-    places = {
-        case.case: NightCase(case.python, case.stack) for stack in stacks for case in stack.cases
-    }
-    return tuple(_night(stack, places) for stack in stacks), notes
-
-
-def _night(stack: Points, places: Mapping[str, NightCase]) -> Night:
-    """Return the night of a file of points, dated as the stack, not as the measurement.
-
-    `places`: interpreter and stack of cases without points in it.
-    """
-    intervals = {
-        case.case: {point.metric: point.interval for point in case.points} for case in stack.cases
-    }
-    cases = {case.case: NightCase(case.python, case.stack) for case in stack.cases}
-    for missing in stack.missing:
-        place = places.get(missing.case, NightCase("", ""))
-        failed = replace(place, reason=missing.reason)
-        cases.setdefault(missing.case, failed)
-    metrics, block = figures([intervals.get(case, {}) for case in cases])
-    return Night(
-        run=stack.id,
-        anchor=stack.anchor,
-        # A stack as of today has only what was released before its measurement.
-        time=int(min(stack.when, stack.started).timestamp()),
-        commit=stack.commit,
-        machine=stack.machine.id,
-        stacks={lock.name: lock.digest for lock in stack.stacks},
-        packages={lock.name: lock.packages for lock in stack.stacks},
-        cases=cases,
-        metrics=metrics,
-        figures=block,
-        as_of=f"{stack.when:%Y-%m-%d}" if stack.origin == "backfill" else None,
     )
 
 

@@ -1,12 +1,11 @@
 """All points of a machine against its anchor as one table, and the points of its series. Pure.
 
 A table holds figures as one block of nights × cases × metrics, so that years of thousands of series
-fit into memory and are cut into files without a loop over points. Missing figures are NaN, and the
-case of the night has the reason.
+fit into memory and are cut into files without a loop over points. Missing figures are NaN.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.units import Interval
+from observatory.store.points import Points
 
 COLUMNS: Final = (
     *HEADLINES,
@@ -23,7 +23,6 @@ COLUMNS: Final = (
     INSTRUCTIONS,
 )
 """Metrics of a table: those of which one direction is better."""
-_PLACES: Final = {name: column for column, name in enumerate(COLUMNS)}
 
 Figures = npt.NDArray[np.float32]
 _LARGEST: Final = float(np.finfo(np.float32).max)
@@ -33,122 +32,90 @@ _LONG: Final = 2.5  # multiple of the usual distance between two nights that is 
 _FEW: Final = 4  # nights needed to know the usual distance
 
 
-@dataclass(frozen=True, slots=True)
-class NightCase:
-    """A case of a night: its interpreter and stack, and why it has no figure."""
-
-    python: str
-    stack: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Night:
-    """A dated stack against its anchor."""
-
-    run: str  # id of its points
-    anchor: str
-    time: int  # date of the stack, s since 1970
-    commit: str | None  # None outside a repository
-    machine: str
-    stacks: Mapping[str, str]  # name → digest of the lock, if known
-    packages: Mapping[str, Mapping[str, str]]  # stack → package → version
-    cases: Mapping[str, NightCase]  # by id, in the order of `figures`
-    metrics: tuple[str, ...]  # of `figures`, in their order: those that any case has
-    figures: Figures  # cases × metrics × (ratio, low, high, number of duets)
-    as_of: str | None = None  # date of its stacks, if no commit has their locks
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """All nights of one machine, oldest first."""
+    """All nights of one machine: dated stacks against its anchor, oldest first."""
 
     machine: str
-    nights: tuple[Night, ...]
-    cases: tuple[str, ...]  # all cases ever measured, in order of appearance
+    nights: tuple[Points, ...]  # whose points are in `figures`
+    cases: dict[str, str]  # all that were ever measured, in order of appearance, with their stacks
     metrics: tuple[str, ...]  # those that any night has, and the first one of all
     figures: Figures  # nights × cases × metrics × (ratio, low, high, duets); NaN: none
     planned: npt.NDArray[np.bool_]  # nights × cases
 
+    def row(self, case: str) -> int:
+        """Return the place of a case in `figures`."""
+        return [*self.cases].index(case)
+
     def length(self, case: str) -> int:
         """Return the number of nights on which a case has figures."""
-        known = ~np.isnan(self.figures[:, self.cases.index(case), :, 0])
+        known = ~np.isnan(self.figures[:, self.row(case), :, 0])
         return int(known.any(axis=1).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One night of one series; if `figure` is None, `reason` says why."""
+    """One night of one series; if `figure` is None, `reason` says why, if that is known."""
 
-    night: Night
-    case: NightCase
+    night: Points
     figure: Interval | None
-
-    @property
-    def reason(self) -> str:
-        return self.case.reason or ("" if self.figure else "this night has no such figure")
+    reason: str
 
 
-def figures(cases: Sequence[Mapping[str, Interval]]) -> tuple[tuple[str, ...], Figures]:
-    """Return the metrics of a night, and the block of its figures, of each case by metric."""
-    block = np.full((len(cases), len(COLUMNS), 4), math.nan)
-    block[..., 3] = 0
-    known = [
-        (row, _PLACES[name], figure.estimate, *(figure.ends or (math.nan, math.nan)), figure.n)
-        for row, intervals in enumerate(cases)
-        for name, figure in intervals.items()
-        if name in _PLACES
-    ]
-    rows, columns, *parts = np.array(known).reshape(-1, 6).T
-    block[rows.astype(int), columns.astype(int)] = np.stack(parts, axis=1)
-    used = np.flatnonzero(~np.isnan(block[..., 0]).all(axis=0))
-    clipped: Figures = np.clip(block[:, used], -_LARGEST, _LARGEST).astype(np.float32)
-    return tuple(COLUMNS[column] for column in used.tolist()), clipped
-
-
-def tables(nights: Iterable[Night]) -> tuple[Table, ...]:
-    """Build one table per machine."""
-    groups: dict[str, list[Night]] = {}
-    for night in nights:
-        groups.setdefault(night.machine, []).append(night)
+def tables(stacks: Iterable[Points]) -> tuple[Table, ...]:
+    """Build one table per machine; a stack has one file."""
+    groups: dict[str, list[Points]] = {}
+    for stack in stacks:
+        groups.setdefault(stack.machine.id, []).append(stack)
     return tuple(_table(machine, groups[machine]) for machine in sorted(groups))
 
 
-def _table(machine: str, nights: list[Night]) -> Table:
-    nights.sort(key=lambda night: (night.time, night.run))
-    cases = tuple(dict.fromkeys(case for night in nights for case in night.cases))
-    used = {COLUMNS[0]}.union(*(night.metrics for night in nights))
+def _table(machine: str, nights: list[Points]) -> Table:
+    nights.sort(key=lambda night: (night.time, night.id))
+    cases: dict[str, str] = {}
+    used = {COLUMNS[0]}
+    for night in nights:
+        cases |= {case.case: case.stack for case in night.cases}
+        used.update(point.metric for case in night.cases for point in case.points)
+        for lost in night.missing:
+            cases.setdefault(lost.case, "")
     metrics = tuple(name for name in COLUMNS if name in used)
-    row_of = {case: row for row, case in enumerate(cases)}
-    column_of = {name: column for column, name in enumerate(metrics)}
+    rows = {case: row for row, case in enumerate(cases)}
+    columns = {name: column for column, name in enumerate(metrics)}
     block = np.full((len(nights), len(cases), len(metrics), 4), math.nan, dtype=np.float32)
     block[..., 3] = 0
     planned = np.zeros(block.shape[:2], dtype=bool)
     for place, night in enumerate(nights):
-        rows = [row_of[case] for case in night.cases]
-        block[place][np.ix_(rows, [column_of[name] for name in night.metrics])] = night.figures
-        planned[place, rows] = True
-    return Table(machine, tuple(nights), cases, metrics, block, planned)
+        known = [
+            (rows[case.case], columns[point.metric], figure.estimate, *figure.ends, figure.n)
+            for case in night.cases
+            for point in case.points
+            if point.metric in columns and (figure := point.interval).ends
+        ]
+        at, under, *figures = np.array(known).reshape(-1, 6).T
+        clipped = np.clip(np.stack(figures, axis=1), -_LARGEST, _LARGEST)
+        block[place, at.astype(int), under.astype(int)] = clipped
+        of_night = [*(case.case for case in night.cases), *(lost.case for lost in night.missing)]
+        planned[place, [rows[case] for case in of_night]] = True
+    headers = tuple(night.model_copy(update={"cases": ()}) for night in nights)
+    return Table(machine, headers, cases, metrics, block, planned)
 
 
 def points(
     table: Table, case: str, metric: str, nights: Sequence[int] | None = None
 ) -> tuple[Point, ...]:
     """Return the points of a series, oldest first, of these nights or all that planned the case."""
-    row, column = table.cases.index(case), table.metrics.index(metric)
+    row, column = table.row(case), table.metrics.index(metric)
     if nights is None:
         nights = np.flatnonzero(table.planned[:, row]).tolist()
-    return tuple(
-        Point(table.nights[night], table.nights[night].cases[case], _interval(*figures))
-        for night, figures in zip(nights, table.figures[nights, row, column].tolist(), strict=True)
-    )
-
-
-def _interval(mean: float, low: float, high: float, launches: float) -> Interval | None:
-    if math.isnan(mean):
-        return None
-    known = not math.isnan(low) and not math.isnan(high)
-    return Interval(mean, low if known else None, high if known else None, int(launches))
+    found = []
+    for place in nights:
+        night, (ratio, low, high, duets) = table.nights[place], table.figures[place, row, column]
+        known = not math.isnan(ratio)
+        figure = Interval(float(ratio), float(low), float(high), int(duets)) if known else None
+        reason = "" if known else night.reason(case) or "this night has no such figure"
+        found.append(Point(night, figure, reason))
+    return tuple(found)
 
 
 def gaps(table: Table) -> tuple[tuple[int, int], ...]:

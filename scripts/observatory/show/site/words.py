@@ -20,7 +20,7 @@ from duetbench.report.html import comparison_page
 from observatory.matrix.schema import PROFILES
 from observatory.matrix.titles import experiment
 from observatory.show import addresses
-from observatory.trend.table import Night
+from observatory.store.points import Points
 
 __all__ = ["name", "quantity"]
 
@@ -75,13 +75,13 @@ def labelled(table: Markup) -> Markup:
     return Markup(f"{head}<tbody>\n{inner}")  # noqa: S704 - its own text, which is escaped
 
 
-def point_command(case: str, of: Night | Run | None) -> str:
+def point_command(case: str, of: Points | Run | None) -> str:
     """Return the shell command that measures a case again, as a night or a run did."""
     select = ("--select", glob.escape(case))
-    if isinstance(of, Night) and of.as_of is not None:
+    if isinstance(of, Points) and of.as_of is not None:
         days = ("--since", of.as_of, "--until", of.as_of)
         return shlex.join(("observatory", "backfill", *days, *select))
-    words = ("anchor", "run") if isinstance(of, Night) else ("measure", "--profile", profile(of))
+    words = ("anchor", "run") if isinstance(of, Points) else ("measure", "--profile", profile(of))
     command = shlex.join(("observatory", *words, *select))
     if of is None or not of.commit or not of.commit.isalnum():
         return command

@@ -94,7 +94,7 @@ def _ratios(site: Site, table: Table, case: str) -> View:
         first.night.time,
         [(quoting.title(name), *trends.cells(point)[:2]) for name, point in points.items()],
         first.reason,
-        site.raw.get(first.night.run, ""),
+        site.raw.get(first.night.id, ""),
         first.night.anchor,
     )
 

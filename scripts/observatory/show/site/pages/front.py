@@ -45,8 +45,8 @@ def pages(site: Site) -> Iterator[PageFile]:
 
 
 def _first(site: Site) -> Iterator[PageFile]:
-    longest = max((table.nights for table in site.tables), key=len, default=())
-    times = [table.nights[-1].time for table in site.tables]
+    longest = max((table.nights for table in site.sources.tables), key=len, default=())
+    times = [table.nights[-1].time for table in site.sources.tables]
     times += [int(utc(summary.run.started).timestamp()) for summary in site.newest[:1]]
     tables = site.cases
     headline = headline_case(tables, site.changes_by_case)

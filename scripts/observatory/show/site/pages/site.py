@@ -28,7 +28,7 @@ from observatory.store.change import Change, order
 from observatory.trend.quotes import Key, Quote, quote_of, quotes
 from observatory.trend.reading import Sources
 from observatory.trend.releases import ReleaseAxis, Result, axes, judged
-from observatory.trend.table import Table, tables
+from observatory.trend.table import Table
 
 _REMOTE: Final = (
     r"(?:https://(?:[^@/]+@)?|git@)(?P<host>[\w.-]+)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
@@ -123,11 +123,6 @@ class Site:
         return load_published(self.root)
 
     @cached_property
-    def tables(self) -> tuple[Table, ...]:
-        """The nights of each machine."""
-        return spare(self.broken, "Nights", partial(tables, self.sources.nights), ())
-
-    @cached_property
     def planned(self) -> frozenset[str]:
         """All cases with a page: those that any night or run planned."""
         return frozenset({*self.cases, *self.sources.planned})
@@ -186,8 +181,9 @@ class Site:
         axes_of = group((axis.package, axis) for axis in self.effects)
         versions = group(self.quotes)
         stacks: dict[str, Mapping[str, str]] = {}
-        for night in sorted(self.sources.nights, key=lambda night: night.time):
-            stacks |= night.packages
+        nights = (night for table in self.sources.tables for night in table.nights)
+        for night in sorted(nights, key=lambda night: night.time):
+            stacks |= {stack.name: stack.packages for stack in night.stacks}
         return {
             name: ReleasedPackage(
                 name,
@@ -235,7 +231,7 @@ class Site:
     @cached_property
     def cases(self) -> Mapping[str, tuple[Table, ...]]:
         """Each case of a trend with the tables that have it, that with most nights first."""
-        pairs = ((case, table) for table in self.tables for case in table.cases)
+        pairs = ((case, table) for table in self.sources.tables for case in table.cases)
         return group(sorted(pairs, key=lambda pair: (-pair[1].length(pair[0]), pair[1].machine)))
 
     @cached_property

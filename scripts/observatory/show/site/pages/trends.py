@@ -38,7 +38,7 @@ Document = dict[str, Any]
 
 def metrics(table: Table, case: str) -> tuple[str, ...]:
     """Return the metrics that a case has figures of, beginning with its main metric."""
-    present = ~np.isnan(table.figures[:, table.cases.index(case), :, 0]).all(axis=0)
+    present = ~np.isnan(table.figures[:, table.row(case), :, 0]).all(axis=0)
     names = [table.metrics[column] for column in np.flatnonzero(present).tolist()]
     first = next((name for name in HEADLINES if name in names), None)
     return tuple(sorted(names, key=lambda name: name != first))
@@ -46,7 +46,7 @@ def metrics(table: Table, case: str) -> tuple[str, ...]:
 
 def nights(table: Table, case: str) -> Nights:
     """Return the nights that planned a case, as indexes into the table."""
-    return np.flatnonzero(table.planned[:, table.cases.index(case)])
+    return np.flatnonzero(table.planned[:, table.row(case)])
 
 
 def newest(table: Table, case: str, metric: str) -> Point:
@@ -79,7 +79,7 @@ def document(site: Site, case: str, series: Mapping[Table, Nights], only: str = 
 
 def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Document:
     """Describe a case's series on one machine."""
-    row = table.cases.index(case)
+    row = table.row(case)
     headers = [table.nights[night] for night in of.tolist()]
     first, last = int(of[0]), int(of[-1])
     shown = [metric for metric in metrics(table, case) if only in {"", metric}]
@@ -87,9 +87,9 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
         "label": table.machine,
         "anchor": headers[-1].anchor,
         "interval": "95 % interval of the ratio to the anchor, over duets",
-        "run": [header.run for header in headers],
+        "run": [header.id for header in headers],
         "time": [header.time for header in headers],
-        "note": [header.cases[case].reason for header in headers],
+        "note": [header.reason(case) for header in headers],
         "duets": table.figures[of, row, :, 3].max(axis=1).astype(int).tolist(),
         "metrics": [_metric(table, metric, of, row) for metric in shown],
         "gaps": [
@@ -198,7 +198,7 @@ def _chart(
     metric = config["metric"]
     points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
     rows = (  # the newest first
-        (f"{words.utc(point.night.time):%Y-%m-%d}", point.night.run, *cells(point))
+        (f"{words.utc(point.night.time):%Y-%m-%d}", point.night.id, *cells(point))
         for point in reversed(points)
     )
     return figure(Caption("trend", quoting.title(metric), text), config, title(metric), rows)
