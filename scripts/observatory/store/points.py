@@ -6,6 +6,7 @@ machine itself, cancel.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
@@ -118,6 +119,38 @@ class Points(Artefact):
         """Return its lock of a stack."""
         return next((stack for stack in self.stacks if stack.name == name), None)
 
+    @property
+    def version(self) -> str:
+        """The release's version; empty without a release."""
+        return self.release.version if self.release else ""
+
+    @property
+    def previous(self) -> str | None:
+        """The release before it, measured or not."""
+        return self.release.previous if self.release else None
+
+    def point(self, case: str, metric: str) -> AnchoredPoint | None:
+        points = next((each.points for each in self.cases if each.case == case), ())
+        return next((point for point in points if point.metric == metric), None)
+
     def reason(self, case: str) -> str:
         """Say why a case has no points; empty if it has some, or was not planned."""
         return next((lost.reason for lost in self.missing if lost.case == case), "")
+
+
+def join(parts: Sequence[Points]) -> Points:
+    """Join the files of one stack, oldest first; the last measurement of a case counts."""
+    if len(parts) == 1:
+        return parts[0]
+    cases = {case.case: case for part in parts for case in part.cases}
+    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
+    # The first release of a span has no record of the one before it.
+    releases = (part.release for part in reversed(parts) if part.previous)
+    update = {
+        "cases": tuple(cases.values()),
+        "missing": tuple(missing.values()),
+        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
+        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
+        "release": next(releases, parts[-1].release),
+    }
+    return parts[-1].model_copy(update=update)

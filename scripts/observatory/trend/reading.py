@@ -9,7 +9,7 @@ newest one make the trend.
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from duetbench.host import files, result_files
 from observatory.store import kinds
 from observatory.store.change import Change
 from observatory.store.night import NightRecord
-from observatory.store.points import Points
+from observatory.store.points import Points, join
 from observatory.trend.table import Table, tables
 
 _Measured = TypeVar("_Measured", Run, Points)
@@ -122,19 +122,4 @@ def trend_points(points: Iterable[Points]) -> tuple[tuple[Points, ...], tuple[st
         for (old, new), count in lost.items()
         if count
     )
-    return tuple(map(_join, stacks.values())), tuple(notes)
-
-
-def _join(parts: Sequence[Points]) -> Points:
-    """Join the files of one stack, oldest first; the last measurement of a case counts."""
-    if len(parts) == 1:
-        return parts[0]
-    cases = {case.case: case for part in parts for case in part.cases}
-    missing = {case.case: case for part in parts for case in part.missing if case.case not in cases}
-    update = {
-        "cases": tuple(cases.values()),
-        "missing": tuple(missing.values()),
-        "stacks": tuple({stack.name: stack for part in parts for stack in part.stacks}.values()),
-        "interpreters": tuple({py.name: py for part in parts for py in part.interpreters}.values()),
-    }
-    return parts[-1].model_copy(update=update)
+    return tuple(map(join, stacks.values())), tuple(notes)

@@ -26,9 +26,10 @@ from observatory.show.site.pages.site import (
     guard,
     render,
 )
+from observatory.store.points import Points
 from observatory.trend import releases
 from observatory.trend.quotes import Quote
-from observatory.trend.releases import START, MeasuredRelease, ReleaseAxis, Result
+from observatory.trend.releases import START, ReleaseAxis, Result
 
 _FIRST: Final = "Each release alone, since the first, whose error is in the other intervals."
 
@@ -91,7 +92,7 @@ def _chart(site: Site, axis: ReleaseAxis, largest: Quote | None) -> Markup | Non
     None without two points.
     """
     metric = largest.metric if largest else CPU
-    cases = (case for release in axis.releases for case in release.points)
+    cases = (case.case for release in axis.releases for case in release.cases)
     case = largest.case if largest else next(cases, "")
     points = sorted(over_first(axis, case, metric), key=lambda point: point[0].when)
     figures = [figure for _, figure, _ in points]
@@ -136,7 +137,7 @@ def _words(figure: Interval | None) -> tuple[str, str]:
 
 def over_first(
     axis: ReleaseAxis, case: str, metric: str
-) -> Iterator[tuple[MeasuredRelease, Interval | None, str]]:
+) -> Iterator[tuple[Points, Interval | None, str]]:
     """Return each release over the first that has the case: 1, with its error in the others.
 
     A release in which it could not be measured has the reason.
@@ -145,8 +146,8 @@ def over_first(
     for release in axis.releases:
         point = release.point(case, metric)
         if point is None:
-            if case in release.missing:
-                yield release, None, release.missing[case]
+            if reason := release.reason(case):
+                yield release, None, reason
         elif first is None:
             first = point
             yield release, Interval(1.0), "the first"
@@ -195,6 +196,7 @@ def _command(name: str, result: Result) -> str:
 
 def _differences(result: Result) -> list[str]:
     """Return what differs between the locks of two releases, in any stack."""
-    before, after = result.base.stacks, result.head.stacks
-    moves = (differences(s, dict(before[s]), dict(after[s])) for s in before.keys() & after.keys())
+    before = {stack.name: stack.packages for stack in result.base.stacks}
+    after = {stack.name: stack.packages for stack in result.head.stacks}
+    moves = (differences(s, before[s], after[s]) for s in before.keys() & after.keys())
     return sorted({str(move) for of_stack in moves for move in of_stack})
