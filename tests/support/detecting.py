@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anchored_files import a_file
 from duetbench.core.comparison import PackageChange
 from duetbench.core.model import StackRecord, Verdict
 from duetbench.host import result_files
@@ -16,7 +17,7 @@ from observatory.store.change import Change, SeriesName, StackState, Step
 from observatory.store.points import Points
 from observatory.trend import candidates
 from observatory.trend.table import Table
-from synthetic import change_record, make_run
+from synthetic import change_record
 
 MACHINE = "alpha-2c-000001"
 CPU = "server_cpu_per_request"
@@ -39,23 +40,9 @@ def pieces(*pairs: tuple[int, float], scatter: float = 0.005, seed: int = 1) -> 
 def night_of(id_: str, when: datetime, packages: Mapping[str, str], **changes: Any) -> Points:
     """A night against the anchor without its points, of the stack `current`."""
     digest = hashlib.sha256(repr(sorted(packages.items())).encode()).hexdigest()
-    base = make_run([])
-    fields: dict[str, Any] = {
-        "id": id_,
-        "anchor": "A",
-        "origin": "night",
-        "label": "night",
-        "when": when,
-        "started": when,
-        "seconds": 1.0,
-        "duetbench": "0.1.0",
-        "commit": COMMIT,
-        "machine": base.machine.model_copy(update={"id": MACHINE}),
-        "interpreters": base.interpreters,
-        "stacks": (StackRecord(name="current", digest=digest, packages=dict(packages)),),
-        "cases": (),
-    }
-    return Points(**{**fields, **changes})
+    lock = StackRecord(name="current", digest=digest, packages=dict(packages))
+    fields: dict[str, Any] = {"when": when, "started": when, "commit": COMMIT, "stacks": (lock,)}
+    return a_file(1, id=id_, origin="night", machine=MACHINE, **{**fields, **changes})
 
 
 def digest(version: str) -> str:

@@ -14,6 +14,7 @@ import comparing
 import made_up
 import sites
 import synthetic as runs
+from anchored_files import a_file, ratio
 from duetbench.core.change import Release
 from duetbench.core.comparison import (
     Comparison,
@@ -30,7 +31,7 @@ from made_up import History
 from observatory.show.site.pages import trends
 from observatory.show.site.pages.site import Site
 from observatory.store.change import Change
-from observatory.store.points import AnchoredPoint, CasePoints, Points
+from observatory.store.points import CasePoints, Points
 from observatory.trend.releases import ReleaseAxis, axes
 
 Record = TypeVar("Record", bound=Artefact)
@@ -191,43 +192,26 @@ def release_points(
     `cpu`: ratio and standard error of a case on each interpreter, `gil` and `free`, of 11 duets.
     """
     moment = datetime(2026, 10, day, tzinfo=UTC)
-    cases = tuple(
+    cases = (
         CasePoints(
             case=case,
             stack="current",
             python=python,
-            points=(
-                AnchoredPoint(
-                    metric="server_cpu_per_request",
-                    ratio=ratio,
-                    se=se,
-                    anchor=1e-4,
-                    duets=11,
-                    excluded=0,
-                ),
-                AnchoredPoint(
-                    metric="instructions", ratio=ratio, se=1e-5, anchor=3e5, duets=1, excluded=0
-                ),
-            ),
+            points=(ratio(of, se), ratio(of, 1e-5, 1, "instructions", 3e5)),
         )
-        for case, python, (ratio, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
+        for case, python, (of, se) in ((JSON, "3.14", cpu["gil"]), (FREE, "3.14t", cpu["free"]))
     )
-    base = runs.make_run([])
     locked = {"fastapi": version, "starlette": f"1.{day}.0", "uvloop": "0.23.0"}
-    return Points(
+    return a_file(
+        day,
+        *cases,
         id=f"{moment:%Y%m%d}T000000Z-backfill-{day:06d}",
         anchor="2026-09",
-        origin="backfill",
         label=f"fastapi {version}",
         when=moment,
         started=moment,
-        seconds=60.0,
-        duetbench="0.1.0",
         release=Release(package="fastapi", version=version, previous=previous),
-        commit=None,
-        machine=base.machine,
-        interpreters=base.interpreters,
-        cases=cases,
+        machine=runs.MACHINE.id,
         stacks=(StackRecord(name="current", digest=f"{day:02d}" * 32, packages=locked),),
     )
 
