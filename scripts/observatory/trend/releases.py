@@ -227,11 +227,6 @@ def judge(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     return effects
 
 
-def ratio(base: AnchoredPoint, head: AnchoredPoint) -> Interval:
-    """Return the ratio of one release's figure to another's, with the 95 % interval."""
-    return _sample(base, head).interval
-
-
 def _counts(pairs: Sequence[Pair]) -> list[ReleaseEffect]:
     """Return the effects on counts, without a verdict."""
     return [

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from duetbench.core.metrics import HEADLINES, INSTRUCTIONS, METRICS
 from duetbench.core.units import Interval
+from observatory.store.change import order
 from observatory.store.points import Points
 
 COLUMNS: Final = (
@@ -71,7 +72,7 @@ def tables(stacks: Iterable[Points]) -> tuple[Table, ...]:
 
 
 def _table(machine: str, nights: list[Points]) -> Table:
-    nights.sort(key=lambda night: (night.time, night.id))
+    nights.sort(key=lambda night: (night.time, order(night.version), night.id))
     cases: dict[str, str] = {}
     used = {COLUMNS[0]}
     for night in nights:
@@ -119,8 +120,11 @@ def points(
 
 
 def gaps(table: Table) -> tuple[tuple[int, int], ...]:
-    """Find pairs of nights with missing nights in between; with fewer than four there are none."""
-    times = [night.time for night in table.nights]
+    """Find pairs of nights with missing nights in between; with fewer than four there are none.
+
+    Releases come when they come.
+    """
+    times = [night.time for night in table.nights if not night.release]
     usual = float(np.median(np.diff(times))) if len(times) >= _FEW else math.inf
     return tuple(
         (place, place + 1)

@@ -1,7 +1,7 @@
 """A case's series: titles, table cells, its data file, and the chart that draws it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,10 @@ YEAR: Final = 400
 ROWS: Final = 150
 """Most rows of the table below a chart; the data file has all figures."""
 
+_LINE: Final = (
+    "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
+    "figure by themselves."
+)
 _DIGITS: Final = 5
 """Digits of figures in data files."""
 
@@ -87,7 +91,7 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
         "label": table.machine,
         "anchor": headers[-1].anchor,
         "interval": "95 % interval of the ratio to the anchor, over duets",
-        "run": [header.id for header in headers],
+        "run": [header.version or header.id for header in headers],
         "time": [header.time for header in headers],
         "note": [header.reason(case) for header in headers],
         "duets": table.figures[of, row, :, 3].max(axis=1).astype(int).tolist(),
@@ -170,7 +174,8 @@ def trend(case: str, table: Table) -> Markup:
     """Make a case's chart, which a script draws from its data file; `table` is the first there."""
     metric = next(iter(metrics(table, case)), "")
     config = {"source": addresses.data_file(case), "metric": metric}
-    return _chart(config, case, table, nights(table, case))
+    about = Caption("trend", quoting.title(metric), _LINE)
+    return chart(about, config, case, table, nights(table, case))
 
 
 def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
@@ -185,31 +190,20 @@ def year(site: Site, case: str, table: Table) -> tuple[Markup, str]:
         text = f"Compared with {begun}: {formats.change(change)} ({formats.within(change)}). "
     of = nights(table, case)[-YEAR:]
     config = {"document": document(site, case, {table: of}, metric), "metric": metric}
-    return _chart(config, case, table, of, f"{text}On {name.variant}. "), finding
+    about = Caption("trend", quoting.title(metric), f"{text}On {name.variant}. {_LINE}")
+    return chart(about, config, case, table, of), finding
 
 
-def _chart(
-    config: Mapping[str, Any], case: str, table: Table, of: Nights, text: str = ""
-) -> Markup:
-    text += (
-        "Line: all packages of the day, with its 95 % interval. Labels: releases that moved this "
-        "figure by themselves."
-    )
-    metric = config["metric"]
-    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
-    rows = (  # the newest first
-        (f"{words.utc(point.night.time):%Y-%m-%d}", point.night.id, *cells(point))
-        for point in reversed(points)
-    )
-    return figure(Caption("trend", quoting.title(metric), text), config, title(metric), rows)
-
-
-def figure(
-    about: Caption, config: Mapping[str, Any], title: str, rows: Iterable[Sequence[str]]
-) -> Markup:
+def chart(about: Caption, config: Mapping[str, Any], case: str, table: Table, of: Nights) -> Markup:
     """Make a figure that a script draws: from the data file `source`, or the `document` itself.
 
-    A row is a day, the night or release of a point, and its three cells. Of a data file, readers
-    can choose among all figures.
+    Of a data file, readers can choose among all figures. Below is a table of the newest points.
     """
-    return drawing("plot.html.j2", about=about, config=config, title=title, rows=[*rows])
+    metric = config["metric"]
+    points = history.points(table, case, metric, of[-ROWS:].tolist()) if metric else ()
+    rows = [
+        (f"{words.utc(night.time):%Y-%m-%d}", night.version or night.id, *cells(point))
+        for point in reversed(points)
+        for night in [point.night]
+    ]
+    return drawing("plot.html.j2", about=about, config=config, title=title(metric), rows=rows)
