@@ -116,7 +116,7 @@ def drawn(script: str, **table: Any) -> Any:
     figures = {"mean": [None, 2, None, 2.2, None, 3], "low": [None] * 6, "high": [None] * 6}
     usual = {
         "label": "m", "anchor": "A", "time": [1, 2, 3, 4, 5, 6], "run": [*"abcdef"],
-        "note": [""] * 6, "gaps": [], "changes": [],
+        "note": [""] * 6, "changes": [],
     }  # fmt: skip
     given = {**usual, "metrics": [{"name": "x", "title": "x", **figures}], **table}
     names = "{ points, columns, limits }"
@@ -124,16 +124,16 @@ def drawn(script: str, **table: Any) -> Any:
     return sites.node(f"{head} {script}", given)
 
 
-def test_a_line_is_interrupted_by_missing_figures_and_breaks_only() -> None:
+def test_a_line_is_interrupted_by_missing_figures_only() -> None:
     """By null; what is another line's is undefined, which JSON lacks."""
     script = """
         const other = [{ x: 2.5, mean: 1 }];
-        const own = columns([points(given, metric), other], [[5.5], []]);
+        const own = columns([points(given, metric), other]);
         result = [own[0], own[1].map((figure) => figure === undefined ? "-" : figure)];
     """
     xs, mean = drawn(script)
-    assert xs == [2, 2.5, 3, 4, 5, 5.5, 6], "it begins with the first figure"
-    assert mean == [1, "-", None, 1.1, None, None, 1.5]
+    assert xs == [2, 2.5, 3, 4, 5, 6], "it begins with the first figure"
+    assert mean == [1, "-", None, 1.1, None, 1.5]
 
 
 def test_ratios_are_changes_since_the_first_figure() -> None:

@@ -226,7 +226,7 @@ RELEASES = (
 
 def axis_of(*points: Points) -> ReleaseAxis:
     """The axis of one package's points, of one machine and anchor."""
-    ((result,),) = axes(points).values()
+    (result,) = axes(points)
     return result
 
 

@@ -243,8 +243,7 @@ def announce_command(results: ResultsOption = None) -> None:
     records = [entry for entry in kinds.read_all(Change, folder, problems) if entry.confirmed]
     context = Context(os.environ)
     points = kinds.read_all(Points, folder, [])
-    axes_of = axes(sorted(points, key=lambda file: (file.started, file.id)))
-    every = (axis for of_package in axes_of.values() for axis in of_package)
+    every = axes(sorted(points, key=lambda file: (file.started, file.id)))
     sizes = quotes(judged(every), records)
     site = _site(context)
     with GitHub(context) as github:

@@ -140,7 +140,7 @@ class Result:
         return max((effect.detectable or 0.0 for effect in self.main), default=None)
 
 
-def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
+def axes(files: Iterable[Points]) -> tuple[ReleaseAxis, ...]:
     """Group the measured releases by package, the machine with the latest measurement first.
 
     `files`: oldest measurement first. The last measurement of a case counts.
@@ -149,18 +149,13 @@ def axes(files: Iterable[Points]) -> dict[str, tuple[ReleaseAxis, ...]]:
     for file in files:
         if file.release is not None:
             key = (canonicalize_name(file.release.package), file.machine.id, file.anchor)
-            groups.setdefault(key, {}).setdefault(file.release.version, []).append(file)
-    axes_of: dict[str, list[ReleaseAxis]] = {}
+            groups.setdefault(key, {}).setdefault(file.version, []).append(file)
+    found = []
     for (package, _, anchor), versions in groups.items():
-        ordered = sorted(versions, key=order)
         newest = max((group[-1] for group in versions.values()), key=lambda file: file.started)
-        releases = tuple(join(versions[version]) for version in ordered)
-        axis = ReleaseAxis(package, newest.machine, anchor, releases, newest.started)
-        axes_of.setdefault(package, []).append(axis)
-    return {
-        package: tuple(sorted(group, key=lambda axis: axis.last, reverse=True))
-        for package, group in sorted(axes_of.items())
-    }
+        releases = tuple(join(versions[version]) for version in sorted(versions, key=order))
+        found.append(ReleaseAxis(package, newest.machine, anchor, releases, newest.started))
+    return tuple(sorted(found, key=lambda axis: (axis.package, -axis.last.timestamp())))
 
 
 def judged(axes: Iterable[ReleaseAxis]) -> dict[ReleaseAxis, dict[str, Result]]:

@@ -7,7 +7,6 @@ fit into memory and are cut into files without a loop over points. Missing figur
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -28,9 +27,6 @@ COLUMNS: Final = (
 Figures = npt.NDArray[np.float32]
 _LARGEST: Final = float(np.finfo(np.float32).max)
 """Largest finite limit of an interval: that of two very different duets may be infinite."""
-
-_LONG: Final = 2.5  # multiple of the usual distance between two nights that is a gap
-_FEW: Final = 4  # nights needed to know the usual distance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,17 +113,3 @@ def points(
         reason = "" if known else night.reason(case) or "this night has no such figure"
         found.append(Point(night, figure, reason))
     return tuple(found)
-
-
-def gaps(table: Table) -> tuple[tuple[int, int], ...]:
-    """Find pairs of nights with missing nights in between; with fewer than four there are none.
-
-    Releases come when they come.
-    """
-    times = [night.time for night in table.nights if not night.release]
-    usual = float(np.median(np.diff(times))) if len(times) >= _FEW else math.inf
-    return tuple(
-        (place, place + 1)
-        for place, (before, after) in enumerate(pairwise(times))
-        if after - before > _LONG * usual
-    )

@@ -167,8 +167,8 @@ class Site:
     @cached_property
     def effects(self) -> Mapping[ReleaseAxis, Mapping[str, Result]]:
         """What each release did, by axis and version."""
-        every = [axis for of in axes(self.sources.points).values() for axis in of]
-        return spare(self.broken, "Releases", lambda: judged(every), {})
+        make = partial(judged, axes(self.sources.points))
+        return spare(self.broken, "Releases", make, {})
 
     @cached_property
     def quotes(self) -> Mapping[Key, Quote]:

@@ -85,7 +85,6 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
     """Describe a case's series on one machine."""
     row = table.row(case)
     headers = [table.nights[night] for night in of.tolist()]
-    first, last = int(of[0]), int(of[-1])
     shown = [metric for metric in metrics(table, case) if only in {"", metric}]
     return {
         "label": table.machine,
@@ -96,9 +95,6 @@ def _table(site: Site, table: Table, case: str, of: Nights, only: str) -> Docume
         "note": [header.reason(case) for header in headers],
         "duets": table.figures[of, row, :, 3].max(axis=1).astype(int).tolist(),
         "metrics": [_metric(table, metric, of, row) for metric in shown],
-        "gaps": [
-            table.nights[night].time for night, _ in history.gaps(table) if first < night <= last
-        ],
         "changes": [mark for metric in shown for mark in marks(site, case, metric)],
     }
 

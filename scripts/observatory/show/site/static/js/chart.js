@@ -27,7 +27,6 @@ import { change, day, interval, quotient, times } from "./formats.js";
  * @property {string[]} run
  * @property {string[]} note
  * @property {Metric[]} metrics
- * @property {number[]} gaps
  * @property {{metric: string, time: number, name: string, tone: string, label: string, href: string}[]} changes
  */
 /** @typedef {{format: number, tables: Table[]}} Document */
@@ -77,18 +76,15 @@ export function points(table, metric) {
 }
 
 /**
- * Columns for uPlot: x, then mean, low and high of each line. Null interrupts a line: what is missing,
- * and before a gap or a break; undefined, at other lines' nights, does not.
- * @param {Point[][]} lines @param {number[][]} cuts @returns {(number | null | undefined)[][]}
+ * Columns for uPlot: x, then mean, low and high of each line. Null interrupts a line: what is missing;
+ * undefined, at other lines' nights, does not.
+ * @param {Point[][]} lines @returns {(number | null | undefined)[][]}
  */
-export function columns(lines, cuts) {
-  const xs = [...new Set([...lines.flat().map(({ x }) => x), ...cuts.flat()])].sort((a, b) => a - b);
-  return [xs, ...lines.flatMap((line, place) => {
+export function columns(lines) {
+  const xs = [...new Set(lines.flat().map(({ x }) => x))].sort((a, b) => a - b);
+  return [xs, ...lines.flatMap((line) => {
     const at = new Map(line.map((point) => [point.x, point]));
-    const value = (/** @type {"mean" | "low" | "high"} */ part) => xs.map((x) => {
-      const point = at.get(x);
-      return point ? point[part] : cuts[place].includes(x) ? null : undefined;
-    });
+    const value = (/** @type {"mean" | "low" | "high"} */ part) => xs.map((x) => at.get(x)?.[part]);
     return [value("mean"), value("low"), value("high")];
   })];
 }
@@ -158,9 +154,8 @@ class Chart {
     const shown = long.length ? long : every.slice(0, 1);
     const [table] = shown[0];
     const lines = shown.map(([table, metric]) => points(table, metric));
-    const cuts = shown.map(([table]) => table.gaps.map((time) => time + 1));
     const marks = table.changes.filter(({ metric, time }) => metric === this.metric && time >= (lines[0][0]?.x ?? 0));
-    const data = columns(lines, cuts);
+    const data = columns(lines);
     this.lines = lines;
     this.labels = shown.map(([table]) => table.label);
     this.#width = this.place.clientWidth;
